@@ -18,6 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler
 import strategies
 from hdsl import HDSL
 from hdsl.evaluate import (
+    ErrorComparison,
     compare_errors,
     compare_triplets,
     knn_error,
@@ -248,6 +249,23 @@ def test_compare_errors_starts_from_the_cosine(model, cosine):
     assert str(found).endswith(found.sentence)
     n_gained = found.before.n_wrong - found.after.n_wrong
     assert facts["n_only_before_wrong"] - facts["n_only_after_wrong"] == n_gained
+
+
+def test_the_verdict_never_contradicts_the_shares():
+    """Ties count one half, rows of large weight more, comparisons of one anchor together."""
+    before, after = np.repeat([0.5, 0.0], [300, 200]), np.repeat([0.0, 1.0], [300, 200])
+    ties = ErrorComparison.from_trials(before, after)
+    assert ties.verdict == "worse"
+    assert "50 errors more" in ties.sentence
+    weights = np.repeat([1.0, 9.0], [300, 200])
+    right = ErrorComparison.from_trials(before > 0, after > 0, sample_weight=weights)
+    assert (right.verdict, right.test.only_a) == ("worse", 300)
+    assert right.after.share == pytest.approx(1800 / 2100)
+    anchors = np.repeat([0, 1], [300, 200])
+    together = ErrorComparison.from_trials(before > 0, after > 0, groups=anchors)
+    assert together.verdict == "no difference"
+    (low, high), (narrow, wide) = together.after.interval, ties.after.interval
+    assert low < narrow < wide < high
 
 
 def test_the_verdict_says_what_to_do():

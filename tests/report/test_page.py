@@ -291,7 +291,7 @@ def test_errors_are_those_of_test_rows(model, show):
     found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
     for rate in (found.before, found.after):
         low, high = (100 * share for share in rate.interval)
-        wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
+        wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong:g}; {low:.1f} to {high:.1f} %)"
         assert wrong in text
     assert text.endswith(found.sentence)
 

@@ -5,7 +5,7 @@ One error has an interval, and the difference of two has a test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from ..solver.atoms import NOTHING
 
 #: A difference is more than chance if its p-value is at most this.
 LEVEL = 0.05
+
+#: Terms of a sum whose signs are all tried to tell it from chance; more have a normal sum.
+FEW_SIGNS = 12
 
 
 # --- one error, two errors -----------------------------------------------------------------------
@@ -72,12 +75,15 @@ class McNemar:
     only_b : int
         Trials that only B gets wrong.
     p_value : float
-        Two-sided and exact.
+        Two-sided.
+    gain : float, default=None
+        Errors of A less errors of B, where they are no whole numbers: fractions, or with weights.
     """
 
     only_a: int
     only_b: int
     p_value: float
+    gain: float | None = None
 
     @property
     def is_more_than_chance(self) -> bool:
@@ -95,6 +101,12 @@ class McNemar:
         """Return the result in words, without a full stop."""
         if self.only_a == self.only_b == 0:
             return f"{b} makes the same errors as {a}"
+        if self.gain is not None:
+            fewer = f"{round(abs(self.gain), 1):g} errors {'fewer' if self.gain > 0 else 'more'}"
+            return (
+                f"{b} is worse than {a} on {self.only_b:,} and better on {self.only_a:,}, {fewer} "
+                f"in all: {self.chance}"
+            )
         errors = "error" if self.only_b == 1 else "errors"
         return (
             f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids {self.only_a:,}: "
@@ -135,9 +147,19 @@ def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("wrong_a and wrong_b must be finite: a NaN is neither right nor wrong.")
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
-    n = only_a + only_b
-    p_value = float(stats.binomtest(only_a, n).pvalue) if n else 1.0
-    return McNemar(only_a, only_b, p_value)
+    return McNemar(only_a, only_b, _chance(np.sign(a - b)))
+
+
+def _chance(change: np.ndarray) -> float:
+    """Return how likely a sum is to be as far from 0, if each term had a random sign."""
+    change = change[change != 0.0]
+    n, total = len(change), abs(change.sum())
+    if n <= FEW_SIGNS:  # all signs
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ change) >= (1.0 - 1e-9) * total))
+    if np.allclose(np.abs(change), np.abs(change[0])):
+        return float(stats.binomtest(int((change > 0).sum()), n).pvalue)
+    return float(2.0 * stats.norm.sf(total / np.sqrt((change**2).sum())))
 
 
 @dataclass(frozen=True)
@@ -203,28 +225,37 @@ class ErrorComparison:
         after: np.ndarray,
         *,
         sample_weight: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
         confidence: float = 0.95,
         supervision: str = "labels",
     ) -> ErrorComparison:
         """Return the comparison of two vectors of errors, one number from 0 to 1 per trial.
 
-        Weights count in the errors and their intervals. The test counts trials of weight > 0.
+        Trials of one group, where there are `groups`, count together: they may go wrong together.
         """
-        used = slice(None) if sample_weight is None else sample_weight > 0
-        return cls(
-            _rate(before, sample_weight, confidence),
-            _rate(after, sample_weight, confidence),
-            mcnemar(before[used], after[used]),
-            confidence,
-            supervision,
-        )
+        before, after = before.astype(np.float64), after.astype(np.float64)
+        n, used = len(before), slice(None) if sample_weight is None else sample_weight > 0
+        weights = np.ones(n) if sample_weight is None else sample_weight * (n / sample_weight.sum())
+        number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        change, test = weights * (before - after), mcnemar(before[used], after[used])
+        gain = float(change.sum())
+        if gain != test.only_a - test.only_b:
+            test = replace(test, gain=gain)
+        test = replace(test, p_value=_chance(np.bincount(number, change)))
+        first, second = (_rate(wrong, weights, number, confidence) for wrong in (before, after))
+        return cls(first, second, test, confidence, supervision)
+
+    @property
+    def gain(self) -> float:
+        """How many errors fewer the learned similarity makes."""
+        return self.before.n_wrong - self.after.n_wrong
 
     @property
     def verdict(self) -> str:
         """Either "better", "worse" or "no difference", which is one that chance may explain."""
         if not self.test.is_more_than_chance:
             return "no difference"
-        return "better" if self.test.only_b < self.test.only_a else "worse"
+        return "better" if self.gain > 0 else "worse"
 
     @property
     def sentence(self) -> str:
@@ -235,7 +266,7 @@ class ErrorComparison:
     def _advice(self) -> str:
         if self.verdict == "better":
             return ""
-        if self.verdict == "no difference" and self.test.only_b < self.test.only_a:
+        if self.verdict == "no difference" and self.gain > 0:
             return (
                 f" A gain is not shown: give more {self.supervision}, measure on more, or use the "
                 "cosine."
@@ -261,16 +292,20 @@ class ErrorComparison:
         }
 
 
-def _rate(wrong: np.ndarray, weights: np.ndarray | None, confidence: float) -> ErrorRate:
-    """Return the share of errors; weights that differ make the interval wider."""
-    n = len(wrong)
-    if weights is None:
-        n_wrong = wrong.sum().item()
-        return ErrorRate(n_wrong, n, wilson_interval(n_wrong, n, confidence))
-    share = min(float(np.average(wrong, weights=weights)), 1.0)
-    n_independent = float(weights.sum() ** 2 / np.square(weights).sum())  # Kish's effective size
+def _rate(
+    wrong: np.ndarray, weights: np.ndarray, number: np.ndarray, confidence: float
+) -> ErrorRate:
+    """Return the share of errors; groups that go wrong together make the interval wider."""
+    n, n_wrong = len(wrong), min(float((weights * wrong).sum()), float(len(wrong)))
+    share, n_groups = n_wrong / n, len(np.unique(number[weights > 0]))
+    n_independent = float(n_groups)
+    if n_groups > 1 and (n_groups < n or np.ptp(weights) > 0.0):
+        spread = np.square(np.bincount(number, weights * (wrong - share))).sum()
+        variance = n_groups / (n_groups - 1) * spread / n**2
+        n_independent = share * (1 - share) / variance if variance > 0.0 else n_independent
+    n_independent = min(max(n_independent, 1.0), float(n))
     interval = wilson_interval(share * n_independent, n_independent, confidence)
-    return ErrorRate(share * n, n, interval)
+    return ErrorRate(n_wrong, n, interval)
 
 
 # --- nearest neighbors ---------------------------------------------------------------------------
@@ -445,16 +480,15 @@ def compare_triplets(
 ) -> ErrorComparison:
     """Return the shares of comparisons that do not hold by plain cosine and as learned.
 
-    The intervals and the test take comparisons as independent. Comparisons that share rows say
-    less than that: the intervals are then too narrow, and the p-value is too small.
+    The intervals and the test take comparisons of different anchors (first rows) as independent.
+    Where they share other rows they say less than that.
 
     Parameters
     ----------
     model : HDSL, Similarity
         Fitted, or another object with ``rewrite(X)``.
     X, triplets, sample_weight
-        As in `triplet_accuracy`. Weights count in the errors and in their intervals; the test
-        counts comparisons of weight > 0.
+        As in `triplet_accuracy`.
     cosine : bool, default=False
         Compare by the learned cosine.
 
@@ -475,7 +509,7 @@ def compare_triplets(
     points = comparison_points(X, triplets)
     before, after = (1.0 - points(each) for each in (_plain(X.shape[1], norm="l2"), learned))
     return ErrorComparison.from_trials(
-        before, after, sample_weight=weights, supervision="judgements"
+        before, after, sample_weight=weights, groups=triplets[:, 0], supervision="judgements"
     )
 
 
