@@ -109,7 +109,8 @@ def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(monkeypatch
     ours, asked, found = layout.problem(losses.get("smoothed_hinge"), 1e4), [], []
     slopes, move = ours.slopes, Move("forward", Atom(2, 5, 1), None, 1.0)
     monkeypatch.setattr(ours, "slopes", lambda *given: asked.append(0) or slopes(*given))
-    for n in (64, 2):
+    monkeypatch.setattr(problem, "FEWER", 4)
+    for n in (16, 2):
         monkeypatch.setattr(problem, "SAMPLED", n)
         step = ours.step(ours.margins(np.array([[0, 1, 1]]), np.ones(1)), move)
         found.append((step.step_size, len(asked)))

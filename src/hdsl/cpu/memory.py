@@ -72,8 +72,8 @@ def estimate(
     n_stored = n_pairs * min(1.0, (batch_size or n_compared) / n_compared)
     products = n_stored * (12 * shared + 8)
     atoms = 12.0 * ACTIVE * X.nnz
-    # Rows and links, shared features and inner products, numbers of two gradients.
-    held = matrix + n_pairs * 72
+    # Rows and links, shared features and inner products, numbers of two gradients and an atom.
+    held = matrix + n_pairs * 88
     during = held + comparisons + products + atoms
     before = matrix + n_compared * (4 * width + NUMBERING)
     parts = matrix, comparisons, held - matrix, products, atoms, max(0.0, before - during)

@@ -23,7 +23,7 @@ CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 32768
 PULLED = 64
 
 #: A line search begins with so many chunks, where all are so many times as many at least.
-SAMPLED, FEWER = 64, 4
+SAMPLED, FEWER = 16, 16
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -146,10 +146,13 @@ class CPUProblem(Problem):
         return np.array([self._along(margins, direction, size)[1:] for size in step_sizes])
 
     def sampled_slopes(self, margins: np.ndarray, direction: np.ndarray) -> Slopes | None:
-        """Return slopes from chunks of comparisons here and there, where all are many."""
+        """Return slopes from chunks of comparisons here and there, where all are many.
+
+        They are of the smoothed hinge: other losses are slow on one thread.
+        """
         n_full = self.n_comparisons // CHUNK
         every = n_full // SAMPLED
-        if self._code is None or every < FEWER:
+        if self._code != kernels.SMOOTHED_HINGE or every < FEWER:
             return None
         given, sums = (margins, direction, self.comparisons.omega), np.empty((SAMPLED, 3))
         some = lambda x: x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()  # noqa: E731

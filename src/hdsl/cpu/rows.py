@@ -103,6 +103,12 @@ class Rows:
         return self._single_rooms
 
 
+class _Lent(weakref.ref):
+    """Tells when an array is gone, and has its memory."""
+
+    room: np.ndarray
+
+
 class Recycled:
     """Arrays of one length whose memory serves again when nobody holds them: new one is slow.
 
@@ -112,14 +118,21 @@ class Recycled:
     """
 
     def __init__(self, n: int) -> None:
-        self._n, self._free = n, list[np.ndarray]()
+        self._n, self._lent, self._back = n, dict[int, _Lent](), list[_Lent]()
 
     def empty(self) -> np.ndarray:
         """Return an array whose values are open."""
-        room = self._free.pop() if self._free else np.empty(self._n)
+        room = np.empty(self._n) if not self._back else self._taken_back(self._back.pop())
         out = np.frombuffer(room.data)  # parts of it hold it, not `room`
-        weakref.finalize(out, self._free.append, room).atexit = False
+        # No Python runs where an array is freed: an interrupt there would be lost.
+        lent = _Lent(out, self._back.append)
+        lent.room = room
+        self._lent[id(lent)] = lent
         return out
+
+    def _taken_back(self, lent: _Lent) -> np.ndarray:
+        del self._lent[id(lent)]
+        return lent.room
 
 
 def largest_of_rows(matrix: sp.csr_array) -> np.ndarray:
