@@ -75,6 +75,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
     header |= {"status": model.status_, "gap_is_exact": bool(model.gap_is_exact_)}
+    header["loss"] = model.loss_
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
 
@@ -96,7 +97,7 @@ def model_from_arrays(
         setattr(model, name + "_", value)
     for name in FLOATS:
         setattr(model, name + "_", get_value(header, name, float))
-    model.status_ = get_value(header, "status", str)
+    model.status_, model.loss_ = (get_value(header, name, str) for name in ("status", "loss"))
     model.gap_is_exact_ = get_value(header, "gap_is_exact", bool)
     model.trace_ = unpack_table(arrays, "trace", header.get("trace"))
     check_trace(model.trace_, model.n_iter_, similarity.n_features)

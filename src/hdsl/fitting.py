@@ -60,6 +60,9 @@ SCALE_VALUES = 80.0
 #: min_rows="auto" is this power of the number of rows.
 MIN_ROWS_POWER = 0.125
 
+#: Margins at which a loss of the user's own is looked at.
+LOOKED_AT = np.linspace(-3.0, 3.0, 25)
+
 
 class Learned(NamedTuple):
     """What a fit found."""
@@ -455,6 +458,7 @@ def store(model: Any, learned: Learned) -> None:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_, model.prior_, model.choice_ = learned.scale, learned.prior, learned.choice
     model.n_triplets_ = learned.n_comparisons
+    model.loss_ = recorded_parameters(model)["loss"]
 
 
 def summary(model: Any) -> str:
@@ -504,6 +508,12 @@ def check_same_path(model: Any) -> None:
         raise ValueError(
             f"The path so far has init='zero', but the 'init' parameter is {model.init!r}: set "
             "init='zero', or fit with warm_start=False."
+        )
+    loss = recorded_parameters(model)["loss"]
+    if loss != model.loss_:
+        raise ValueError(
+            f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter is {loss!r}: "
+            "set that of the path, or fit with warm_start=False."
         )
     for name in ("scale", "prior"):
         value, used = getattr(model, name), getattr(model, name + "_")
@@ -577,9 +587,8 @@ def recorded_parameters(model: Any) -> dict[str, Any]:
     params = sorted(model.get_params(deep=False).items())
     found = {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
     if not isinstance(getattr(model, "loss", ""), str):
-        known = getattr(model.loss, "__dict__", {})
-        parts = (f"{name}={_recorded(value)!r}" for name, value in sorted(known.items()))
-        found["loss"] += f"({', '.join(parts)})"
+        numbers = digest(model.loss.value(LOOKED_AT), model.loss.derivative(LOOKED_AT))
+        found["loss"] += f" {numbers['sha256'][:8]}"
     return found
 
 
@@ -640,12 +649,24 @@ def _check_loss(owner: str, loss: Any) -> None:
         also = " or an object with value(), derivative() and curvature()"
         checks.check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
-    checked = losses.CheckedLoss(loss)
+    given = losses.CheckedLoss(loss)
     try:
-        for method in (checked.value, checked.derivative, checked.curvature):
-            method(np.array([-1.0, 0.5]))
+        value, slope, bend = (
+            m(LOOKED_AT) for m in (given.value, given.derivative, given.curvature)
+        )
     except ValueError as error:
         raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
+    # The slope of a convex function is between those of its chords.
+    chords, slack = np.diff(value) / np.diff(LOOKED_AT), 1e-6 * (1.0 + np.abs(slope).max())
+    is_between = (chords[:-1] - slack <= slope[1:-1]) & (slope[1:-1] <= chords[1:] + slack)
+    faults = {
+        "derivative() is not negative at -3: a loss falls where margins rise": slope[0] >= 0.0,
+        "derivative() is not that of value(), or value() is not convex": not is_between.all(),
+        "curvature() is negative, which no convex function has": (bend < 0.0).any(),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise ValueError(f"The 'loss' parameter of {owner}: {fault}.")
 
 
 def _check_device(owner: str, model: Any) -> None:

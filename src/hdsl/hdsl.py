@@ -131,6 +131,8 @@ class HDSL(SimilarityModel):
         None where nothing was chosen.
     norm_ : {"l2", None}
         The value used.
+    loss_ : str
+        The loss of the path: one of your own by its class and a digest of its values.
     columns_ : ndarray or None
         With ``norm_="l2"``, the columns that count in the length of a row; None is all.
     components_ : sparse array of shape (n_atoms, n_features)

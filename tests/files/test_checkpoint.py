@@ -115,6 +115,8 @@ def test_a_loss_with_other_parameters_is_another_run(path):
 class Curved:
     """A loss with a parameter."""
 
+    __slots__ = ("width",)
+
     def __init__(self, width):
         self.width = width
 

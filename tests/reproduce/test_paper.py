@@ -188,7 +188,7 @@ def test_the_papers_method_is_one_constructor():
     assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3
     assert_allclose(paper.weights_.sum(), 1.0)
     assert paper.prior_ == 0
-    assert paper.oracle == "heuristic"
+    assert (paper.oracle, paper.min_rows, paper.max_anchors) == ("heuristic", 1, None)
     assert set(paper.trace_["kind"].tolist()) > {"away"}
     assert_allclose(paper.similarity(X[:5], X), (X[:5] @ paper.matrix() @ X.T).toarray())
     assert PAPER_SCALES == (1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)

@@ -105,10 +105,11 @@ FLOATS = r"{}\(\) of the loss must return one finite float per margin. Got "
         (changed(derivative=lambda margin: margin[:1]), FLOATS.format("derivative")),
         (changed(curvature=lambda margin: margin * np.nan), FLOATS.format("curvature")),
         (changed(value=lambda margin: np.multiply(margin, 2, out=margin)), "read-only"),
+        (changed(derivative=lambda margin: 1 / (1 + np.exp(-margin))), "falls"),
+        (changed(derivative=lambda margin: margin - 9.0), "not that of value"),
+        (changed(curvature=lambda margin: -np.ones(len(margin))), "negative"),
     ],
-    ids=["None", "object", "no curvature", "class", "number", "integers", "too few", "NaN",
-         "in place"],
-)  # fmt: skip
+)
 def test_objects_that_are_not_losses_are_refused(loss, message):
     model = small().fit(X, Y)
     before = model.weights_.copy()
@@ -143,3 +144,6 @@ def test_files_leave_the_loss_out_and_it_takes_its_default(tmp_path):
     assert_same_model(stored, model)
     assert_array_equal(stored.transform(X), model.transform(X))
     assert stored.get_params() == model.get_params() | {"loss": HDSL().loss}
+    with pytest.raises(ValueError, match="loss"):
+        stored.partial_fit(X, Y)
+    assert_same_model(stored.set_params(loss=model.loss).partial_fit(X, Y), model.partial_fit(X, Y))

@@ -12,11 +12,13 @@ from .dense import OASIS
 #: The grid of λ that the paper chooses from on validation rows: 1, 10, …, 10⁹.
 PAPER_SCALES = tuple(10.0**e for e in range(10))
 
-#: The paper's model and algorithm: no prior, rows as they are, a domain without 0, the smoothed
-#: hinge, its heuristic search, away steps, 3 targets and 5 impostors per row.
+#: The paper's model and algorithm: no prior, rows as they are, pairs of all features, a domain
+#: without 0, the smoothed hinge, its heuristic search, away steps, 3 targets and 5 impostors of
+#: every row.
 PAPER_MODEL: dict[str, Any] = {
     "prior": 0.0, "norm": None, "init": "oracle", "loss": "smoothed_hinge", "oracle": "heuristic",
-    "step": "away", "n_targets": 3, "n_impostors": 5, "max_iter": 1000, "tol": 0.0,
+    "step": "away", "n_targets": 3, "n_impostors": 5, "max_iter": 1000, "tol": 0.0, "min_rows": 1,
+    "max_anchors": None,
 }  # fmt: skip
 
 
@@ -24,10 +26,11 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     """Return HDSL with the paper's model and algorithm.
 
     No prior, rows as they are (the paper divides each feature by its largest value beforehand),
-    weights that sum to 1, the first atom from the oracle, the heuristic search, away steps, and for
-    labels 3 × 5 neighbour triplets per row. The paper chooses `scale` in `PAPER_SCALES` and the
-    number of iterations by the error of 3 nearest neighbours on validation rows. It does not say
-    how long its runs are: up to 1,000 iterations here, and no early end at a small gap.
+    pairs of all features, weights that sum to 1, the first atom from the oracle, the heuristic
+    search, away steps, and for labels 3 × 5 neighbour triplets of every row. The paper chooses
+    `scale` in `PAPER_SCALES` and the number of iterations by the error of 3 nearest neighbours on
+    validation rows. It does not say how long its runs are: up to 1,000 iterations here, and no
+    early end at a small gap.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ t ≤ s(1 + 2γ) + 2·slack. For the learned cosine each score is divided by the
 document, and what was not returned scores at most (s_m(1 + 2γ) + 2·slack) / min ℓ.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -337,7 +338,7 @@ class _Run:
                 "their sign and sort."
             )
         if n_different < len(ids):
-            twice = next(one for k, one in enumerate(ids) if one in ids[:k])
+            twice, _ = Counter(ids).most_common(1)[0]
             raise ValueError(f"search returned the id {twice!r} twice.")
         return ids, scores
 

@@ -1,6 +1,7 @@
 """Rows, files and queries as engines take them, those for vectors and those for texts."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -69,7 +70,7 @@ def sparse_rows(X: Any, names: Any = None) -> list[Any]:
             "expected."
         )
     if len(set(terms)) < len(terms):
-        twice = next(term for k, term in enumerate(terms) if term in terms[:k])
+        twice, _ = Counter(terms).most_common(1)[0]
         raise ValueError(f"Two columns are named {twice!r}: weights by name need different names.")
     return [
         dict(zip((terms[i] for i in indices), values, strict=True)) for indices, values in pairs
