@@ -203,7 +203,9 @@ def test_damaged_headers_are_refused(path, part, changes):
 def test_rows_of_numbers_are_searched_by_number(tmp_path):
     X = sp.csr_array(np.eye(6)[[0, 0, 1, 2, 2, 3]] + 0.1 * np.eye(6))
     model = HDSL(**MODEL, random_state=0).fit(X, [0, 0, 0, 1, 1, 1])
-    save(Collection(model, documents=Documents(X)), tmp_path / "m")
+    save(Collection(model, documents=Documents(X.tocsc())), tmp_path / "m")
     found = load(tmp_path / "m")
     assert found.search(None, 1, row=0)[0]["row"] == 1
     assert found.unknown_words("any") == []
+    with pytest.raises(ValueError, match="2 ids"):
+        Documents(X, ids=["a", "b"])

@@ -251,6 +251,12 @@ class Documents:
             if isinstance(given := getattr(self, name), list | tuple):
                 kind = object if all(isinstance(value, str) for value in given) else None
                 object.__setattr__(self, name, np.array(given, dtype=kind))
+        if self.X is None:
+            return
+        object.__setattr__(self, "X", sp.csr_array(self.X))
+        for name in ("labels", "texts", "ids", "part"):
+            if (given := getattr(self, name)) is not None and len(given) != self.n_rows:
+                raise ValueError(f"There are {len(given)} {name}, but X has {self.n_rows} rows.")
 
     @property
     def n_rows(self) -> int:

@@ -341,3 +341,5 @@ def test_recall_counts_ties_as_equal():
     assert recall_at([[0, 0]], exact) == 0.5  # found once
     with pytest.raises(ValueError, match="2 answers, but 1 exact"):
         recall_at([[0], [1]], exact)
+    with pytest.raises(ValueError, match="top_k"):
+        recall_at([[0]], exact.rows)

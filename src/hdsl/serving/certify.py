@@ -405,6 +405,8 @@ def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
     >>> recall_at([[1, 2]], exact), recall_at([[1, 2]], exact, [[2.0, 1.0]])
     (0.5, 1.0)
     """
+    if not hasattr(exact, "scores"):
+        raise ValueError(f"exact must be an answer of top_k or certified_top_k. Got {exact!r:.80}.")
     wanted = exact.indices if hasattr(exact, "indices") else exact.rows
     if len(found) != len(wanted):
         raise ValueError(f"There are {len(found)} answers, but {len(wanted)} exact ones.")

@@ -248,11 +248,12 @@ def _json(value: Any) -> str:
 
 
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
+    known = {name: [v for v in values if v is not None] for name, values in fields.items()}
     kinds = {
-        name: "boolean" if values and all(isinstance(v, bool) for v in values)
+        name: "text" if not values else "boolean" if all(isinstance(v, bool) for v in values)
         else "bigint" if all(isinstance(v, int) and abs(v) < 1 << 63 for v in values)
         else "double precision" if all(isinstance(v, int | float) for v in values) else "text"
-        for name, values in fields.items()
+        for name, values in known.items()
     }  # fmt: skip
     columns = "".join(f"    {_quoted(name)} {kind},\n" for name, kind in kinds.items())
     yield (
