@@ -181,11 +181,11 @@ def corrective(context: StepContext) -> Move | Correction:
     new = _promising(context, vertices)
     atoms = np.concatenate([active.atoms, as_array([vertex.atom for vertex in new])])
     scores = np.concatenate([context.scores, [vertex.score for vertex in new]])
-    if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
-        scores = context.problem.gradient(context.margins).scores(atoms)
     n = len(atoms)
     weights = active.weights_among(atoms)
     curvature = context.problem.curvature(context.margins, atoms)
+    if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
+        scores = context.problem.gradient(context.margins).scores(atoms)
     if active.zero is not None:  # one more atom, with score and curvature 0
         scores, weights = np.append(scores, 0.0), np.append(weights, active.zero)
         curvature = np.pad(curvature, (0, 1))
