@@ -458,7 +458,7 @@ def store(model: Any, learned: Learned) -> None:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_, model.prior_, model.choice_ = learned.scale, learned.prior, learned.choice
     model.n_triplets_ = learned.n_comparisons
-    model.loss_ = recorded_parameters(model)["loss"]
+    model.loss_ = recorded_loss(model.loss)
 
 
 def summary(model: Any) -> str:
@@ -509,7 +509,7 @@ def check_same_path(model: Any) -> None:
             f"The path so far has init='zero', but the 'init' parameter is {model.init!r}: set "
             "init='zero', or fit with warm_start=False."
         )
-    loss = recorded_parameters(model)["loss"]
+    loss = recorded_loss(model.loss)
     if loss != model.loss_:
         raise ValueError(
             f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter is {loss!r}: "
@@ -586,10 +586,17 @@ def recorded_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that the end of a run depends on; of functions and objects the name."""
     params = sorted(model.get_params(deep=False).items())
     found = {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
-    if not isinstance(getattr(model, "loss", ""), str):
-        numbers = digest(model.loss.value(LOOKED_AT), model.loss.derivative(LOOKED_AT))
-        found["loss"] += f" {numbers['sha256'][:8]}"
+    if "loss" in found:
+        found["loss"] = recorded_loss(model.loss)
     return found
+
+
+def recorded_loss(loss: Any) -> str:
+    """Return the name of a loss; one of the user's own has a digest of its values."""
+    if isinstance(loss, str):
+        return loss
+    numbers = digest(loss.value(LOOKED_AT), loss.derivative(LOOKED_AT))
+    return f"{_recorded(loss)} {numbers['sha256'][:8]}"
 
 
 def _recorded(value: Any) -> Any:
