@@ -79,12 +79,7 @@ class Learned(NamedTuple):
 
 
 def learn(
-    model: Any,
-    X: Any,
-    given: dict[str, Any],
-    validation: tuple[Any, ...] = (None, None, None),
-    *,
-    continues: bool = False,
+    model: Any, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
 ) -> Any:
     """Fit a model to rows and what is given of them; return the model.
 
@@ -98,12 +93,12 @@ def learn(
         y, triplets, quadruplets and sample_weight, as in ``fit``.
     validation : tuple
         X_val, y_val and triplets_val.
-    continues : bool, default=False
+    continues : bool
         Whether the path of the model so far, if there is one, goes on.
     """
     from .cpu.workers import Workers  # compiled code is loaded by the first fit
 
-    run = prepare(model, X, given, validation, continues=continues)
+    run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         found = solve(model, run, lay_out(model, run, workers, progress), progress)
         try:
@@ -130,12 +125,7 @@ class Prepared:
 
 
 def prepare(
-    model: Any,
-    X: Any,
-    given: dict[str, Any],
-    validation: tuple[Any, ...] = (None, None, None),
-    *,
-    continues: bool = False,
+    model: Any, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
 ) -> Prepared:
     """Check what a fit is given; parameters are those of `learn`."""
     earlier, rng, checkpoint, learned = begin(model, continues)

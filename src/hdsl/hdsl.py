@@ -281,7 +281,7 @@ class HDSL(SimilarityModel):
         """
         given = _given(y, triplets, quadruplets, sample_weight)
         validation = X_val, y_val, triplets_val
-        return self._learn(self, X, given, validation, continues=self.warm_start)
+        return self._learn(self, X, given, validation, self.warm_start)
 
     def partial_fit(
         self,
@@ -311,7 +311,7 @@ class HDSL(SimilarityModel):
         self
         """
         given = _given(y, triplets, quadruplets, sample_weight)
-        return self._learn(self, X, given, continues=True)
+        return self._learn(self, X, given, (None, None, None), True)
 
     # --- what was learned ------------------------------------------------------------------------
 

@@ -240,7 +240,7 @@ class LocalHDSL(SimilarityModel):
         model = HDSL() if self.model is None else clone(self.model)
         self._check_parameters(model)
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
-        run = fitting.prepare(model, X, given)
+        run = fitting.prepare(model, X, given, (None, None, None), False)
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
             regions, n_rows = np.asarray(self.regions), run.data.X.shape[0]

@@ -31,12 +31,7 @@ CHOICE_ROWS, CHOICE_ANCHORS = 20_000, 5_000
 
 
 def learn(
-    model: HDSL,
-    X: Any,
-    given: dict[str, Any],
-    validation: tuple[Any, ...] = (None, None, None),
-    *,
-    continues: bool = False,
+    model: HDSL, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
 ) -> HDSL:
     """Fit a model to blocks; parameters are those of ``fitting.learn``."""
     run = prepare(model, X, given, validation, continues)
