@@ -270,17 +270,13 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
-        checks.check_number(name, "n_scores", self.n_scores, low=1, integer=True, words=(None,))
-
     def _check_fit(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[ClassScores, _Training, np.random.RandomState]:
         """Return a copy that has all but the classifier, what to learn from, and a generator."""
         name = type(self).__name__
-        self._check_parameters()
+        checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
+        checks.check_number(name, "n_scores", self.n_scores, low=1, integer=True, words=(None,))
         checked = copy(self)
         X = checks.check_matrix(checked, X, reset=True)
         sets = label_sets(y)

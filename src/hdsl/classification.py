@@ -169,7 +169,12 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         self
         """
         name = type(self).__name__
-        self._check_parameters(name)
+        checks.check_number(name, "landmarks", self.landmarks, low=1, integer=True, words=("all",))
+        checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
+        checks.check_word(name, "loss", self.loss, LOSSES)
+        checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
+        checks.check_number(name, "cv", self.cv, low=2, integer=True)
+        checks.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
         learned = copy(self)  # self changes at the end, all at once
         checks.check_names(self.similarity, X)
         X = checks.check_matrix(learned, X, reset=True)
@@ -205,14 +210,6 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         learned.intercept_ = intercept - coef @ mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
-
-    def _check_parameters(self, name: str) -> None:
-        checks.check_number(name, "landmarks", self.landmarks, low=1, integer=True, words=("all",))
-        checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
-        checks.check_word(name, "loss", self.loss, LOSSES)
-        checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
-        checks.check_number(name, "cv", self.cv, low=2, integer=True)
-        checks.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
 
     def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Rewriter:
         """Return the similarity, learned here if it is not fitted."""

@@ -637,7 +637,15 @@ def check_parameters(model: Any) -> None:
     if not isinstance(model.verbose, bool):
         number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
-    _check_device(name, model)
+    checks.check_device(name, model.device)
+    if model.device != "cpu":
+        if not isinstance(model.loss, str):
+            raise ValueError(
+                f"The 'loss' parameter of {name} must be one of {', '.join(losses.LOSSES)} with "
+                f"device={model.device!r}. Got {model.loss!r}: a loss of your own needs "
+                "device='cpu'."
+            )
+        runtime.get_device(model.device)  # raises where there is none, before any work
 
 
 def _check_loss(owner: str, loss: Any) -> None:
@@ -664,19 +672,6 @@ def _check_loss(owner: str, loss: Any) -> None:
     for fault, is_there in faults.items():
         if is_there:
             raise ValueError(f"The 'loss' parameter of {owner}: {fault}.")
-
-
-def _check_device(owner: str, model: Any) -> None:
-    """Raise ValueError or DeviceError for a device that a fit cannot run on."""
-    checks.check_device(owner, model.device)
-    if model.device == "cpu":
-        return
-    if not isinstance(model.loss, str):
-        raise ValueError(
-            f"The 'loss' parameter of {owner} must be one of {', '.join(losses.LOSSES)} with "
-            f"device={model.device!r}. Got {model.loss!r}: a loss of your own needs device='cpu'."
-        )
-    runtime.get_device(model.device)  # raises where there is none, before any work
 
 
 def _check_objects(owner: str, model: Any) -> None:

@@ -238,7 +238,13 @@ class LocalHDSL(SimilarityModel):
         from .cpu.workers import Workers  # compiled code is loaded by the first fit
 
         model = HDSL() if self.model is None else clone(self.model)
-        self._check_parameters(model)
+        name, number = type(self).__name__, checks.check_number
+        number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
+        number(name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",))
+        number(name, "n_rounds", self.n_rounds, low=1, integer=True)
+        if getattr(model, "device", None) != "cpu" or model.init != "zero":
+            wanted = "an HDSL with device='cpu' and init='zero'"
+            raise checks.ParameterError(name, "model", wanted, repr(model))
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
         run = fitting.prepare(model, X, given, (None, None, None), False)
         regions: Any = self.n_regions
@@ -246,7 +252,7 @@ class LocalHDSL(SimilarityModel):
             regions, n_rows = np.asarray(self.regions), run.data.X.shape[0]
             if regions.shape != (n_rows,) or any(map(checks.is_missing, regions.tolist())):
                 wanted = f"'kmeans' or an array with the region of each of {n_rows} rows"
-                raise checks.ParameterError("LocalHDSL", "regions", wanted, checks.short(regions))
+                raise checks.ParameterError(name, "regions", wanted, checks.short(regions))
         learned, shared, rng = copy(self), run.learned, checks.generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
@@ -329,15 +335,6 @@ class LocalHDSL(SimilarityModel):
         scores = [choosing.Score.joined(parts) for parts in zip(*found, strict=True)]
         chosen = CANDIDATES[choosing.simplest(scores, scores[0])[1]]
         return chosen, choosing.table({"n_regions": CANDIDATES}, scores, (chosen,))
-
-    def _check_parameters(self, model: Any) -> None:
-        name, number = "LocalHDSL", checks.check_number
-        number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
-        number(name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",))
-        number(name, "n_rounds", self.n_rounds, low=1, integer=True)
-        if getattr(model, "device", None) != "cpu" or model.init != "zero":
-            wanted = "an HDSL with device='cpu' and init='zero'"
-            raise checks.ParameterError(name, "model", wanted, repr(model))
 
     # --- what was learned ------------------------------------------------------------------------
 

@@ -103,17 +103,6 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         -------
         self
         """
-        self._check_parameters()
-        rng = checks.generator(self.random_state)
-        X = checks.as_problem_matrix(checks.check_matrix(self, X, reset=True))
-        supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
-        if self.n_matrices:
-            self._check_memory(X)
-        data = compare(Mining.of(self), supervision, rng)
-        self._learn(X, data.compared, data.compared_weights, rng)
-        return self
-
-    def _check_parameters(self) -> None:
         name = type(self).__name__
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
@@ -123,12 +112,16 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         limits = {"n_targets": COUNT, "n_impostors": COUNT, **self.numbers}
         for parameter, limit in limits.items():
             checks.check_number(name, parameter, getattr(self, parameter), **limit)
-
-    def _check_memory(self, X: sp.csr_array) -> None:
-        """Raise MemoryError if dense matrices over the features of X do not fit."""
-        d, n = len(np.unique(X.indices)), self.n_matrices
-        what = f"For {n} dense matrices of {d} x {d} features, {type(self).__name__}"
-        memory.check_fits(what, 8 * n * d**2, self.memory_limit, LESS_MEMORY)
+        rng = checks.generator(self.random_state)
+        X = checks.as_problem_matrix(checks.check_matrix(self, X, reset=True))
+        supervision = Supervision.check(name, X, y, triplets=triplets)
+        if self.n_matrices:  # of the features that X has, dense
+            d, n = len(np.unique(X.indices)), self.n_matrices
+            what = f"For {n} dense matrices of {d} x {d} features, {name}"
+            memory.check_fits(what, 8 * n * d**2, self.memory_limit, LESS_MEMORY)
+        data = compare(Mining.of(self), supervision, rng)
+        self._learn(X, data.compared, data.compared_weights, rng)
+        return self
 
     @abstractmethod
     def _learn(
