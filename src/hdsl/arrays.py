@@ -43,9 +43,7 @@ def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]
     return arrays, header
 
 
-def similarity_from_arrays(
-    arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
-) -> Similarity:
+def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity:
     """Return the similarity of `similarity_to_arrays`; raise ValueError where it is damaged."""
     n_features = get_value(header, "n_features", int)
     scale, prior = (float(get_value(header, name, float)) for name in ("scale", "prior"))
@@ -80,9 +78,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, header
 
 
-def model_from_arrays(
-    kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
-) -> Any:
+def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
     similarity = similarity_from_arrays(arrays, header)
     params, known = get_value(header, "params", dict), kind().get_params(deep=False)
@@ -110,7 +106,7 @@ def model_from_arrays(
     return model
 
 
-def choice_from(arrays: Mapping[str, np.ndarray]) -> Arrays | None:
+def choice_from(arrays: Arrays) -> Arrays | None:
     """Return what was tried, its columns in order; None where nothing was."""
     choice = part_of(arrays, "choice")
     if not choice:
@@ -126,7 +122,7 @@ def names_to_arrays(model: Any) -> Arrays:
     return {} if names is None else pack_strings("feature_names", names.tolist())
 
 
-def names_from_arrays(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
+def names_from_arrays(model: Any, arrays: Arrays) -> None:
     """Give a model the names of its features, where there are some; ValueError if damaged."""
     if "feature_names.text" not in arrays:
         return

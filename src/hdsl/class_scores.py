@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from . import checks
 from .arrays import names_to_arrays
 from .explain.parts import one_row, with_words
 from .explain.tables import CLASS
+from .files.container import Arrays
 from .files.tables import get_value
 from .labels import LabelSets, label_sets
 from .scores import LinearScorer, Scores, fit_each_label, squashed_scores
@@ -251,9 +251,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         return arrays, header | {"n_features": int(self.n_features_in_)}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
-    ) -> ClassScores:
+    def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> ClassScores:
         """Return the fitted transformer that `to_arrays` was called on.
 
         Its ``classifier_`` is a `LinearScorer`. Parameters other than `weight` and `n_scores` are

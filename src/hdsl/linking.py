@@ -640,7 +640,7 @@ class Linker(BaseEstimator):
         return {"state": text} | nested(training=self._training, model=arrays), {}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
+    def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
         """Return what `to_arrays` was called on; the classifiers learn anew."""
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
         tables = [(dict(columns), ids) for columns, ids in state["tables"][:2]]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
@@ -133,7 +132,7 @@ def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {**header, "kind": kind}
 
 
-def from_arrays(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Any:
+def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model of `to_arrays`; raise ValueError, TypeError or KeyError where it is none."""
     kind = get_value(header, "kind", str)
     if kind == PIPELINE:
@@ -143,7 +142,7 @@ def from_arrays(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> 
     return getattr(import_module(f".{KINDS[kind]}", __package__), kind).from_arrays(arrays, header)
 
 
-def _pipeline(arrays: Mapping[str, np.ndarray], parts: list[Any]) -> Any:
+def _pipeline(arrays: Arrays, parts: list[Any]) -> Any:
     from sklearn.pipeline import Pipeline
 
     steps = []

@@ -5,7 +5,7 @@ Nothing here needs scikit-learn: a search loads it for the models that have clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from . import checks
 from .arrays import names_from_arrays
 from .explain.parts import N_WORDS, largest_scores, words_behind
+from .files.container import Arrays
 from .files.tables import check_columns, get_array, get_value, pack_values, unpack_values
 from .labels import LabelSets
 from .similarity import unit_rows
@@ -82,7 +83,7 @@ class Scores:
         columns = self.columns_ if self.is_wide_ else None
         return words_behind(self.transform(X), coef, self.n_features_in_, columns, n_words)
 
-    def restore(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Scores:
+    def restore(self, arrays: Arrays, header: dict[str, Any]) -> Scores:
         """Take what ``ClassScores.to_arrays`` returned; raise ValueError if it is damaged."""
         scorer, n_scores = LinearScorer.from_arrays(arrays), header.get("n_scores")
         self.classifier_, self.classes_ = scorer, scorer.classes_
@@ -187,7 +188,7 @@ class LinearScorer:
         return pack_values("classes", self.classes_) | arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearScorer:
+    def from_arrays(cls, arrays: Arrays) -> LinearScorer:
         """Return the scores that `to_arrays` was called on; raise ValueError if damaged."""
         classes = unpack_values(arrays, "classes")
         n_classes = len(classes)

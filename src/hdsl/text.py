@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,7 +162,7 @@ class Words:
         return arrays, {**header, "stop_words": sorted(self._left_out or ())}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Words:
+    def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Words:
         """Return the words that `to_arrays` was called on; raise ValueError if damaged."""
         stop_words = get_value(header, "stop_words", list)
         if not all(isinstance(word, str) for word in stop_words):
@@ -279,9 +279,7 @@ class Documents:
         return arrays, self.facts
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, np.ndarray], facts: dict[str, Any], n_features: int
-    ) -> Documents:
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], n_features: int) -> Documents:
         """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
         there = {name.partition(".")[0] for name in arrays}
         found: dict[str, Any] = {"facts": facts}
@@ -625,7 +623,7 @@ class Collection:
         return arrays, {"model": saved, "documents": facts, "words": layout}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Collection:
+    def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Collection:
         """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
         found, layout = cls(None), header.get("words")
         found._saved = part_of(arrays, "model"), get_value(header, "model", dict)

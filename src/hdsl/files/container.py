@@ -8,7 +8,6 @@ header check their values: this module promises plain arrays and a dict, as they
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,7 @@ KEY = "hdsl"
 
 
 def write(
-    path: FilePath,
-    arrays: Mapping[str, np.ndarray],
-    header: Mapping[str, Any],
-    *,
-    what: str = "the model",
+    path: FilePath, arrays: Arrays, header: dict[str, Any], *, what: str = "the model"
 ) -> None:
     """Write arrays of numbers and a header that JSON has a form for, as a whole or not at all.
 
@@ -112,7 +107,7 @@ def _as_stored(name: str, array: np.ndarray) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
+def checksum(arrays: Arrays, text: str) -> str:
     """Return the SHA-256 of arrays and the text of a header."""
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     for name, array in sorted(arrays.items()):

@@ -16,12 +16,12 @@ from .container import Arrays
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def nested(**parts: Mapping[str, np.ndarray]) -> Arrays:
+def nested(**parts: Arrays) -> Arrays:
     """Return the arrays of several parts as one dictionary, under ``part.name``."""
     return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
 
 
-def part_of(arrays: Mapping[str, np.ndarray], part: str) -> Arrays:
+def part_of(arrays: Arrays, part: str) -> Arrays:
     """Return the arrays of one part.
 
     Examples
@@ -34,10 +34,7 @@ def part_of(arrays: Mapping[str, np.ndarray], part: str) -> Arrays:
 
 
 def get_array(
-    arrays: Mapping[str, np.ndarray],
-    name: str,
-    kinds: str = "biufO",
-    shape: tuple[int | None, ...] | None = None,
+    arrays: Arrays, name: str, kinds: str = "biufO", shape: tuple[int | None, ...] | None = None
 ) -> np.ndarray:
     """Return an array from a file, its numbers finite.
 
@@ -73,7 +70,7 @@ def get_array(
     return array
 
 
-def get_value(header: Mapping[str, Any], name: str, kind: type) -> Any:
+def get_value(header: dict[str, Any], name: str, kind: type) -> Any:
     """Return a value of a header; raise ValueError unless it is of exactly this type."""
     value = header.get(name) if isinstance(header, Mapping) else None
     if type(value) is not kind:
@@ -96,7 +93,7 @@ def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
     return {f"{name}.text": np.frombuffer(text, dtype=np.uint8)}
 
 
-def get_strings(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+def get_strings(arrays: Arrays, name: str) -> np.ndarray:
     """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
     raw = get_array(arrays, f"{name}.text", "u", (None,)).astype(np.uint8, copy=False).tobytes()
     strings = json.loads(raw.decode("utf-8", "surrogatepass"))
@@ -120,7 +117,7 @@ def pack_values(name: str, values: np.ndarray) -> Arrays:
     return {name: values}
 
 
-def unpack_values(arrays: Mapping[str, np.ndarray], name: str, n: int | None = None) -> np.ndarray:
+def unpack_values(arrays: Arrays, name: str, n: int | None = None) -> np.ndarray:
     """Return the vector of `pack_values`, strings as objects; raise ValueError if it is none."""
     if name in arrays:
         return get_array(arrays, name, "biuf", (n,))
@@ -161,7 +158,7 @@ def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
     return {name: np.frombuffer(raw, np.uint8)}, {"columns": columns}
 
 
-def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np.ndarray:
+def unpack_table(arrays: Arrays, name: str, layout: Any) -> np.ndarray:
     """Return the structured array of `pack_table`; raise ValueError if arrays or layout are bad."""
     raw, columns = get_array(arrays, name, "u", (None,)), get_value(layout, "columns", list)
     for column in columns:
@@ -200,7 +197,7 @@ def csr_to_arrays(rows: sp.csr_array, name: str) -> Arrays:
     }
 
 
-def csr_from_arrays(arrays: Mapping[str, np.ndarray], name: str, n_features: int) -> sp.csr_array:
+def csr_from_arrays(arrays: Arrays, name: str, n_features: int) -> sp.csr_array:
     """Return the rows of `csr_to_arrays`; raise ValueError where the arrays are none."""
     indptr = get_array(arrays, f"{name}_indptr", "i", (None,))
     data = get_array(arrays, name, "f", (None,))
