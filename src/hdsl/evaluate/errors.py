@@ -367,9 +367,8 @@ def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     return np.asarray(predicted != y_test)
 
 
-def label_errors(predicted: Any, truth: Any, which: str = "_test") -> np.ndarray:
-    """Return 1 - F1 of the labels that each row has and of those that are predicted."""
-    found, truth = label_sets(predicted), label_sets(truth)
+def label_errors(found: Any, truth: Any, which: str = "_test") -> np.ndarray:
+    """Return 1 - F1 of the labels that each row has, and of those that were found."""
     if found is None or truth is None:
         raise ValueError("y and y_test must both have one label per row, or both several.")
     checks.check_one_label_per_row(truth, len(found), which)

@@ -234,14 +234,12 @@ def _sides(
     transform = getattr(model, "transform", model)
 
     def embed(X: sp.csr_array) -> Any:
-        Z = X if transform is None else transform(X)
-        Z = sp.csr_array(Z) if sp.issparse(Z) else np.asarray(Z)
-        if Z.ndim != 2 or Z.shape[0] != X.shape[0]:
+        Z = checks.as_rows(X if transform is None else transform(X), "The transform of X")
+        if Z.shape[0] != X.shape[0]:
             raise ValueError(
                 f"model must return one row per row of X. Got shape {Z.shape} for {X.shape[0]} "
                 "rows."
             )
-        checks.check_finite(Z, "The transform of X")
         Z = Z.astype(np.float64, copy=False)
         return unit_rows(Z) if cosine else Z
 

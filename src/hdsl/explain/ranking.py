@@ -177,7 +177,7 @@ def importance(
     if X is None:
         return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)
     ends = np.searchsorted(active, np.column_stack([i, j]))
-    found = count_occurrences(_as_rows(X, similarity), active, ends)
+    found = count_occurrences(similarity.index_rows(X), active, ends)
     evidence = found.n_rows / (found.n_rows + FEW)
     with np.errstate(over="ignore", invalid="ignore"):
         effect = weight * found.size * evidence
@@ -195,18 +195,6 @@ def importance(
         n_rare=int(are_rare.sum()),
         top=top,
     )
-
-
-def _as_rows(X: Any, similarity: Similarity) -> Any:
-    """Return X as S compares it, in float64."""
-    X = checks.canonical(X) if sp.issparse(X) else np.asarray(X)
-    d = similarity.n_features
-    if X.ndim != 2 or X.shape[1] != d:
-        raise ValueError(
-            f"X must have shape (n_rows, {d}): the similarity was learned on {d} features. "
-            f"Got shape {X.shape}."
-        )
-    return similarity.index_rows(X.astype(np.float64, copy=False))
 
 
 def _direction(similarity: Similarity, active: np.ndarray) -> np.ndarray:
