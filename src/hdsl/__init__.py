@@ -42,18 +42,14 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        try:
+            return metadata.version(__name__)
+        except metadata.PackageNotFoundError:  # a source tree that was never installed
+            return "0+unknown"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_SUBMODULES})
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(__name__)
-    except metadata.PackageNotFoundError:  # a source tree that was never installed
-        return "0+unknown"

@@ -312,9 +312,12 @@ def choose(
     """
     progress.stage("choosing the prior: mining")
     parts = make_parts(model, data, held, rng)
-    if not parts:
-        return _unchosen(model, "too few rows or comparisons to hold some out")
     is_free = model.prior == "auto"
+    if not parts:
+        prior = FIXED_PRIOR if is_free else float(model.prior)
+        n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
+        why = "too few rows or comparisons to hold some out"
+        return Choice(prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken")
     runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
     candidates = PRIORS if is_free else (float(model.prior),)
     cosine = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
@@ -356,12 +359,6 @@ def _is_promising(scores: Sequence[Score]) -> bool:
     best = max((score.units for score in before), key=np.mean)
     is_past = len(before) > 1 and last.units.mean() <= best.mean()
     return _finds(last, before[0]) and not is_worse(last.units, best) and not is_past
-
-
-def _unchosen(model: Any, why: str) -> Choice:
-    prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
-    n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
-    return Choice(prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken")
 
 
 class _Runs:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -207,12 +206,15 @@ def solve(model: Any, run: Any, laid_out: LaidOut, progress: Progress) -> Learne
     if run.checkpoint is not None:
         saved = {"size": size.as_array(laid_out.data), **nested(choice=table or {})}
     first = 0 if run.earlier is None else run.earlier.n_iter
-    with damage_explained(run.checkpoint):
+    try:
         result = frank_wolfe(
             problem, *solver(model, size.max_iter, not run.data.is_judged), rng=run.rng,
             earlier=run.earlier, rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
+    except RestError as error:
+        with run.checkpoint.explain_damage():
+            raise ValueError(str(error)) from None
     return Learned(result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data)
 
 
@@ -527,17 +529,6 @@ def rests(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:
         checkpoint.write_if_due(lambda: {**saved, **nested(run=arrays())})
 
     return Rests(None if checkpoint.arrays is None else part_of(checkpoint.arrays, "run"), save)
-
-
-@contextmanager
-def damage_explained(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Let an error about a rest name the file that it comes from."""
-    try:
-        yield
-    except RestError as error:
-        assert checkpoint is not None
-        with checkpoint.explain_damage():
-            raise ValueError(str(error)) from None
 
 
 def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:

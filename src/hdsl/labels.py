@@ -120,16 +120,13 @@ def aligned(*parts: LabelSets) -> list[LabelSets]:
         classes = reduce(np.union1d, (part.classes for part in parts))
     except TypeError:
         raise ValueError(checks.MIXED_LABELS) from None
-    return [
-        part if len(part.classes) == len(classes) else _widened(part, classes) for part in parts
-    ]
-
-
-def _widened(part: LabelSets, classes: np.ndarray) -> LabelSets:
-    old = part.indicator
-    columns = np.searchsorted(classes, part.classes)[old.indices]
-    indicator = sp.csr_array((old.data, columns, old.indptr), (len(part), len(classes)))
-    return replace(part, indicator=indicator, classes=classes)
+    found = []
+    for part in parts:
+        old, columns = part.indicator, np.searchsorted(classes, part.classes)
+        arrays = old.data, columns[old.indices], old.indptr
+        indicator = sp.csr_array(arrays, (len(part), len(classes)))
+        found.append(replace(part, indicator=indicator, classes=classes))
+    return found
 
 
 def ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -325,7 +325,16 @@ class Linker(BaseEstimator):
         self._shift = len(self._tables[0].ids) * (len(tables) - 1)  # 0 in one table
         self._matches = self._pairs(matches, "matches")
         self._non_matches = self._pairs(non_matches, "non_matches")
-        self._set_known()
+        self._known: dict[tuple[int, ...], float] = {}  # 1 for a match and 0 for a non-match
+        for answer, pairs in ((1.0, self._matches), (0.0, self._non_matches)):
+            for pair in map(tuple, pairs.tolist()):
+                if pair[0] == pair[1] or pair in self._known:
+                    is_same = self._known.get(pair, answer) == answer
+                    fault = "is listed twice" if is_same else "is both a match and a non-match"
+                    fault = "is of a record with itself" if pair[0] == pair[1] else fault
+                    left, right = self._names(np.array(pair))
+                    raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
+                self._known[pair] = answer
         self._space = _Space(self._tables, self.n_jobs)
         self.is_learned_ = False
         self.model_: HDSL | None = None
@@ -371,19 +380,6 @@ class Linker(BaseEstimator):
                 raise ValueError(f"{name} has {fault}, {there}: {way_out}.")
             found[:, side] = [table.rows[end] + side * self._shift for end in ends]
         return found
-
-    def _set_known(self) -> None:
-        """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        self._known: dict[tuple[int, ...], float] = {}
-        for answer, pairs in ((1.0, self._matches), (0.0, self._non_matches)):
-            for pair in map(tuple, pairs.tolist()):
-                if pair[0] == pair[1] or pair in self._known:
-                    is_same = self._known.get(pair, answer) == answer
-                    fault = "is listed twice" if is_same else "is both a match and a non-match"
-                    fault = "is of a record with itself" if pair[0] == pair[1] else fault
-                    left, right = self._names(np.array(pair))
-                    raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
-                self._known[pair] = answer
 
     def _answers(self, pairs: np.ndarray) -> np.ndarray:
         """Return 1 for known matches, 0 for known non-matches, and NaN for other pairs."""

@@ -168,19 +168,16 @@ class LinearScorer:
             if len(intercept) == 1:  # scikit-learn has the number 0 where no intercept is fitted
                 intercept = np.repeat(intercept, len(coef))
             scorer = cls(coef, intercept, np.asarray(classifier.classes_))
-            if scorer._gives_the_scores_of(classifier):
+            X = np.random.default_rng(0).normal(size=(3, coef.shape[1]))
+            found, given = scorer.decision_function(X), classifier.decision_function(X)
+            is_same = found.shape == given.shape  # not so for votes of pairs of classes
+            if is_same and np.allclose(found, given, rtol=1e-4, atol=1e-5):
                 return scorer
         raise ValueError(
             "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
             "written to a model file or taken apart into words. Got "
             f"{type(classifier).__name__} instead."
         )
-
-    def _gives_the_scores_of(self, classifier: Any) -> bool:
-        """Whether the scores of random rows are the same: not so for votes of pairs of classes."""
-        X = np.random.default_rng(0).normal(size=(3, self.coef_.shape[1]))
-        found, given = self.decision_function(X), classifier.decision_function(X)
-        return found.shape == given.shape and np.allclose(found, given, rtol=1e-4, atol=1e-5)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return classes, coef and intercept, as `from_arrays` takes them."""

@@ -111,17 +111,11 @@ class Similarity:
         """Return rows whose dot products are the similarity: components, then sqrt(prior)·X."""
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            Z = self._transform(X)
+            Z = self.learned(X)
+            if self.prior != 0:
+                rest = X * X.dtype.type(np.sqrt(self.prior))
+                Z = sp.hstack([Z, rest], format="csr") if sp.issparse(X) else np.hstack([Z, rest])
         return check_result(Z, "The transform of X")
-
-    def _transform(self, X: Any) -> Any:
-        learned = self.learned(X)
-        if self.prior == 0:
-            return learned
-        rest = X * X.dtype.type(np.sqrt(self.prior))
-        if sp.issparse(X):
-            return sp.hstack([sp.csr_array(learned), rest], format="csr", dtype=X.dtype)
-        return np.hstack([learned, rest])
 
     def learned(self, X: Any) -> Any:
         """Return X Lᵀ, where L has one row per atom."""

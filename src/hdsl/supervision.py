@@ -236,7 +236,13 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     if callable(how.mining):
         made = how.mining(X, y.as_given() if several else y, rng)
         made = checks.check_comparisons(made, X.shape[0], width=3)
-        return made, _of_anchors(weights, made)
+        of_anchors = None if weights is None else weights[made[:, 0]]
+        if of_anchors is not None and not of_anchors.any():
+            raise checks.NoTripletError(
+                "All triplets have an anchor of weight 0: give a positive sample_weight to some "
+                "row that has a neighbour of its own class."
+            )
+        return made, of_anchors
     if how.mining == "random":
         rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
         n_per_row = how.n_targets * how.n_impostors
@@ -246,7 +252,7 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
             return made, degree if weights is None else degree * weights[made[:, 0]]
         seed = int(rng.integers(2**31 - 1))
         made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
-        return made, _of_anchors(weights, made)
+        return made, None if weights is None else weights[made[:, 0]]
     # Equal rows are one point that counts several times: as neighbours of each other they would
     # crowd out the others and say nothing.
     codes = data.codes
@@ -256,33 +262,16 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     if several:
         made, degree = triplets_module.shared_label_triplets(*given, **options)
         return rows[made], degree * weight[made[:, 0]]
-    _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
-    made = triplets_module.neighbor_triplets(*given, **options)
-    weight = weight[made[:, 0]]
-    return rows[made], None if (weight == weight[0]).all() else weight
-
-
-def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
-    """Raise NoTripletError if no class has two rows that differ, although some have two rows."""
-    if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
+    n_rows = len(codes) if weights is None else np.count_nonzero(weights)
+    if n_rows > len(rows) and np.bincount(codes[rows]).max() == 1:
         raise checks.NoTripletError(
             "No triplet can be built: the rows of each class are equal, at unit length with "
             "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
             "give judgements directly."
         )
-
-
-def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
-    """Return the weights of the triplets' anchors, which must not all be zero."""
-    if weights is None:
-        return None
-    weights = weights[triplets[:, 0]]
-    if not weights.any():
-        raise checks.NoTripletError(
-            "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
-            "that has a neighbour of its own class."
-        )
-    return weights
+    made = triplets_module.neighbor_triplets(*given, **options)
+    weight = weight[made[:, 0]]
+    return rows[made], None if (weight == weight[0]).all() else weight
 
 
 # --- parts to learn from and parts to choose by --------------------------------------------------

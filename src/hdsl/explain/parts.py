@@ -154,9 +154,10 @@ def explain(
     features = np.unique(
         np.concatenate([similarity.atoms[:, :2].ravel(), *(z.indices for z in rows)])
     )
-    x, y, *rest = (_at(features, row) for row in rows)
-    for z in rest:  # S is linear in y
-        y = y - z
+    values = np.zeros((len(rows), len(features)))
+    for k, row in enumerate(rows):
+        values[k, np.searchsorted(features, row.indices)] = row.data
+    x, y = values[0], values[1] - values[2:].sum(axis=0)  # S is linear in y
     with np.errstate(over="ignore", invalid="ignore"):
         if by == "atom":
             i, j, sign = similarity.atoms.T
@@ -209,13 +210,6 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"similarity was learned on. Got shape {x.shape}; X[[0]] is one row of a matrix X."
         )
     return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
-
-
-def _at(features: np.ndarray, row: sp.csr_array) -> np.ndarray:
-    """Return the values of a row at features that include all of its own."""
-    values = np.zeros(len(features))
-    values[np.searchsorted(features, row.indices)] = row.data
-    return values
 
 
 # --- scores of classes beside words ---------------------------------------------------------------

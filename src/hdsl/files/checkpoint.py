@@ -83,25 +83,21 @@ class Checkpoint:
         self._has_failed = False
         self._latest: Arrays | None = None
         self._due = time.monotonic() + INTERVAL
-        is_there = os.path.exists(self.path)
-        if not is_there:
+        if not os.path.exists(self.path):
             check_can_write(self.path, "the checkpoint")
         self._identity = _identity(self.path)
-        if is_there:
-            self._read()
-
-    def _read(self) -> None:
+        if self._identity is None:
+            return
         arrays, header = container.read(self.path)
         tables, inputs = header.get("tables"), header.get("checkpoint")
         if not isinstance(inputs, dict) or not isinstance(tables, dict):
             raise ValueError(
                 f"{self.name!r} is a model, not a checkpoint: name another file for the checkpoint."
             )
-        self._inputs, self.arrays = inputs, {}
+        self._inputs = inputs
         with self.explain_damage():
-            for name, layout in tables.items():
-                self.arrays[name] = unpack_table(arrays, name, layout)
-        self.arrays = arrays | self.arrays
+            unpacked = {name: unpack_table(arrays, name, layout) for name, layout in tables.items()}
+        self.arrays = arrays | unpacked
 
     @property
     def file(self) -> CheckpointFile:

@@ -58,11 +58,6 @@ def similarity_of(estimator: Any) -> Similarity:
     return estimator if isinstance(estimator, Similarity) else estimator.similarity_
 
 
-def names_of(estimator: Any, feature_names: Any) -> Any:
-    """Return the given names, or else those of the columns that the model was fitted on."""
-    return getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
-
-
 def fitted_run(estimator: Any) -> Any:
     """Return the fitted model of a run: the best one of a search, the shared one of a LocalHDSL."""
     check_is_fitted(estimator)

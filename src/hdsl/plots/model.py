@@ -14,7 +14,7 @@ from sklearn.manifold import smacof
 from .. import checks, explain
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.tables import shown
-from .display import ABOVE, PLAIN, Display, legend, names_of, similarity_of
+from .display import ABOVE, PLAIN, Display, legend, similarity_of
 
 #: Width of a character of a label, and height of its line, in units of the font size.
 CHARACTER, LINE = 0.62, 1.5
@@ -65,10 +65,12 @@ class NetworkDisplay(Display):
         NetworkDisplay
         """
         similarity = similarity_of(estimator)
+        if feature_names is None:
+            feature_names = getattr(estimator, "feature_names_in_", None)
         found = explain.importance(
             getattr(similarity, "shared", similarity),
             None if X is None else checks.as_rows(X),
-            feature_names=names_of(estimator, feature_names),
+            feature_names=feature_names,
         )
         pairs = found.pairs[:top]
         used, ends = np.unique(np.stack([pairs["i"], pairs["j"]], axis=1), return_inverse=True)

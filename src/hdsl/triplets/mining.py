@@ -59,7 +59,15 @@ def neighbor_triplets(
     for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
         checks.check_number("neighbor_triplets", name, value, low=1, integer=True)
     checks.check_device("neighbor_triplets", device)
-    X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
+    if similarity is not None:
+        if not callable(getattr(similarity, "transform", None)):
+            raise TypeError(
+                "similarity must have a transform(X) method, as a fitted HDSL does. Got "
+                f"{similarity!r}."
+            )
+        # An estimator fitted on named columns needs them; any other gets a checked matrix.
+        X = similarity.transform(X if hasattr(similarity, "feature_names_in_") else _matrix(X))
+    X = _matrix(X)
     codes = checks.check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(
@@ -195,17 +203,6 @@ def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
     X = checks.as_rows(X)
     return (X if sp.issparse(X) else checks.canonical(sp.csr_array(X))).astype(np.float64)
-
-
-def _transformed(X: Any, similarity: Any) -> Any:
-    if not callable(getattr(similarity, "transform", None)):
-        raise TypeError(
-            "similarity must have a transform(X) method, as a fitted HDSL does. Got "
-            f"{similarity!r}."
-        )
-    # An estimator fitted on named columns needs them; any other gets a checked matrix.
-    named = hasattr(similarity, "feature_names_in_")
-    return similarity.transform(X if named else _matrix(X))
 
 
 def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
