@@ -19,6 +19,8 @@ import scipy.sparse as sp
 
 from . import memory
 
+FilePath = str | os.PathLike[str]
+
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+from ..checks import FilePath
+
 fcntl: Any
 try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None
-
-FilePath = str | os.PathLike[str]
 
 WRITE_ERRORS = {
     errno.ENOENT: "the folder does not exist, create it first",

@@ -74,7 +74,7 @@ class Checkpoint:
         What an earlier process wrote, None if there was no file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: checks.FilePath) -> None:
         self.name = os.fsdecode(path)
         self.path = os.path.abspath(self.name)  # a run may change its folder
         self.arrays: Arrays | None = None

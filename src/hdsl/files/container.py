@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from .atomic import FilePath, atomic_write, check_regular
+from ..checks import FilePath
+from .atomic import atomic_write, check_regular
 
 Arrays = dict[str, np.ndarray]
 

@@ -5,13 +5,13 @@ import gzip
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import checks
+from ..checks import FilePath
 from ..memory import format_bytes
 
 #: What a file is parsed to may take this many times its size, or FREE_BYTES if that is more.
@@ -30,7 +30,7 @@ class DataFileError(checks.WayOutError):
 # --- files ---------------------------------------------------------------------------------------
 
 
-def check_file(path: str | PathLike[str]) -> Path:
+def check_file(path: FilePath) -> Path:
     """Return the path of a regular file that is not empty."""
     path = Path(path)
     if path.is_dir():
@@ -44,7 +44,7 @@ def check_file(path: str | PathLike[str]) -> Path:
     return path
 
 
-def read_text(path: str | PathLike[str]) -> tuple[Path, bytes]:
+def read_text(path: FilePath) -> tuple[Path, bytes]:
     """Return the UTF-8 text of a file, decompressed and not blank."""
     path = check_file(path)
     if path.suffix in OPENERS:

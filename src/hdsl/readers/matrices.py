@@ -4,7 +4,6 @@ import io
 import math
 import re
 import zipfile
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
+from ..checks import FilePath
 from . import files
 from .files import DataFileError
 
@@ -24,9 +24,7 @@ MAX_DIRECTORY = 4096
 _FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
 
 
-def read_matrix(
-    path: str | PathLike[str], *, n_features: int | None = None, zero_based: bool = False
-) -> Data:
+def read_matrix(path: FilePath, *, n_features: int | None = None, zero_based: bool = False) -> Data:
     r"""Return the matrix in a file, and its labels if the file has them.
 
     Parameters
@@ -64,7 +62,7 @@ def read_matrix(
 
 
 def read_svmlight(
-    path: str | PathLike[str], *, n_features: int | None = None, zero_based: bool = False
+    path: FilePath, *, n_features: int | None = None, zero_based: bool = False
 ) -> Data:
     """Return X and y of an svmlight file: lines ``label index:value index:value ...``.
 
@@ -165,7 +163,7 @@ def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[
 # --- labels --------------------------------------------------------------------------------------
 
 
-def read_labels(path: str | PathLike[str]) -> np.ndarray:
+def read_labels(path: FilePath) -> np.ndarray:
     """Return the labels in a file: a NumPy ``.npy`` vector, or text with one label per line.
 
     Parameters
@@ -224,7 +222,7 @@ def _is_finite_or_word(label: bytes) -> bool:
 # --- NumPy and SciPy -----------------------------------------------------------------------------
 
 
-def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Data:
+def read_npz(path: FilePath, *, n_features: int | None = None) -> Data:
     """Return X of a file made by `scipy.sparse.save_npz`, and None for the labels.
 
     Parameters
@@ -281,7 +279,7 @@ def _check_n_members(path: Path) -> None:
         )
 
 
-def read_array(path: str | PathLike[str]) -> np.ndarray:
+def read_array(path: FilePath) -> np.ndarray:
     """Return the array in a NumPy ``.npy`` file; pickled objects are refused.
 
     Parameters

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html
 import json
-import os
 import re
 from importlib.metadata import version
 from importlib.resources import files
@@ -97,12 +96,12 @@ def _json(value: Any) -> str:
     return text
 
 
-def check_path(path: str | os.PathLike[str]) -> None:
+def check_path(path: checks.FilePath) -> None:
     """Raise OSError if no page can be written to `path`: to be called before the page is made."""
     check_can_write(path, WHAT)
 
 
-def write(path: str | os.PathLike[str], text: str) -> None:
+def write(path: checks.FilePath, text: str) -> None:
     """Write a page to a file, completely or not at all: an error leaves the old file unchanged.
 
     Parameters
