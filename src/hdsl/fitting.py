@@ -199,9 +199,8 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
 def solve(model: Any, run: Any, laid_out: LaidOut, progress: Progress) -> Learned:
     """Solve the problem of a model."""
     size, table = size_of_run(model, run, laid_out)
-    problem = laid_out.layout.problem(
-        losses.checked(losses.get(model.loss)), size.scale, size.prior
-    )
+    loss = losses.checked(losses.get(model.loss))
+    problem = laid_out.layout.problem(loss, size.scale, size.prior)
     saved = {}
     if run.checkpoint is not None:
         saved = {"size": size.as_array(laid_out.data), **nested(choice=table or {})}

@@ -310,9 +310,8 @@ class LocalHDSL(SimilarityModel):
                 part = parts[r] = fit.follow(problem, int(n_steps), parts.get(r))
                 local[r] = replace(local[r], atoms=part.atoms, weights=part.weights)
                 under = Base(part.atoms, own_scale * part.weights)
-                offset[inside[r]] = fit.layout.problem(fit.loss, scale, prior, under).margins(
-                    *NOTHING
-                )
+                own = fit.layout.problem(fit.loss, scale, prior, under)
+                offset[inside[r]] = own.margins(*NOTHING)
             problem = whole.layout.problem(whole.loss, scale, prior)
             problem.offset = offset
             shared = whole.follow(problem, shared.n_iter + n_more, shared)

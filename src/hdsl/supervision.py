@@ -153,10 +153,9 @@ class Supervision:
 
     def counts(self) -> bool:
         """Return whether there is a row with a label, or a comparison, of positive weight."""
-        items, weights = (
-            (self.compared, self.compared_weights) if self.is_judged else (self.y, self.weights)
-        )
-        return bool(len(items) if weights is None else weights.any())
+        weights = self.compared_weights if self.is_judged else self.weights
+        n = len(self.compared if self.is_judged else self.y)
+        return bool(n if weights is None else weights.any())
 
 
 # --- comparisons from labels ---------------------------------------------------------------------

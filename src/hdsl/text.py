@@ -634,7 +634,6 @@ class Collection:
         n_features = found.scored.n_features
         if found.words is not None and len(found.words.names) != n_features:
             raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
-        found.documents = Documents.from_arrays(
-            part_of(arrays, "documents"), get_value(header, "documents", dict), n_features
-        )
+        documents, facts = part_of(arrays, "documents"), get_value(header, "documents", dict)
+        found.documents = Documents.from_arrays(documents, facts, n_features)
         return found

@@ -158,10 +158,8 @@ def fit(given: Namespace) -> int | None:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
     if given.no_documents:
-        kept = collection.documents
-        collection = type(collection)(
-            collection.model, collection.words, Documents(idf=kept.idf, facts=kept.facts)
-        )
+        kept = Documents(idf=collection.documents.idf, facts=collection.documents.facts)
+        collection = type(collection)(collection.model, collection.words, kept)
     save(collection, output)
     is_interrupted = model.status_ == "interrupted"
     file = vars(model).pop("checkpoint_file_", None)

@@ -81,9 +81,8 @@ def itself(value: Any) -> Any:
 def is_in_blocks(data: Any) -> bool:
     """Whether data are a Dask collection, a future, or a list of blocks."""
     if isinstance(data, list | tuple):
-        return len(data) > 0 and all(
-            is_in_blocks(part) or getattr(part, "ndim", 0) == 2 for part in data
-        )
+        are_blocks = (is_in_blocks(part) or getattr(part, "ndim", 0) == 2 for part in data)
+        return len(data) > 0 and all(are_blocks)
     return hasattr(data, "__dask_graph__") or (hasattr(data, "key") and hasattr(data, "status"))
 
 

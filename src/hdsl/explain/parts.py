@@ -151,9 +151,8 @@ def explain(
     if rather_than is not None:
         rows.append(_as_row(rather_than, similarity, "rather_than"))
     # Features that are neither in the rows nor in the model take no memory.
-    features = np.unique(
-        np.concatenate([similarity.atoms[:, :2].ravel(), *(z.indices for z in rows)])
-    )
+    used = [similarity.atoms[:, :2].ravel(), *(z.indices for z in rows)]
+    features = np.unique(np.concatenate(used))
     values = np.zeros((len(rows), len(features)))
     for k, row in enumerate(rows):
         values[k, np.searchsorted(features, row.indices)] = row.data

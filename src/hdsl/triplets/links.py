@@ -85,9 +85,8 @@ def link_triplets(
     place = start[row] + offset
     third = other[by_key[place + (has_twin[row] & (place >= twin[row]))]]
     second, positive = other[row], sign[row] == 1
-    triplets = np.column_stack(
-        [anchor[row], np.where(positive, second, third), np.where(positive, third, second)]
-    )
+    others = np.where(positive, second, third), np.where(positive, third, second)
+    triplets = np.column_stack([anchor[row], *others])
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no row has both a positive and a negative link. Give more "

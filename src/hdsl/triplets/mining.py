@@ -166,9 +166,8 @@ def shared_label_triplets(
     values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
     largest = float(np.asarray(X.multiply(X).sum(axis=1)).max()) or 1.0
     values *= np.sqrt(FIRST * largest)
-    labels_of = sp.csr_array(
-        (values, sets.indicator.indices, sets.indicator.indptr), sets.indicator.shape
-    )
+    has = sets.indicator
+    labels_of = sp.csr_array((values, has.indices, has.indptr), has.shape)
     rows = search.Index(sp.csr_array(sp.hstack([X, labels_of], format="csr")))
     options: Any = {"n_jobs": n_jobs, "device": device, "memory_limit": memory_limit}
     near = rows.top_k(rows.rows, min(n_targets, n - 1), exclude_self=True, **options).rows
