@@ -387,14 +387,9 @@ class _Runs:
             models[state.n_iter] = state.atoms, state.weights
 
         self.fits.solve(prior / self.unit, STEPS[-1], None, remember)
-        last = max(models)
-        scores: list[Score] = []
-        for n in STEPS:
-            if n > last and scores:  # the path has ended before
-                scores.append(scores[-1])
-            else:
-                scores.append(self.score(*models[min(n, last)], prior))
-        return scores
+        ends = [min(n, max(models)) for n in STEPS]  # the path may have ended before
+        scores = {n: self.score(*models[n], prior) for n in set(ends)}
+        return [scores[n] for n in ends]
 
 
 def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:

@@ -154,12 +154,23 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         checked, training, random_state = self._check_fit(X, y, sample_weight)
-        folds = self._folds(training, random_state)
-        fitted = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            [delayed(training.fit)(), *(delayed(training.fit_and_score)(*fold) for fold in folds)]
-        )
+        y = training.y.codes if isinstance(training.y, LabelSets) else training.y
+        if isinstance(self.cv, int | np.integer):
+            checks.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
+            folds = stratified_folds(y, int(self.cv), random_state)
+        else:
+            folds = list(check_cv(self.cv, y, classifier=True).split(training.X, y))
+        scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
+        if not np.array_equal(np.sort(scored), np.arange(len(y))):
+            raise ValueError(
+                f"The 'cv' parameter of {type(self).__name__} must score each row exactly once. "
+                "Use the number of folds, or a splitter such as KFold."
+            )
+        by_fold = (delayed(training.fit_and_score)(*fold) for fold in folds)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        fitted = parallel([delayed(training.fit)(), *by_fold])
         checked.classifier_ = fitted[0]
-        scores = np.empty((len(training.y), len(training.classes)))
+        scores = np.empty((len(y), len(training.classes)))
         for (_, test), found in zip(folds, fitted[1:], strict=True):
             scores[test] = found
         checks.replace_fitted(self, checked)
@@ -302,24 +313,6 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
         training = _Training(classifier, rows, checks.narrow(seen), y, weights, checked.classes_)
         return checked, training, random_state
-
-    def _folds(
-        self, training: _Training, random_state: np.random.RandomState
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the rows to fit on and the rows to score, for each fold."""
-        X, y = training.X, training.y
-        y = y.codes if isinstance(y, LabelSets) else y
-        if isinstance(self.cv, int | np.integer):
-            checks.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
-            return stratified_folds(y, int(self.cv), random_state)
-        folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
-        if not np.array_equal(np.sort(scored), np.arange(len(y))):
-            raise ValueError(
-                f"The 'cv' parameter of {type(self).__name__} must score each row exactly once. "
-                "Use the number of folds, or a splitter such as KFold."
-            )
-        return folds
 
 
 @dataclass(frozen=True)

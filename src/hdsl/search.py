@@ -327,13 +327,19 @@ class Index:
         self, queries: Any, lists: Task, name: str, memory_limit: float | str | None
     ) -> None:
         """Fill the lists on a graphics card."""
+        from .cuda import runtime
         from .cuda import search as on_card
 
         held, self._on_card = self._on_card, None  # what an error leaves behind is of no use
         name = "cuda:0" if name == "cuda" else name
         if held is None or held.name != name:
             held = None  # before the next one comes
-            held = self._laid_out(name)
+            device = runtime.get_device(name)  # raises where there is none
+            rows, columns = sp.csr_array(self.rows, dtype=np.float64), None
+            if is_wide(rows):  # columns that only queries have add nothing
+                columns = np.unique(rows.indices) if rows.nnz else np.zeros(1, dtype=np.int64)
+                rows = take_columns(rows, columns)
+            held = _OnCard(name, device, rows, columns, on_card.Kept())
         if queries is self.rows:
             queries = held.rows
         else:
@@ -342,17 +348,6 @@ class Index:
         on_card.fill_lists(held.device, queries, held.rows, lists, memory_limit, held.kept)
         held.device.release()  # others may want what the queries took
         self._on_card = held
-
-    def _laid_out(self, name: str) -> _OnCard:
-        from .cuda import runtime
-        from .cuda import search as on_card
-
-        device = runtime.get_device(name)  # raises where there is none
-        rows, columns = sp.csr_array(self.rows, dtype=np.float64), None
-        if is_wide(rows):  # columns that only queries have add nothing
-            columns = np.unique(rows.indices) if rows.nnz else np.zeros(1, dtype=np.int64)
-            rows = take_columns(rows, columns)
-        return _OnCard(name, device, rows, columns, on_card.Kept())
 
 
 def neighbors_by_label(

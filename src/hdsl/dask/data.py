@@ -17,7 +17,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .. import checks
-from ..similarity import unit_rows
 from .problem import ClusterError, DaskLayout, Places, gather
 from .shard import Data, Shard
 
@@ -195,10 +194,6 @@ class Rows:
         columns, place = np.unique(together, return_inverse=True)
         counts = np.bincount(place, np.concatenate([facts.counts for facts in self.facts]))
         return columns.astype(np.int64), counts
-
-    def at_unit_length(self) -> Rows:
-        """Return the rows at unit length."""
-        return Rows.of(self.client, self.client.map(unit_rows, self.blocks, pure=False))
 
     def keep(self, rows: np.ndarray) -> Rows:
         """Return some rows, by rising numbers."""

@@ -82,7 +82,7 @@ def prepare(
     outline = present.outline(model.norm)
     learned.norm_, learned.columns_ = fitting.row_norm(model, outline, earlier is not None)
     if model.norm is not None:
-        rows = rows.at_unit_length()
+        rows = Rows.of(client, client.map(unit_rows, rows.blocks, pure=False))
         data = replace(data, X=rows)
     held = data.check_validation(learned, *validation)
     if held is not None and model.norm is not None:

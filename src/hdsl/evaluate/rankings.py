@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -359,12 +359,12 @@ def ranking_quality(
             "query, and at least one query, is expected."
         )
     pairs = enumerate(zip(found, relevant, strict=True))
-    rows = [_measure(q, ids, _grades(q, one), int(k)) for q, (ids, one) in pairs]
+    rows = [_measure(q, ids, one, int(k)) for q, (ids, one) in pairs]
     ranks, precisions, ndcgs = np.array(rows).T
     return RankingQuality(ranks, precisions, ndcgs, k=int(k))
 
 
-def _grades(q: int, relevant: Mapping[Any, float] | Collection[Any]) -> dict[Any, float]:
+def _measure(q: int, ids: Any, relevant: Any, k: int) -> tuple[float, float, float]:
     given = relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
     grades = {one: float(grade) for one, grade in given.items() if grade != 0}
     if not grades or not all(np.isfinite(grade) and grade > 0 for grade in grades.values()):
@@ -372,10 +372,6 @@ def _grades(q: int, relevant: Mapping[Any, float] | Collection[Any]) -> dict[Any
             f"Query {q} has no relevant document, or a grade that is negative or not finite: leave "
             "such queries out."
         )
-    return grades
-
-
-def _measure(q: int, ids: Any, grades: dict[Any, float], k: int) -> tuple[float, float, float]:
     ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     hits = [one for one in ids if one in grades]
     if len(set(hits)) < len(hits):

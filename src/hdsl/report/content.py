@@ -125,6 +125,7 @@ def model_parts(
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
+    tried = getattr(model, "choice_", None) or {}  # on held-out data
     has_names = feature_names is not None or hasattr(model, "feature_names_in_")
     name_of = _name_of(model, feature_names)
     atoms, steps, corrections = _steps(trace, model.corrections_)
@@ -156,7 +157,7 @@ def model_parts(
             "n_scores": more.n_scores,
         },
         "classes": _classes(rows, used),
-        "choice": _choice(getattr(model, "choice_", None)),
+        "choice": {name: pack(tried[name].astype(np.float64)) for name in tried} or None,
         "has_names": has_names,
         "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
         "names": names,
@@ -174,14 +175,6 @@ def model_parts(
         "counts": None if rows.X is None else _counts(rows.X, active, ends),
         "items": items,
     }
-
-
-def _choice(table: Any) -> dict[str, Any] | None:
-    """Return what was tried on held-out data; None where nothing was chosen."""
-    if table is None:
-        return None
-    wanted = ("prior", "n_iter", "score", "error", "mrr", "chosen")
-    return {name: pack(np.asarray(table[name], dtype=np.float64)) for name in wanted}
 
 
 def _words(scores: Any, X: sp.csr_array, name_of: Callable[[int], str]) -> list[Any] | None:

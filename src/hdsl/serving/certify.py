@@ -195,7 +195,15 @@ class _Documents:
         if not ids:
             return sp.csr_array((0, self.n_features))
         if self.X is not None:
-            return self.X[np.array([self._row_number(one) for one in ids], dtype=np.int64)]
+            n = self.X.shape[0]
+            for one in ids:
+                is_number = isinstance(one, int | np.integer) and not isinstance(one, bool)
+                if not is_number or not 0 <= one < n:
+                    raise ValueError(
+                        f"search returned the id {one!r}, but rows has the rows 0 to {n - 1}: "
+                        "return row numbers, or pass a function rows(ids)."
+                    )
+            return self.X[np.array(ids, dtype=np.int64)]
         try:
             rows = self._fetch(ids)
         except LookupError as error:
@@ -210,16 +218,6 @@ class _Documents:
                 "their order, is expected."
             )
         return X
-
-    def _row_number(self, one: Any) -> int:
-        assert self.X is not None
-        n = self.X.shape[0]
-        if not isinstance(one, int | np.integer) or isinstance(one, bool) or not 0 <= one < n:
-            raise ValueError(
-                f"search returned the id {one!r}, but rows has the rows 0 to {n - 1}: return row "
-                "numbers, or pass a function rows(ids)."
-            )
-        return int(one)
 
     def lengths_of(self, ids: list[Any]) -> Any:
         """Return the lengths of some ids; 1 without lengths."""
