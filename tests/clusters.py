@@ -12,6 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from hdsl.dask import data as data_module
 from hdsl.dask.problem import Handle
 
+#: What tests on a cluster ignore.
+QUIET = [
+    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+    pytest.mark.filterwarnings("ignore:Sending large graph"),
+]
+
 
 @cache
 def threads():

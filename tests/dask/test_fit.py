@@ -16,14 +16,11 @@ from distributed import Client
 
 import hdsl
 import hdsl.dask
-from clusters import assert_same_path, bytes_of, cut, data, settings_of
+from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
+from hdsl.dask import data as data_module
 from hdsl.dask.problem import ClusterError
 
-pytestmark = [
-    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
-    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
-    pytest.mark.filterwarnings("ignore:Sending large graph"),
-]
+pytestmark = QUIET
 
 
 def test_parameters_are_those_of_one_machine():
@@ -53,13 +50,14 @@ def as_array(blocks):
         ("delayed", "weighted labels", {"norm": None}),
         ("futures", "quadruplets", {"min_rows": 12}),
         ("blocks", "random", {"max_anchors": 40}),
-        ("with an empty block", "weighted labels", {}),
+        ("with an empty block", "weighted labels", {"oracle": "exact", "prior": 0.3}),
         ("whole", "triplets", {"prior": "auto", "max_iter": "auto"}),
         ("dense", "dask triplets", {"step": "away", "batch_size": 30}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Rows differ in length")
-def test_fit_is_that_of_one_machine(threads, kind, supervision, params):
+def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, params):
+    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)  # which do not know each other
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
     order = np.arange(len(y))
@@ -142,14 +140,11 @@ def test_a_checkpoint_resumes_to_the_same_bytes(threads, tmp_path, write_each_it
 # --- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("params", "word"),
-    [({"device": "cuda"}, "device"), ({"mining": lambda X, y, rng: None}, "mining")],
-)
-def test_what_a_cluster_cannot_do_is_refused(threads, params, word):
+def test_what_a_cluster_cannot_do_is_refused(threads):
     X, y, _ = data()
-    with pytest.raises(ValueError, match=word):
-        hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
+    for params in ({"device": "cuda"}, {"mining": lambda X, y, rng: None}):
+        with pytest.raises(ValueError, match=next(iter(params))):
+            hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
 
 
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):

@@ -1,7 +1,6 @@
 """A problem on a cluster: what every implementation promises, and the path of one machine."""
 
 import inspect
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,20 +10,12 @@ from hypothesis import strategies as st
 pytest.importorskip("distributed")
 
 import clusters
-import runs
 import test_conformance
-from hdsl.cpu.layout import CPULayout
-from hdsl.cpu.workers import Workers
 from hdsl.dask import data as data_module
 from hdsl.dask.problem import Places, search
 from hdsl.solver.line_search import line_search
-from pairwise import pairwise
 
-pytestmark = [
-    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
-    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
-    pytest.mark.filterwarnings("ignore:Sending large graph"),
-]
+pytestmark = clusters.QUIET
 
 CONFORMANCE = {
     name: test
@@ -53,21 +44,6 @@ def test_conformance(name, monkeypatch):
         inner(**known, **others, data=data)
 
     check()
-
-
-@pytest.mark.parametrize(
-    ("oracle", "rule", "batch_size", "weighted", "width"),
-    pairwise(["ascent", "exact"], ["corrective", "away"], [None, 12], [False, True], [3, 4]),
-)
-def test_the_path_is_that_of_one_machine(monkeypatch, oracle, rule, batch_size, weighted, width):
-    """With four shards, which do not know each other."""
-    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)
-    run = partial(
-        runs.run_in_parts, oracle=oracle, rule=rule, loss="smoothed_hinge", batch_size=batch_size,
-        weighted=weighted, prior=0.3, width=width, max_iter=4,
-    )  # fmt: skip
-    one = run(partial(CPULayout, workers=Workers(1)))
-    runs.assert_same_path(one, run(clusters.cluster_layout))
 
 
 @given(st.integers(0, 10**6))

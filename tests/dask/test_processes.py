@@ -16,14 +16,10 @@ import dask
 from distributed import Client, LocalCluster
 
 import hdsl.dask
-from clusters import bytes_of, cut, data, settings_of
+from clusters import QUIET, bytes_of, cut, data, settings_of
 from hdsl.dask.problem import ClusterError
 
-pytestmark = [
-    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
-    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
-    pytest.mark.filterwarnings("ignore:Sending large graph"),
-]
+pytestmark = QUIET
 
 
 @pytest.fixture(scope="module")
@@ -105,22 +101,15 @@ def test_data_that_die_with_a_worker_are_named(client):
 
 @pytest.mark.slow
 def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(tmp_path, write_each_iteration):
-    start = [
-        sys.executable,
-        "-m",
-        "distributed.cli.dask_scheduler",
-        "--port",
-        "0",
-        "--no-dashboard",
-    ]
     file = tmp_path / "scheduler.json"
+    start, options = [sys.executable, "-m"], ["--no-dashboard", "--scheduler-file", str(file)]
     X, _, T = data()
-    with subprocess.Popen([*start, "--scheduler-file", str(file)]) as scheduler:
+    command = [*start, "distributed.cli.dask_scheduler", "--port", "0", *options]
+    with subprocess.Popen(command) as scheduler:
         while not file.exists():
             time.sleep(0.1)
-        start = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1"]
-        options = ["--scheduler-file", str(file), "--no-dashboard", "--death-timeout", "10"]
-        with subprocess.Popen([*start, *options]) as worker:
+        command = [*start, "distributed.cli.dask_worker", "--nthreads", "1", *options]
+        with subprocess.Popen([*command, "--death-timeout", "10"]) as worker:
             client, killed = Client(scheduler_file=str(file), set_as_default=False), []
 
             def kill(state):
