@@ -142,9 +142,11 @@ def test_complex_rows_are_refused_at_every_door(form):
 def test_a_warning_names_the_line_of_the_caller():
     from hdsl import checks
 
-    with pytest.warns(UserWarning, match="There is one row only") as caught:
-        HDSL(max_iter=1, prior=1.0).fit(X, ["a"] * 6 + ["b"] * 5 + ["c"])
+    model = HDSL(max_iter=1, prior=1.0)
+    with pytest.warns(UserWarning, match="There is one row only.* of class 'lone'") as caught:
+        model.fit(X, ["ant"] * 6 + ["bee"] * 5 + ["lone"])
     assert caught[0].filename == __file__
+    assert np.isfinite(model.transform(X)).all()
     with pytest.warns(RuntimeWarning, match="word") as caught:
         checks.warn("word", RuntimeWarning)
     assert caught[0].filename == __file__
@@ -236,15 +238,12 @@ def test_quadruplets_come_back_as_int64(form):
     ("bad", "message"),
     [
         (QUADRUPLETS[:, :3], r"\(n_quadruplets, 4\): .*S\(a, b\) > S\(c, d\).*shape \(3, 3\)"),
-        ([[0, 1, 2, 3], [0, 1]], "rows of unequal length"),
         (QUADRUPLETS[:0], "quadruplets is empty: at least one quadruplet is needed"),
-        (QUADRUPLETS.astype(float), "quadruplets must hold integers.*float64"),
         (QUADRUPLETS + 1, r"quadruplets\[0\] names row 4, but X has 4 rows"),
-        (QUADRUPLETS - 1, r"quadruplets\[0\] names row -1"),
         ([[0, 1, 2, 3], [0, 1, 0, 1], [2, 3, 3, 2]], r"\[1\].*\(0, 1\) with itself.*\(2 of 3\)"),
         ([[2, 3, 3, 2]], r"\[0\] compares the pair \(2, 3\) with itself.*\(1 of 1\)"),
     ],
-    ids=["shape", "ragged", "empty", "dtype", "too large", "negative", "same pairs", "turned pair"],
+    ids=["shape", "empty", "too large", "same pairs", "turned pair"],
 )
 def test_quadruplets_that_are_refused(bad, message):
     with pytest.raises(ValueError, match=message):
@@ -281,15 +280,6 @@ def test_bad_labels_are_refused(name):
 def test_rows_without_a_label_are_counted(kind):
     labels = pytest.importorskip("pandas").Series([None, 1, 2] * 4, dtype=kind)
     assert_refused(lambda model: model.fit(X, labels), "4 of 12 rows", "Drop them")
-
-
-def test_a_small_class_draws_a_warning_and_the_model_is_usable():
-    y = ["ant"] * 6 + ["bee"] * 5 + ["lone"]
-    model = HDSL(max_iter=5)
-    with pytest.warns(UserWarning, match="one row only.* of class 'lone'"):
-        model.fit(X, y)
-    assert model.transform(X).shape[0] == 12
-    assert np.isfinite(model.objective_)
 
 
 # --- weights -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from sklearn_checks import every_check
+from small_fits import dense
 
 # Classes and trainings are small.
 pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
@@ -49,10 +50,6 @@ class Memory(ClassifierMixin, BaseEstimator):
         proba = np.array([[label == c for c in self.classes_] for label in found], dtype=float)
         proba[[label is None for label in found]] = 1.0 / len(self.classes_)
         return proba
-
-
-def dense(Z):
-    return Z.toarray() if sp.issparse(Z) else Z
 
 
 @pytest.mark.parametrize("cv", [2, 5, KFold(4, shuffle=True, random_state=1)])

@@ -1,7 +1,5 @@
 """Classification by nearest neighbors: the vote, the scikit-learn contract, graphs."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -148,13 +146,9 @@ def test_float32_is_searched_in_float64(model):
     tenths = (X / 10).astype(np.float32)
     for form in (np.asarray, sp.csr_array):
         for similarity in (None, model):
-            knn = SimilarityKNeighborsClassifier(similarity=similarity).fit(form(tenths), Y)
-            double = SimilarityKNeighborsClassifier(similarity=similarity).fit(
-                form(tenths.astype(float)), Y
-            )
-            assert_array_equal(
-                knn.kneighbors(form(tenths)), double.kneighbors(form(tenths.astype(float)))
-            )
+            knn = SimilarityKNeighborsClassifier(similarity=similarity)
+            given = form(tenths), form(tenths.astype(float))
+            assert_array_equal(*(knn.fit(rows, Y).kneighbors(rows) for rows in given))
 
 
 def test_fitted_rows_are_classified_by_the_others():
@@ -170,12 +164,6 @@ def test_fitted_rows_are_classified_by_the_others():
     ]
     assert_array_equal(knn.predict(None), left_out)
     assert knn.score(None, Y) == np.mean(knn.predict(None) == Y)
-
-
-def test_pickle(model):
-    knn = SimilarityKNeighborsClassifier(similarity=model).fit(sp.csr_array(X), Y)
-    again = pickle.loads(pickle.dumps(knn))
-    assert_array_equal(again.predict_proba(X), knn.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -226,24 +214,17 @@ def test_graph_holds_the_neighbors(form, model):
         knn.kneighbors_graph(mode="affinity")
 
 
-@pytest.fixture(scope="module")
-def groups():
-    """Three groups of directions, and the graph of their distances, 20 neighbors each."""
+# scikit-learn 1.6 sets the diagonal inside DBSCAN, and then finds its own rows not sorted.
+@pytest.mark.filterwarnings("ignore:Precomputed sparse input was not sorted")
+def test_clustering_on_the_graph():
+    """Of three groups; its rows are sorted as they should be, or scikit-learn would warn."""
     centers = np.repeat([0.0, 2.0, 4.0], 30)
     angles = centers + np.random.default_rng(0).uniform(-0.4, 0.4, size=90)
     unit = np.column_stack([np.cos(angles), np.sin(angles)])
     knn = SimilarityKNeighborsClassifier(20).fit(unit, centers)
-    return centers, knn.kneighbors_graph(mode="distance")
-
-
-@pytest.mark.parametrize("clustering", [DBSCAN(eps=0.3, metric="precomputed")])
-# scikit-learn 1.6 sets the diagonal inside DBSCAN, and then finds its own rows not sorted.
-@pytest.mark.filterwarnings("ignore:Precomputed sparse input was not sorted")
-def test_clustering_on_the_graph(clustering, groups):
-    """Its rows are sorted as they should be, or scikit-learn would warn."""
-    labels, graph = groups
-    found = clustering.fit_predict(graph)
-    assert len(set(zip(labels.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
+    graph = knn.kneighbors_graph(mode="distance")
+    found = DBSCAN(eps=0.3, metric="precomputed").fit_predict(graph)
+    assert len(set(zip(centers.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
 
 
 @pytest.mark.parametrize("make", [SimilarityKNeighborsClassifier, SimilarityClassifier])

@@ -129,12 +129,11 @@ def test_a_fit_is_finite_and_true_or_refused(data):
     assert np.isfinite(trace["step_size"]).all()
     if model.step != "blended":  # lazy steps need no gap
         assert np.isfinite(trace["gap"]).all()
-    if True:
-        rises = np.diff(trace["objective"]) > 1e-12 * trace["objective"][:-1]
-        for k in np.flatnonzero(rises):  # only by rounding
-            _, high = rounded(model.at(int(k)), X, T, weights, along=True)
-            low, _ = rounded(model.at(int(k) + 1), X, T, weights, along=True)
-            assert low <= high * (1 + 1e-9)
+    rises = np.diff(trace["objective"]) > 1e-12 * trace["objective"][:-1]
+    for k in np.flatnonzero(rises):  # only by rounding
+        _, high = rounded(model.at(int(k)), X, T, weights, along=True)
+        low, _ = rounded(model.at(int(k) + 1), X, T, weights, along=True)
+        assert low <= high * (1 + 1e-9)
 
 
 @given(st.data())

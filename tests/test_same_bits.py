@@ -296,9 +296,6 @@ def test_a_fit_uses_only_seeded_numbers(setting):
 
 @pytest.mark.usefixtures("only_seeded")
 def test_searches_and_baselines_use_only_seeded_numbers():
-    estimator = small(max_iter=10, batch_size=30)
-    for given in ({"y": Y}, {"triplets": T}):
-        estimator.fit(X, **given)
     SimilarityKNeighborsClassifier().fit(X, Y).predict(X)
     for model in (
         baselines.DiagonalSimilarity(random_state=0),

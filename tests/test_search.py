@@ -172,15 +172,6 @@ def test_dense_blocks_change_nothing(monkeypatch):
     assert_found(search.top_k(index, index, 5, exclude_self=True), expected)
 
 
-@sparse_or_dense
-def test_threads_change_no_bit(form):
-    rng = np.random.default_rng(1)
-    queries, index = (form(rng.normal(size=part.shape) * (part != 0)) for part in large())
-    one, two = (search.top_k(queries, index, 9, n_jobs=n_jobs) for n_jobs in (1, 2))
-    for a, b in zip(one, two, strict=True):
-        assert a.tobytes() == b.tobytes()
-
-
 # --- interrupts ----------------------------------------------------------------------------------
 
 

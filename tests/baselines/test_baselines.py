@@ -20,6 +20,7 @@ from hdsl.solver import losses
 from hdsl.triplets import neighbor_triplets
 from reproduce.machines import linear_svm, n_active_features, poly_svm
 from sklearn_checks import every_check
+from small_fits import dense
 from strategies import LOSSES, matrices, random_arrays
 
 # scikit-learn's checks have small classes.
@@ -41,10 +42,6 @@ def rows_and_labels(seed=0, n=60, d=12):
 def margins(X, T, W):
     """S(x, y) - S(x, z) of each triplet, one at a time."""
     return np.array([X[a] @ W @ (X[p] - X[q]) for a, p, q in T])
-
-
-def dense(Z):
-    return Z.toarray() if sp.issparse(Z) else np.asarray(Z)
 
 
 # --- scikit-learn's own checks -------------------------------------------------------------------

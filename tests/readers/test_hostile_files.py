@@ -71,22 +71,12 @@ def npz_bomb():
     return stream.getvalue()
 
 
-def long_parquet():
-    """Return many rows of the same number in few bytes."""
+def parquet(values, **options):
+    """Return a file of judgements whose columns all have these values."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    column = pa.array(np.zeros(3_000_000, dtype=np.int8))
     stream = io.BytesIO()
-    pq.write_table(pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], column)), stream)
-    return stream.getvalue()
-
-
-def wide_parquet():
-    """Return a few rows of long texts that are all the same, in few bytes."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    column = pa.array(["x" * 10_000_000] * 40)
-    stream = io.BytesIO()
-    table = pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], column))
-    pq.write_table(table, stream, compression="zstd", use_dictionary=False)
+    table = pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], pa.array(values)))
+    pq.write_table(table, stream, **options)
     return stream.getvalue()
 
 
@@ -105,7 +95,10 @@ LARGE = {
         lambda: JUDGED.replace(b"0,", b'{"a": 1},', 1),
     ],
     "csv": [lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"],
-    "parquet": [long_parquet, wide_parquet],
+    "parquet": [  # many rows, and long texts, that are all the same, in few bytes
+        lambda: parquet(np.zeros(3_000_000, dtype=np.int8)),
+        lambda: parquet(["x" * 10_000_000] * 40, compression="zstd", use_dictionary=False),
+    ],
 }
 
 CHILD = """

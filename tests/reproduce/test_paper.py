@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from hdsl.baselines import PAPER_SCALES, paper_hdsl
 from hdsl.datasets import make_recovery
 from reproduce import theory
-from reproduce.auc import recovery_auc
 
 DEXTER = Path(__file__).parents[3] / "shared" / "data" / "dexter"
 
@@ -162,18 +161,6 @@ def test_sharp_constant_bounds_the_convergence(dexter):
     k, (_, lower_bound, _) = np.arange(1, 31), OPTIMA[1.0]
     excess = fitted.trace_["objective"][1:] - lower_bound
     assert (excess <= theory.convergence_bound(k, 1.0, L)).all()
-
-
-# --- recovery ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_hidden_similarity_is_recovered():
-    truth = make_recovery(alpha=0.2, random_state=0)
-    fitted = model(tol=1e-3).fit(truth.X, triplets=truth.triplets)
-    auc = recovery_auc(fitted.matrix(), truth.matrix)
-    assert auc.features >= 0.99
-    assert auc.entries >= 0.99
 
 
 # --- the paper's method as one constructor -------------------------------------------------------
