@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,11 @@ def good(*arguments):
     return result
 
 
+def told(*arguments):
+    """Return what a command prints as JSON."""
+    return json.loads(good(*arguments, "--json").stdout)
+
+
 def bad(*arguments, code=2):
     """Return the one line that a command ends with on stderr."""
     result = hdsl(*arguments)
@@ -77,11 +83,6 @@ def bad(*arguments, code=2):
     assert result.stderr.startswith("hdsl: ")
     assert result.stderr.count("\n") == 1
     return result.stderr
-
-
-def said(result):
-    """Return what a command printed on both streams, in one line."""
-    return " ".join((result.stdout + result.stderr).split())
 
 
 def cosines(path, x, X):

@@ -102,14 +102,6 @@ def threads():
         yield client
 
 
-@pytest.fixture(scope="session")
-def found():
-    """Return a search by labels; tests do not change it."""
-    from searches import X, Y, search
-
-    return search().fit(X, Y)
-
-
 @pytest.fixture(scope="module")
 def chromium():
     """Yield a browser; per module, since Playwright keeps an event loop in this thread."""

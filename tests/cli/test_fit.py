@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 
-from commands import LABELLED, bad, good, texts, write_csv
+from commands import LABELLED, bad, good, texts, told, write_csv
 from hdsl import HDSL, ClassScores, load
 from hdsl.cli import learn, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
@@ -54,7 +54,7 @@ def test_nothing_is_taken_from_rows_held_out(place):
 def test_the_figures_are_those_of_the_library(place):
     found = load(place / "model.hdsl")
     X, y, new = found.documents.X, found.documents.labels, found.documents.is_new
-    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
+    shown = told("evaluate", place / "model.hdsl")
     errors = compare_errors(found.scored, X[~new], y[~new], X[new], y[new], cosine=True)
     assert shown["comparison"] == errors.to_dict()
     linear = LinearSVC(random_state=0, tol=1e-3).fit(X[~new], y[~new])
@@ -77,15 +77,11 @@ def test_a_column_of_several_labels(between, given, tmp_path):
         for k, (i, topic, text) in enumerate(texts())
     ]
     table, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
-    facts = json.loads(
-        good(
-            "fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out, "--json"
-        ).stdout
-    )
+    facts = told("fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out)
     assert (facts["labels"], facts["class scores"]) == (4, 4)
-    again = json.loads(good("evaluate", out, "--json").stdout)
+    again = told("evaluate", out)
     assert again["error"] == facts["error"]
-    assert json.loads(good("info", out, "--json").stdout)["labels"] == 4
+    assert told("info", out)["labels"] == 4
     assert "--label-sep" in bad("evaluate", out, "--label-sep", ",")  # the model knows it
     assert "F1" in facts["measure"]
     assert 0 < again["error"]["learned"] < 1
@@ -94,10 +90,10 @@ def test_a_column_of_several_labels(between, given, tmp_path):
 def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
     out = tmp_path / "m.hdsl"
     command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out)
-    facts = json.loads(good(*command, "--no-class-scores", "--json").stdout)
+    facts = told(*command, "--no-class-scores")
     assert facts["class scores"] == 0
     assert isinstance(load(out).model, HDSL)
-    assert json.loads(good("evaluate", out, "--json").stdout)["error"] == facts["error"]
+    assert told("evaluate", out)["error"] == facts["error"]
     monkeypatch.setattr(learn, "MAX_SCORES", 100)
     assert "class scores are left out: 3 labels" in good(*command).stderr
 
@@ -116,7 +112,7 @@ def test_a_fit_without_a_gain_says_so(tmp_path):
     path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
     shown = good("fit", path, *LABELLED, "--max-iter", 9, "-o", out).stdout
     assert "not more than chance" in shown
-    facts = json.loads(good("evaluate", out, "--json").stdout)
+    facts = told("evaluate", out)
     assert facts["comparison"]["verdict"] == "no difference"
 
 
@@ -142,9 +138,8 @@ def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
 
 def test_nothing_is_held_out_on_demand(place, tmp_path):
     out = tmp_path / "m.hdsl"
-    result = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "--json",
-                  "-o", out)  # fmt: skip
-    assert json.loads(result.stdout)["error"] == {}
+    facts = told("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "-o", out)
+    assert facts["error"] == {}
     assert (load(out).documents.part == TRAIN).all()
     assert "held out" in bad("evaluate", out)
 
@@ -176,7 +171,7 @@ def test_split_takes_shares_of_each_label():
 @pytest.mark.slow
 def test_demo(tmp_path):
     page, model = tmp_path / "demo.html", tmp_path / "demo.hdsl"
-    facts = json.loads(good("demo", "-o", page, "--model", model, "--json").stdout)
+    facts = told("demo", "-o", page, "--model", model)
     assert facts["error"]["learned"] < 0.75 * facts["error"]["cosine"]
     assert facts["comparison"]["verdict"] == "better"
     assert "LinearSVC" in facts["error"]

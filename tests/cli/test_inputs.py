@@ -18,6 +18,7 @@ from commands import (
     judged_triplets,
     rows_and_labels,
     texts,
+    told,
     write_csv,
 )
 from hdsl import load
@@ -43,7 +44,7 @@ def test_fit_rows(tmp_path, kind):
     assert_allclose(found.X.toarray(), X.toarray())
     result = good("evaluate", out, path, *options)
     assert "60 of 60 rows are in the model already" in result.stderr
-    hit = json.loads(good("search", out, "--row", 0, "-k", 1, "--json").stdout)["neighbours"][0]
+    hit = told("search", out, "--row", 0, "-k", 1)["neighbours"][0]
     assert hit["similarity"] == pytest.approx(cosines(out, X[[0]], X[1:]).max())
 
 
@@ -69,41 +70,32 @@ def test_fit_triplets(rows_file, tmp_path):
     T = judged_triplets()
     path = write_csv(tmp_path / "T.csv", T.tolist(), COLUMNS["triplets"])
     out = tmp_path / "m.hdsl"
-    facts = json.loads(good("fit", rows_file, "--triplets", path, "-o", out, "--json").stdout)
+    facts = told("fit", rows_file, "--triplets", path, "-o", out)
     part = load(out).documents.part
     assert facts["measured on"] == (part[T[:, 0]] == TEST).sum()
     assert facts["triplets"] == (part[T] != TEST).all(axis=1).sum()
     assert facts["class scores"] == 0
     assert facts["error"]["learned"] < facts["error"]["cosine"]
-    shown = json.loads(good("evaluate", out, "--json").stdout)  # on the judgements held out
+    shown = told("evaluate", out)  # on the judgements held out
     assert (shown["n"], shown["error"]) == (facts["measured on"], facts["error"])
     result = good("evaluate", out, rows_file, "--triplets", path)
     assert f"{len(T):,} judgements, not all held out" in result.stdout
     assert "were learned from, so the errors are too low" in result.stderr
 
 
-def same_topic(a, b):
-    return int(a % 3 == b % 3)
-
-
 def written(kind):
     """Return rows of a table of judgements that follow the topics of the texts, and its header."""
+    ends = ("left", "right") if kind == "links" else ("anchor", "item")
+    judged = {"links": "same", "clicks": "clicked", "grades": "grade"}[kind]
     pairs = [(a, b) for a in range(60) for b in range(a + 1, a + 7)]
-    if kind == "clicks":
-        return [(f"d{a}", f"d{b}", same_topic(a, b)) for a, b in pairs], (
-            "anchor", "item", "clicked")  # fmt: skip
-    if kind == "grades":
-        return [(f"d{a}", f"d{b}", 2 * same_topic(a, b)) for a, b in pairs], (
-            "anchor", "item", "grade")  # fmt: skip
-    return [(f"d{a}", f"d{b}", same_topic(a, b)) for a, b in pairs], ("left", "right", "same")
+    return [(f"d{a}", f"d{b}", int(a % 3 == b % 3)) for a, b in pairs], (*ends, judged)
 
 
 @pytest.mark.parametrize("kind", ["clicks", "grades", "links"])
 def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
     path, out = write_csv(tmp_path / "J.csv", *written(kind)), tmp_path / "m.hdsl"
     command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
-    result = good(*command, "--max-iter", 5, "--test", 0.3, "-o", out, "--json")
-    facts = json.loads(result.stdout)
+    facts = told(*command, "--max-iter", 5, "--test", 0.3, "-o", out)
     assert facts["triplets"] > 100
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     rows, header = written(kind)
@@ -128,11 +120,9 @@ def test_judgements_by_id(place, tmp_path, kind):
     judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2
     judged = [row[:2] + row[3:] for row in judged] if kind == "triplets" else judged
     path = write_csv(tmp_path / "judged.csv", judged, COLUMNS[kind])
-    result = good(
-        "fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path,
-        "--test", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl", "--json",
-    )  # fmt: skip
-    assert json.loads(result.stdout)["triplets"] == 180
+    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
+    facts = told(*command, "--test", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
+    assert facts["triplets"] == 180
 
 
 def test_quadruplets_are_split_by_pair(tmp_path):
@@ -143,7 +133,7 @@ def test_quadruplets_are_split_by_pair(tmp_path):
     sp.save_npz(tmp_path / "X.npz", rows_and_labels()[0])
     np.save(tmp_path / "Q.npy", Q)
     command = ("fit", tmp_path / "X.npz", "--quadruplets", tmp_path / "Q.npy", "--max-iter", 2)
-    facts = json.loads(good(*command, "--prior", 1, "-o", out, "--json").stdout)
+    facts = told(*command, "--prior", 1, "-o", out)
     found = load(out).documents
     is_new = found.part[Q] == TEST
     held = Q[is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)]
@@ -161,16 +151,16 @@ def test_tables_of_other_kinds(tmp_path):
     path, out = tmp_path / "t.csv", tmp_path / "m.hdsl"
     lines = [";".join(row) for row in [("id", "topic", "body"), *rows]]
     path.write_bytes("\n".join(lines).encode("latin-1"))
-    told = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
-    shown = good("fit", path, *LABELLED, *told, "--max-iter", 5, "-o", out).stdout
+    options = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
+    shown = good("fit", path, *LABELLED, *options, "--max-iter", 5, "-o", out).stdout
     assert "88 documents with 3 labels" in shown
     assert "2 rows without a value skipped" in shown
     found = load(out).documents
     assert found.ids.tolist() == [name for name, topic, body in rows if topic and body]
     assert found.texts[0].endswith(" für")
-    (hit,) = json.loads(good("search", out, "goal", "-k", 1, "--json").stdout)["neighbours"]
+    (hit,) = told("search", out, "goal", "-k", 1)["neighbours"]
     assert hit["id"] == found.ids[hit["row"]]
-    assert "88 rows, not all held out" in good("evaluate", out, path, *told[:5]).stdout
+    assert "88 rows, not all held out" in good("evaluate", out, path, *options[:5]).stdout
 
 
 def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):

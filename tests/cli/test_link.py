@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hdsl
-from commands import bad, good, write_csv
+from commands import bad, good, told, write_csv
 from products import make_tables
 
 
@@ -56,6 +56,8 @@ def test_links_are_written_by_id(linked):
     assert len({row["left"] for row in links}) == len(links)
     assert all(0.5 <= float(row["probability"]) <= 1 for row in links)
     assert all(row["left_text"] and row["right_text"] for row in links)
+    linker = hdsl.load(folder / "links.hdsl")
+    assert (linker.predict_proba(pairs[:25]) == 1.0).all()
 
 
 def test_what_was_measured_is_shown(linked):
@@ -94,12 +96,6 @@ def test_each_table_names_its_own_ids(files, tmp_path):
     assert "--id" in bad(*command)
 
 
-def test_the_model_is_read_in_python(linked):
-    folder, pairs, _ = linked
-    linker = hdsl.load(folder / "links.hdsl")
-    assert (linker.predict_proba(pairs[:25]) == 1.0).all()
-
-
 def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     folder, pairs = files
     labels = tmp_path / "labels.csv"
@@ -111,7 +107,7 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     for row in asked[:10]:
         row["match"] = "yes" if (row["left"], row["right"]) in pairs else "no"
     write_csv(labels, [row.values() for row in asked], asked[0])
-    facts = json.loads(good(*command, "--json").stdout)
+    facts = told(*command)
     n_yes = sum(row["match"] == "yes" for row in asked)
     assert facts["learned"] == (n_yes >= 5)
     again = rows_of(labels)
@@ -162,7 +158,6 @@ def test_duplicates_in_one_table(files, tmp_path):
         ("left,right\nL0,nobody\n", "'nobody'"),
         ("left,right\nL0,R0\nL0,R0\n", "twice"),
         ("left,right,match\nL0,R0,yes\nL0,R0,no\n", "both a match and a non-match"),
-        ("left,right,match\nL0,R0,perhaps\n", "'perhaps'"),
         ("left,right,label\nL0,R0,1\nL1,R2,0\n", "'label'"),
         ("left\nL0\n", "two columns"),
         ("left,right\nL0\n", "1 field"),
@@ -206,7 +201,6 @@ def test_fields_that_something_else_separates(files, tmp_path):
         path.write_text(text.replace(",", ";"), encoding="utf-8")
     command = ("link", *paths[:2], "--matches", paths[2], "-o", tmp_path / "links.csv")
     assert "--sep" in bad(*command)
-    assert "one character" in bad(*command, "--sep", ";;")
     good(*command, "--sep", ";")
     found = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= found

@@ -11,13 +11,13 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from commands import LABELLED, bad, cosines, good, texts, write_csv
+from commands import LABELLED, bad, cosines, good, texts, told, write_csv
 from hdsl import load
 from hdsl.serving.export import FORMATS, TEXT_FORMATS
 
 
 def found_by(*arguments):
-    return json.loads(good("search", *arguments, "--json").stdout)
+    return told("search", *arguments)
 
 
 def test_search(place):
@@ -108,7 +108,7 @@ def test_row_numbers_are_those_of_the_file(place, tmp_path):
     assert_array_equal(rows, np.flatnonzero(~load(place / "model.hdsl").documents.is_new))
     assert page["title"] == "texts"  # the name of the data
     assert page["items"]["texts"] == [texts()[row][2] for row in rows]
-    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
+    shown = told("evaluate", place / "model.hdsl")
     assert page["errors"]["before"] == shown["comparison"]["before"]
     assert page["errors"]["classifier"]["error"] == shown["error"]["LinearSVC"]
 
@@ -117,8 +117,7 @@ def test_explain(place):
     model = place / "model.hdsl"
     shown = good("explain", model, "--x", "goal of the match", "--y", "a goal").stdout
     assert shown.startswith("S(x, y) = ")
-    asked = ("--x", 3, "--y", 6, "--rather-than", 1, "--json")
-    facts = json.loads(good("explain", model, *asked).stdout)
+    facts = told("explain", model, "--x", 3, "--y", 6, "--rather-than", 1)
     found = load(model)
     rows = found.model[0].transform(found.documents.X)
     scores = found.learned.similarity(rows[[3]], rows[[6, 1]])[0]
@@ -148,10 +147,6 @@ def test_export(place, tmp_path):
     assert "two files" in bad("report", model, "-o", model)
 
 
-def test_options_of_data_need_data(place):
-    assert "DATA" in bad("evaluate", place / "model.hdsl", "--triplets", "none.csv")
-
-
 def test_evaluate_new_texts(place, tmp_path):
     new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
     result = good("evaluate", place / "model.hdsl", new, "-k", 5)
@@ -162,12 +157,12 @@ def test_evaluate_new_texts(place, tmp_path):
 
 
 def test_info(place, rows_file):
-    assert json.loads(good("info", "--json").stdout)["cores"] >= 1
-    facts = json.loads(good("info", place / "model.hdsl", "--json").stdout)
+    assert told("info")["cores"] >= 1
+    facts = told("info", place / "model.hdsl")
     assert (facts["documents"], facts["class scores"], facts["kind"]) == (90, 3, "HDSL")
-    facts = json.loads(good("info", rows_file, "--json").stdout)
+    facts = told("info", rows_file)
     assert (facts["rows"], facts["features"], facts["triplets"]) == (60, 12, 6000)
     sp.save_npz(rows_file, sp.eye_array(20_500, 12, format="csr"))
-    facts = json.loads(good("info", rows_file, "--json").stdout)
+    facts = told("info", rows_file)
     assert (facts["rows"], facts["triplets"]) == (20_500, 2_000_000)  # as a fit samples
     assert "--text" not in bad("info", place / "texts.csv")

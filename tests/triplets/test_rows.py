@@ -15,20 +15,10 @@ from hdsl.triplets import deduplicate, distinct_rows, restrict
 from hdsl.triplets.rows import row_keys, sample_ranges
 
 
-@st.composite
-def comparisons(draw, n):
-    """Triplets or quadruplets of n rows that the checks accept."""
-    if draw(st.booleans()):
-        return draw(strategies.triplets(n))
-    row = st.integers(0, n - 1)
-    quadruplet = st.tuples(row, row, row, row).filter(lambda q: sorted(q[:2]) != sorted(q[2:]))
-    return np.array(draw(st.lists(quadruplet, min_size=1, max_size=20)))
-
-
 @given(st.data())
 def test_restrict_keeps_and_renumbers_comparisons_inside(data):
     n = data.draw(st.integers(2, 10))
-    given = data.draw(comparisons(n))
+    given = data.draw(strategies.comparisons(n))
     rows = data.draw(st.permutations(range(n)))[: data.draw(st.integers(0, n))]
     inside = [t for t, named in enumerate(given.tolist()) if set(named) <= set(rows)]
     slow = [[rows.index(r) for r in given[t]] for t in inside]
@@ -65,7 +55,7 @@ def opposite(comparison):
 
 @given(st.data(), st.sampled_from([1, 2**29]), st.booleans())
 def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
-    given = data.draw(comparisons(4)) * spread  # large numbers do not fit in one key
+    given = data.draw(strategies.comparisons(4)) * spread  # large numbers do not fit in one key
     values = st.lists(st.sampled_from([1.0, 2.0, 0.5]), min_size=len(given), max_size=len(given))
     weights = data.draw(st.none() | values)
     slow: dict = {}
