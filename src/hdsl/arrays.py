@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 
 from .checks import short
+from .files import tables
 from .files.container import Arrays, dumps
-from .files.tables import (
-    check_columns,
-    get_array,
-    get_strings,
-    get_value,
-    nested,
-    pack_strings,
-    pack_table,
-    part_of,
-    unpack_table,
-)
+from .files.tables import get_array, get_value
 from .similarity import Similarity
 from .solver.atoms import check_atoms
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
@@ -56,7 +47,7 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
     atoms, weights = get_array(arrays, "atoms", "i"), get_array(arrays, "weights", "f")
     check_atoms(atoms, weights, n_features)
     if columns is not None:
-        check_columns(columns, n_features)
+        tables.check_columns(columns, n_features)
     return Similarity(atoms, weights, scale, prior, n_features, norm, columns)
 
 
@@ -66,10 +57,10 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     trace = model.trace_.copy()
     trace["seconds"] = np.nan  # the same model makes the same bytes
     for name, table in (("trace", trace), ("corrections", model.corrections_)):
-        columns, header[name] = pack_table(table, name)
+        columns, header[name] = tables.pack_table(table, name)
         arrays |= columns
     arrays |= names_to_arrays(model)
-    arrays |= nested(choice=getattr(model, "choice_", None) or {})
+    arrays |= tables.nested(choice=getattr(model, "choice_", None) or {})
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
     header |= {"status": model.status_, "gap_is_exact": bool(model.gap_is_exact_)}
@@ -95,9 +86,9 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
         setattr(model, name + "_", get_value(header, name, float))
     model.status_, model.loss_ = (get_value(header, name, str) for name in ("status", "loss"))
     model.gap_is_exact_ = get_value(header, "gap_is_exact", bool)
-    model.trace_ = unpack_table(arrays, "trace", header.get("trace"))
+    model.trace_ = tables.unpack_table(arrays, "trace", header.get("trace"))
     check_trace(model.trace_, model.n_iter_, similarity.n_features)
-    model.corrections_ = unpack_table(arrays, "corrections", header.get("corrections"))
+    model.corrections_ = tables.unpack_table(arrays, "corrections", header.get("corrections"))
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
     check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
@@ -108,7 +99,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
 
 def choice_from(arrays: Arrays) -> Arrays | None:
     """Return what was tried, its columns in order; None where nothing was."""
-    choice = part_of(arrays, "choice")
+    choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
     if {*choice} != {*CHOICE} or any(np.ndim(column) != 1 for column in choice.values()):
@@ -119,14 +110,14 @@ def choice_from(arrays: Arrays) -> Arrays | None:
 def names_to_arrays(model: Any) -> Arrays:
     """Return the names of the features as arrays; none where the model has no names."""
     names = getattr(model, "feature_names_in_", None)
-    return {} if names is None else pack_strings("feature_names", names.tolist())
+    return {} if names is None else tables.pack_strings("feature_names", names.tolist())
 
 
 def names_from_arrays(model: Any, arrays: Arrays) -> None:
     """Give a model the names of its features, where there are some; ValueError if damaged."""
     if "feature_names.text" not in arrays:
         return
-    names = get_strings(arrays, "feature_names")
+    names = tables.get_strings(arrays, "feature_names")
     if len(names) != model.n_features_in_:
         raise ValueError(f"there are {len(names)} names for {model.n_features_in_} features")
     model.feature_names_in_ = names

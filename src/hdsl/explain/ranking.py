@@ -10,17 +10,8 @@ import scipy.sparse as sp
 from .. import checks
 from ..similarity import Similarity, check_result
 from ..solver.columns import take_columns
-from .tables import (
-    Block,
-    Readable,
-    as_frame,
-    as_names,
-    has_class,
-    pair_names,
-    records,
-    shown,
-    table_of,
-)
+from . import tables
+from .tables import Block, Readable, pair_names, table_of
 
 #: The effect of a feature that so many rows have counts half.
 FEW = 5
@@ -62,14 +53,14 @@ class Importance(Readable):
         return {
             "ranked_by": self.ranked_by,
             "n_rare": self.n_rare,
-            "features": records(self.features),
-            "pairs": records(self.pairs),
+            "features": tables.records(self.features),
+            "pairs": tables.records(self.pairs),
         }
 
     def to_frame(self, of: str = "pairs") -> Any:
         """Return one of the tables, "pairs" or "features", as a pandas DataFrame."""
         checks.check_word("to_frame", "of", of, ("pairs", "features"))
-        return as_frame(getattr(self, of))
+        return tables.as_frame(getattr(self, of))
 
     def blocks(self) -> list[Block]:
         """Return titles with the first features, the first pairs, and the first pairs of classes.
@@ -77,7 +68,7 @@ class Importance(Readable):
         Pairs with the score of a class come apart from those of other features.
         """
         blocks = [(self._title("features", self.features), self._rows(self.features, ["n_rows"]))]
-        is_class = has_class(self.pairs["name"])
+        is_class = tables.has_class(self.pairs["name"])
         parts = {"pairs": self.pairs[~is_class], "pairs with a class": self.pairs[is_class]}
         for what, pairs in parts.items():
             if len(pairs) or what == "pairs":
@@ -97,7 +88,7 @@ class Importance(Readable):
 
     def _rows(self, table: np.ndarray, counts: list[str]) -> list[tuple[str, float]]:
         first = table[: self.top]
-        labels = [shown(name) for name in first["name"]]
+        labels = [tables.shown(name) for name in first["name"]]
         if self.ranked_by == "effect":
             numbers = zip(*(first[name].tolist() for name in counts), strict=True)
             joined = [", ".join(map(str, each)) for each in numbers]
@@ -161,7 +152,7 @@ def importance(
     """
     checks.check_number("importance", "top", top, low=1, integer=True, words=(None,))
     checks.check_number("importance", "min_rows", min_rows, low=0, integer=True)
-    names = as_names(feature_names, similarity.n_features)
+    names = tables.as_names(feature_names, similarity.n_features)
     i, j, entries = similarity.entries()
     is_single = i == j
     active, weight = i[is_single], entries[is_single]
