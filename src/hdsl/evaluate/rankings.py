@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from .. import checks
-from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
-from ..solver.columns import drop_unused_columns
+from ..similarity import LearnedCosine, as_rewriter, check_result, products, unit_rows
 from .errors import checked_rows, wilson_interval
 
 MEASURES = ("mrr", "precision", "ndcg")
@@ -174,16 +173,11 @@ def known_item(
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
     queries, index = query_side(half_rows(X[chosen], share, rng)), row_side(X)
-    if sp.issparse(queries) and sp.issparse(index):
-        (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))
-    columns = index.T.tocsr() if sp.issparse(index) else index.T
     ranks, size = np.empty(len(chosen)), max(1, BLOCK // X.shape[0])
     for first in range(0, len(chosen), size):
         block = slice(first, first + size)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = queries[block] @ columns
-        scores = scores.toarray() if sp.issparse(scores) else np.asarray(scores)
-        ranks[block] = middle_ranks(check_result(scores, "The similarity"), chosen[block])
+        scores = check_result(products(queries[block], index), "The similarity")
+        ranks[block] = middle_ranks(scores, chosen[block])
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
 
