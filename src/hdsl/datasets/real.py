@@ -155,7 +155,13 @@ class _Source:
 
 
 def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bunch:
-    home = _data_home(data_home)
+    given = os.environ.get("HDSL_DATA") if data_home is None else data_home
+    if given:
+        home = Path(given).expanduser()
+    else:
+        from sklearn.datasets import get_data_home
+
+        home = Path(get_data_home()) / "hdsl"
     folder = home / source.folder
     parts, where = _read_folder(folder), str(folder)
     if parts is None and source.read is not None:
@@ -182,15 +188,6 @@ def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bun
     description = str(inspect.getdoc(function)).partition("\n\nParameters")[0]
     parts |= {"feature_names": None, "target_names": source.target_names}
     return Bunch(**parts, DESCR=description, source=where)
-
-
-def _data_home(data_home: Any) -> Path:
-    given = os.environ.get("HDSL_DATA") if data_home is None else data_home
-    if given:
-        return Path(given).expanduser()
-    from sklearn.datasets import get_data_home
-
-    return Path(get_data_home()) / "hdsl"
 
 
 def _read_folder(folder: Path) -> Parts | None:

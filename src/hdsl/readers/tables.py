@@ -186,10 +186,8 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
                 column = np.array(values, dtype=object) if is_long else column
         except ValueError:  # lists of unequal length
             column = np.empty((0, 0))
-        nested = column.dtype.kind == "O" and any(
-            isinstance(value, list | dict | np.ndarray) for value in column.ravel().tolist()
-        )
-        if column.ndim != 1 or nested:
+        cells = column.ravel().tolist() if column.dtype.kind == "O" else []
+        if column.ndim != 1 or any(isinstance(cell, list | dict | np.ndarray) for cell in cells):
             raise _not_plain(table.name, name)
         table.columns[name] = column
         missing = null.get(name, np.zeros(len(column), dtype=bool))

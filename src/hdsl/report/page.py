@@ -56,19 +56,13 @@ def page(
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
         measured = content.held_out_errors(model, rows, X_test, y_test)
-    return _fill(
-        {
-            "title": str(title) if title is not None else "What was learned",
-            "version": version("hdsl"),
-            "parameters": content.parameters(model),
-            "errors": None if measured is None else measured.to_dict(),
-            **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
-        }
-    )
-
-
-def _fill(parts: dict[str, Any]) -> str:
-    """Return the filled template; its policy allows styles and script by their hashes alone."""
+    parts: dict[str, Any] = {
+        "title": str(title) if title is not None else "What was learned",
+        "version": version("hdsl"),
+        "parameters": content.parameters(model),
+        "errors": None if measured is None else measured.to_dict(),
+        **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
+    }
     folder = files(__package__)
     source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")}
     parts_of_script = ((folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT)
@@ -77,7 +71,7 @@ def _fill(parts: dict[str, Any]) -> str:
         base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()
         for name in ("css", "js")
     )
-    slots = {
+    slots = {  # the policy allows styles and script by their hashes alone
         "policy": f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         "title": html.escape(parts["title"]),

@@ -154,7 +154,19 @@ class _Documents:
         self.n_features = n_features
         self._fetch = rows
         self.X = None if callable(rows) else self._check(rows, "rows")
-        self.lengths, self.shortest = self._check_lengths(lengths)
+        self.lengths, self.shortest = lengths, 1.0
+        if lengths is not None:
+            is_mapping = isinstance(lengths, Mapping)
+            values = np.asarray(list(lengths.values()) if is_mapping else lengths, dtype=np.float64)
+            shape = values.shape[:1] if self.X is None else self.X.shape[:1]
+            if values.shape != shape or not (np.isfinite(values) & (values > 0)).all():
+                raise ValueError(
+                    "lengths must be positive finite numbers, one per document, as "
+                    f"model.lengths(Y) returns them. Got shape {values.shape}, and {shape} is "
+                    "expected."
+                )
+            self.lengths = lengths if is_mapping else values
+            self.shortest = float(values.min(initial=np.inf))
         #: How many there are; None if not known.
         self.n: int | None = None
         if self.X is not None or self.lengths is not None:
@@ -176,19 +188,6 @@ class _Documents:
                 "takes negative weights."
             )
         return X
-
-    def _check_lengths(self, lengths: Any) -> tuple[Any, float]:
-        if lengths is None:
-            return None, 1.0
-        is_mapping = isinstance(lengths, Mapping)
-        values = np.asarray(list(lengths.values()) if is_mapping else lengths, dtype=np.float64)
-        shape = values.shape[:1] if self.X is None else self.X.shape[:1]
-        if values.shape != shape or not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(
-                "lengths must be positive finite numbers, one per document, as model.lengths(Y) "
-                f"returns them. Got shape {values.shape}, and {shape} is expected."
-            )
-        return lengths if is_mapping else values, float(values.min(initial=np.inf))
 
     def rows_of(self, ids: list[Any]) -> sp.csr_array:
         """Return the rows of some ids."""
