@@ -1,7 +1,5 @@
 """What every implementation of Layout, Problem and Gradient promises, against dense matrices."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,26 +57,65 @@ def test_margins_and_value(layout, data):
     assert_allclose(flat(ours.margins(*model)), flat(margins), rtol=0, atol=tolerance)
 
 
-@every_layout
-@fewer
-@given(data=st.data())
-def test_steps(layout, data):
-    """Toward an atom, away from one, between two, and along a change of many weights."""
-    twin = data.draw(some_twins(layout=layout))
-    ours, dense = twin.ours, twin.dense
-    margins, m = draw_margins(twin, data)
+def draw_moves(dense, m, data):
+    """Return a move toward an atom, away from one, between two, to 0, and a change of many weights.
+
+    With each comes the change of the margins.
+    """
     a, b = (Atom(*data.draw(atoms(dense.d))) for _ in range(2))
     at_a, at_b = (dense.margins([atom], [1.0]) for atom in (a, b))
     some, change = data.draw(models(dense.d))
+    changed = reference.atom_margins(dense, some) @ change
+    limit = data.draw(st.sampled_from([0.3, 1.0]))
+    return (
+        (Move("", a, None, limit), at_a - m),
+        (Move("", None, a, limit), m - at_a),
+        (Move("", a, b, limit), at_a - at_b),
+        (Move("", ZERO, None, limit), dense.offset - m),
+        (Correction("", a, None, limit, some, change), changed),
+    )
+
+
+@every_layout
+@fewer
+@given(data=st.data())
+def test_steps_minimise(layout, data):
+    twin = data.draw(some_twins(layout=layout))
+    ours, dense = twin.ours, twin.dense
+    margins, m = draw_margins(twin, data)
+    moves = draw_moves(dense, m, data)
+    some = [moves[0][0].toward]
+    for move, way in moves:
+        step, limit = ours.step(margins, move), move.max_step_size
+        assert_array_equal(flat(margins), m)
+        room = 1e-12 * dense.margin_size()  # of rounding, in margins
+        slope = dense.slope(m, way, 0.0)
+        if step is None:
+            assert slope >= -room * (dense.omega @ np.abs(dense.ell1(m)))
+            continue
+        assert 0.0 < step.step_size <= limit
+        there, best = m + step.step_size * way, dense.line_search(m, way, limit)
+        assert_allclose(flat(step.margins), there, rtol=1e-15, atol=4 * room)
+        # A search ends where the slope is this much of the first one.
+        room = room * (1 + dense.omega @ np.abs(dense.ell1(there))) - 1e-13 * slope
+        found = dense.value(there)
+        assert found <= dense.value(m + best * way) * (1 + 1e-9) + room
+        assert step.value == pytest.approx(found, rel=1e-9, abs=room)
+        there = flat(step.margins)
+        scores, size = ours.gradient(step.margins).scores(np.array(some)), dense.score_size(there)
+        assert_allclose(scores, dense.scores(there, some), rtol=0, atol=1e-12 * max(size, 1e-290))
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS["cpu"], LAYOUTS["cpu on 3 threads"]])
+@fewer
+@given(data=st.data())
+def test_what_steps_are_built_on(layout, data):
+    twin = data.draw(some_twins(layout=layout))
+    ours, dense = twin.ours, twin.dense
+    margins, m = draw_margins(twin, data)
     sizes = data.draw(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=3))
     room = dense.margin_size()
-    for move, way in (
-        (Move("", a, None, 1.0), at_a - m),
-        (Move("", None, a, 1.0), m - at_a),
-        (Move("", a, b, 1.0), at_a - at_b),
-        (Move("", ZERO, None, 1.0), dense.offset - m),
-        (Correction("", a, None, 1.0, some, change), reference.atom_margins(dense, some) @ change),
-    ):
+    for move, way in draw_moves(dense, m, data):
         direction = ours.direction(margins, move)
         assert_allclose(flat(direction), way, rtol=0, atol=2e-12 * room)
         way = flat(direction)
@@ -99,32 +136,6 @@ def test_steps(layout, data):
             assert step.step_size == size
             assert step.value == pytest.approx(ours.value(step.margins), rel=1e-13)
         assert_array_equal(flat(margins), m)
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_line_search_minimises(layout, data):
-    twin = data.draw(some_twins(layout=layout))
-    ours, dense = twin.ours, twin.dense
-    margins, m = draw_margins(twin, data)
-    atom, limit = Atom(*data.draw(atoms(dense.d))), data.draw(st.sampled_from([0.3, 1.0]))
-    move = Move("forward", atom, None, limit)
-    way = flat(ours.direction(margins, move))
-    step = ours.step(margins, move)
-    best = dense.line_search(m, way, limit)
-    slope = partial(dense.slope, m, way)
-    terms = dense.omega @ np.abs(way * dense.ell1(m)) * dense.margin_size()
-    if step is None:
-        assert slope(0.0) >= -1e-12 * terms
-        return
-    assert 0.0 < step.step_size <= limit
-    found = dense.value(m + step.step_size * way)
-    assert found <= dense.value(m + best * way) * (1 + 1e-9) + 1e-12
-    assert step.value == pytest.approx(found, rel=1e-9, abs=1e-12)
-
-
-# --- what must make no difference ----------------------------------------------------------------
 
 
 @every_layout
@@ -337,14 +348,13 @@ def test_sums_over_several_chunks(layout, monkeypatch):
     ours, dense = twin.ours, twin.dense
     some = np.array([[0, 1, 1], [2, 7, -1], [3, 4, 1]])
     margins = ours.margins(some, np.array([0.5, 0.2, 0.3]))
-    move = Move("away", None, Atom(2, 7, -1), 1.0)
-    m, way = flat(margins), flat(ours.direction(margins, move))
-    step = ours.advance(margins, ours.direction(margins, move), 0.25)
-    assert_allclose(flat(step.margins), m + 0.25 * way, rtol=1e-14, atol=1e-15)
-    assert step.value == pytest.approx(dense.value(m + 0.25 * way), rel=1e-12)
-    (found,) = ours.slopes(margins, ours.direction(margins, move), [0.25])
-    expected = dense.slope(m, way, 0.25), dense.curvature(m, way, 0.25)
-    assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+    m = flat(margins)
+    way = dense.margins(some[1:2], [1.0]) - m
+    step = ours.step(margins, Move("forward", Atom(2, 7, -1), None, 1.0))
+    there, best = m + step.step_size * way, dense.line_search(m, way, 1.0)
+    assert step.step_size == pytest.approx(best, rel=1e-6)
+    assert_allclose(flat(step.margins), there, rtol=1e-13, atol=1e-13)
+    assert step.value == pytest.approx(dense.value(there), rel=1e-12)
     gradient = ours.gradient(margins)
     assert_gradient(gradient, dense, m, some)
     expected = (m - dense.offset) @ (-dense.omega * dense.ell1(m))

@@ -172,6 +172,7 @@ def test_every_call_of_a_dead_card_names_what_failed():
         lambda: card.launch("advance", 1), lambda: card.run("advance", 1), card.mark, card.wait,
         lambda: card.argsort(numbers), lambda: card.cumsum(numbers), card.memory,
         lambda: card.take(numbers, numbers), lambda: card.largest(numbers, 1),
+        lambda: card.replay({0: None}, 0, list),
     ]  # fmt: skip
     for call in calls:
         with pytest.raises(runtime.BrokenDeviceError, match="The GPU dead failed"):

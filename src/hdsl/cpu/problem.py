@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from ..solver.atoms import ZERO
-from ..solver.line_search import Slopes
+from ..solver.line_search import Slopes, line_search
 from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
@@ -169,6 +169,13 @@ class CPUProblem(Problem):
         """Return the step of this size; its margins take the place of the direction."""
         value = self._along(margins, direction, step_size, direction)[0]
         return Step(direction, step_size, float(value))
+
+    def step(self, margins: np.ndarray, move: Move | Correction) -> Step | None:
+        """Return the best step along a move; None for no step."""
+        direction = self.direction(margins, move)
+        slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
+        size = line_search(slopes, move.max_step_size, self.sampled_slopes(margins, direction))
+        return self.advance(margins, direction, size) if size > 0.0 else None
 
     def curvature(
         self, margins: np.ndarray, atoms: np.ndarray, sample: tuple[np.ndarray, float] | None = None

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..solver.atoms import Key, Terms, TermStore, as_keys
+from ..solver.atoms import ZERO, Key, as_keys
 from ..solver.protocols import curvature_stride
 from .runtime import THREADS, Array
 from .segments import cut_to_fit
 
 if TYPE_CHECKING:
+    from .gradient import Pulls
     from .on_card import OnCard
 
 #: Most entries of Z at a time (28 bytes each); where there are more, blocks of atoms take turns.
@@ -26,12 +27,12 @@ ENTRIES_LIMIT = 1 << 27
 #: Numbers of the sample that are laid out at a time, and of the sums of its parts.
 SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
 
-#: Chunks of pairs whose scores are summed separately: most of them, and fewest pairs of each.
+#: Chunks of pairs that a warp looks at: most of them, and fewest pairs of each.
 MOST_CHUNKS, SHORTEST = 4096, 128
 
-#: Most atoms whose terms are stored one by one, and most terms of all (12 bytes each). Pairs that a
-#: warp looks at, and parts that the score of an atom is summed in, as in the kernels.
-MOST_SINGLE, TERMS_LIMIT, TERM_CHUNK, SCORE_PARTS = 512, 1 << 27, 1024, 32
+#: Most atoms whose terms are stored one by one, first room for terms (12 bytes each), and most of
+#: all. Parts that the score of such an atom is summed in, as in the kernels.
+MOST_SINGLE, LEAST_TERMS, TERMS_LIMIT, SCORE_PARTS = 512, 1 << 22, 1 << 27, 32
 
 _WARPS = THREADS // 32
 
@@ -51,6 +52,123 @@ class Z(NamedTuple):
         return self.ptr, self.atom, self.value
 
 
+def _chunks(card: OnCard) -> tuple[int, int]:
+    """Return the length of chunks of pairs, and their number."""
+    chunk = max(SHORTEST, -(-card.n_pairs // MOST_CHUNKS))
+    return chunk, -(-card.n_pairs // chunk)
+
+
+class TermSums:
+    """Σ_s w_s z_a z_b of single atoms, whose terms z_a z_b are found once and stored.
+
+    A step finds the terms of its atom, and queues the sums of all atoms that are stored. Whether
+    there is room for some atoms depends on these alone: what is stored changes no answer.
+
+    Parameters
+    ----------
+    card : OnCard
+    """
+
+    def __init__(self, card: OnCard) -> None:
+        self.card, self.device = card, card.device
+        device, (self._chunk, self._n_chunks) = card.device, _chunks(card)
+        self._told, self._host_told = device.zeros(8, np.int64), device.host(8, np.int64)
+        self._upto = device.empty(self._n_chunks + 2, np.int64)
+        # Numbers of atoms and of terms, and of each atom where its terms begin, and how many.
+        n = 4 + 2 * MOST_SINGLE
+        self._store, self._host_store = device.zeros(n, np.int64), device.host(n, np.int64)
+        self._part, self._sums = device.empty(SCORE_PARTS * MOST_SINGLE), device.empty(MOST_SINGLE)
+        self._host_sums = device.host(MOST_SINGLE)
+        self._sizes: dict[Key, int] = {}  # of dropped ones too
+        self._number = 0  # of the last change
+        self._expected: Key | None = None  # whose terms are being found
+        self.room = device.empty(1, np.int32), device.empty(1)
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop all terms."""
+        self._places: dict[Key, int] = {}
+        self.device.clear(self._store)
+
+    def expect(self, atom: Key | None) -> bool:
+        """Return whether the terms of an atom are to be found."""
+        is_known = atom is None or atom == ZERO or atom in self._places
+        self._expected = None if is_known or len(self._places) == MOST_SINGLE else atom
+        return self._expected is not None
+
+    def queue_terms(self, told: Array) -> None:
+        """Queue the search for the terms of an atom that is unfolded, where it is told to."""
+        card = self.card
+        for room in ((None, None), self.room):
+            self.device.run(
+                "atom_terms", self._n_chunks, told, card.n_pairs, self._chunk, *card.pairs, card.u,
+                self._upto, card.ticket, len(self.room[0]), self._store, *room, per_block=_WARPS,
+            )  # fmt: skip
+
+    def queue(self, w: Array) -> None:
+        """Queue the sums of all atoms that are stored, with one number per pair of rows."""
+        self.device.run(
+            "term_sums", len(self._part), self._store, *self.room, w, self._part, self.card.ticket,
+            self._sums, per_block=1,
+        )  # fmt: skip
+        self.device.copy(self._host_sums, self._sums)
+        self.device.copy(self._host_store, self._store)
+
+    def take(self, pulls: Pulls | None = None) -> None:
+        """Take note of what was found, and of whose numbers the sums are; the queue has run."""
+        self._number += 1
+        if pulls is not None:
+            pulls.number = self._number
+        if self._expected is not None:
+            at = len(self._places)
+            self._sizes[self._expected] = int(self._host_store[3 + 2 * at])
+            if self._host_store[0] > at:
+                self._places[self._expected] = at
+
+    def sums(self, atoms: list[Key], pulls: Pulls) -> np.ndarray | None:
+        """Return the sums of some atoms; None where there is no room for all of their terms."""
+        if not all(map(self._places.__contains__, atoms)) and not self._find(atoms):
+            return None
+        if pulls.number != self._number:
+            self.queue(pulls.w)
+            self.device.wait()
+            self.expect(None)
+            self.take(pulls)
+        return self._host_sums[[*map(self._places.__getitem__, atoms)]]
+
+    def _find(self, atoms: list[Key]) -> bool:
+        """Have the terms of all these atoms, and drop the others where there is no room."""
+        if len(atoms) > MOST_SINGLE or sum(self._sizes.get(a, 0) for a in atoms) > TERMS_LIMIT:
+            return False
+        while not all(map(self._add, atoms)):
+            is_full = max(len(self._places) / MOST_SINGLE, len(self.room[0]) / TERMS_LIMIT) == 1
+            if not is_full:
+                self._grow()
+            elif self._places.keys() <= set(atoms):
+                return False
+            else:
+                self.clear()
+        return True
+
+    def _grow(self) -> None:
+        n = min(max(4 * len(self.room[0]), LEAST_TERMS), TERMS_LIMIT)
+        before, self.room = self.room, (self.device.empty(n, np.int32), self.device.empty(n))
+        for target, source in zip(self.room, before, strict=True):
+            self.device.copy(target, source)
+
+    def _add(self, atom: Key) -> bool:
+        if self.expect(atom):
+            self._host_told[:] = *atom, 1, -1, -1, 0, 0
+            self.device.copy(self._told, self._host_told)
+            self.card.unfold(self._told)
+            self.queue_terms(self._told)
+            self.card.unfold(self._told, back=True)
+            self.device.copy(self._host_store, self._store)
+            self.device.wait()
+            self.take()
+        return atom in self._places
+
+
 class Atoms:
     """Sums over pairs of rows, or over comparisons, for a list of atoms.
 
@@ -63,7 +181,7 @@ class Atoms:
         self.card, self.device = card, card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
         self._last: tuple[bytes, dict[Key, int], Z] | None = None
-        self._store = TermStore(TERMS_LIMIT)
+        self.terms = TermSums(card)
 
     def forget(self) -> None:
         """Drop the rows that are known, and all marks."""
@@ -131,54 +249,30 @@ class Atoms:
         if not len(atoms) and base == 0.0:
             device.clear(out)
 
-    def scores(self, atoms: np.ndarray, w: Array) -> np.ndarray:
+    def scores(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
         """Return Σ_s w_s z_ak z_bk over all pairs, for each atom; the same bits for any others.
 
         Active atoms are some of the last correction; where they come one by one, the terms of each
         are stored.
         """
         keys = as_keys(atoms)
-        if self._last is not None:
-            places = [self._last[1].get(key, -1) for key in keys]
-            if -1 not in places:
-                return self._scores(self._last[2], w)[places]
-        terms = self._store.all_of(keys, self._find_terms) if len(keys) <= MOST_SINGLE else None
-        if terms is not None:
-            return self._summed(terms, w)
-        return np.concatenate([np.empty(0), *(self._scores(z, w) for z in self._blocks(atoms))])
-
-    def _find_terms(self, key: Key) -> Terms:
-        card, device, n_chunks = self.card, self.device, -(-self.card.n_pairs // TERM_CHUNK)
-        told = device.upload(np.array([*key, 0, -1, -1, 0, 0]))
-        known, warps = (card.n_pairs, *card.pairs, card.u), {"per_block": _WARPS}
-        counts = device.empty(n_chunks, np.int32)
-        card.unfold(told)
-        device.run("atom_terms", n_chunks, *known, counts, None, None, None, **warps)
-        upto = device.cumsum(counts)
-        n = int(device.download(upto[n_chunks - 1 :])[0])
-        found = device.empty(n, np.int32), device.empty(n)
-        device.run("atom_terms", n_chunks, *known, None, upto, *found, **warps)
-        card.unfold(told, back=True)
-        return *found, (*map(device.address, found), n)
-
-    def _summed(self, terms: list[Terms], w: Array) -> np.ndarray:
-        device, n = self.device, len(terms)
-        lists = np.array([of_atom for _, _, of_atom in terms], dtype=np.int64).reshape(-1, 3)
-        part, out = device.empty(SCORE_PARTS * n), device.empty(n)
-        device.run("term_parts", SCORE_PARTS * n, n, device.upload(lists), w, part, per_block=1)
-        device.run("add_parts", n, SCORE_PARTS, n, 1.0, part, out, per_block=1)
-        return device.download(out)
+        if self._last is not None and all(map(self._last[1].__contains__, reversed(keys))):
+            return self._scores(self._last[2], pulls.w)[[self._last[1][key] for key in keys]]
+        found = self.terms.sums(keys, pulls)
+        if found is None:
+            blocks = (self._scores(z, pulls.w) for z in self._blocks(atoms))
+            found = np.concatenate([np.empty(0), *blocks])
+        return found
 
     def _scores(self, z: Z, w: Array) -> np.ndarray:
         card, device, n = self.card, self.device, z.last - z.first
-        chunk = max(SHORTEST, -(-card.n_pairs // MOST_CHUNKS))
-        n_chunks = -(-card.n_pairs // chunk)
+        chunk, n_chunks = _chunks(card)
         part, out = device.empty(n_chunks * n), device.empty(n)
         device.run(
             "score_parts", n_chunks, card.n_pairs, chunk, n, *card.pairs, w, *z.arrays, part,
             per_block=_WARPS,
         )  # fmt: skip
-        device.run("add_parts", n, n_chunks, n, 1.0, part, out, per_block=1)
+        device.run("add_parts", n, n_chunks, n, part, out, per_block=1)
         return device.download(out)
 
     def curvature(self, atoms: np.ndarray, code: int, factor: float, margins: Array) -> np.ndarray:

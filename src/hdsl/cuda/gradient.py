@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..solver.protocols import Gradient
+from ..solver.atoms import Atom
+from ..solver.protocols import Gradient, Vertex
 from .runtime import THREADS, Array
 from .segments import LANES, WIDTH
 
@@ -20,6 +22,9 @@ PASSES = 256
 #: What a pass finds for each feature: value, partner, entry, and the diagonal at both.
 N_FOUND = 5
 
+#: Numbers of a pass: its query, and what it finds.
+PASS_SIZE = (2 + N_FOUND) * WIDTH
+
 
 def variant(kernel: str, code: int, omega_step: int) -> str:
     """Return the name of a kernel for a loss: the paper's, with equal weights, has its own."""
@@ -31,8 +36,10 @@ class Pulls:
 
     def __init__(self, card: OnCard) -> None:
         self.card, self.device = card, card.device
-        self.w, self.diagonal = self.device.empty(card.n_pairs), self.device.empty(card.n_features)
-        self.largest = self.device.empty(WIDTH, np.int64)
+        n, m = card.n_pairs, card.n_pairs + card.n_features
+        room = self.device.empty(m + WIDTH)  # one, so that its place tells all
+        self.w, self.diagonal, self.largest = room[:n], room[n:m], room[m:].view(np.int64)
+        self.number = 0  # of the sums over stored terms, where these are known
 
     def queue(self, code: int, margins: Array, omega: Array, omega_step: int) -> None:
         """Queue all of it at some margins."""
@@ -65,6 +72,48 @@ class Pulls:
             card.slots, self.diagonal, card.block_value, card.block_entry, card.block_partner,
             card.ticket, found, per_block=THREADS // LANES,
         )  # fmt: skip
+
+
+class HalfSteps:
+    """Two passes over X in one go: the partners that the first finds are the second's features.
+
+    Parameters
+    ----------
+    card : OnCard
+    """
+
+    def __init__(self, card: OnCard) -> None:
+        self.card, self.device = card, card.device
+        # Of each pass the query, and what it finds.
+        (self._told, self._host_told), (self._room, self._host_room) = (
+            (self.device.zeros(size, np.int64), self.device.host(size, np.int64))
+            for size in (1 + WIDTH, 2 * PASS_SIZE)
+        )
+        self._graphs: dict[Any, Any] = {}
+
+    def __call__(
+        self, pulls: Pulls, starts: list[int], n_largest: int
+    ) -> list[tuple[int, int, float, float, float]]:
+        """Return i, its best j, S_ij and the diagonal at both; link weights are there."""
+        self._host_told[0], self._host_told[1 : 1 + len(starts)] = len(starts), starts
+        key = self.device.address(pulls.w), n_largest
+        self.device.replay(self._graphs, key, lambda: self._queue(pulls, n_largest))
+        self.device.wait()
+        found: list[tuple[int, int, float, float, float]] = []
+        for room in (self._host_room[:PASS_SIZE], self._host_room[PASS_SIZE:]):
+            n, numbers = room[0], room[2 * WIDTH :].view(np.float64).reshape(N_FOUND, WIDTH)
+            _, partner, entry, *ends = numbers[:, :n].tolist()
+            found += zip(room[1 : 1 + n].tolist(), map(int, partner), entry, *ends, strict=True)
+        return found
+
+    def _queue(self, pulls: Pulls, n_largest: int) -> None:
+        device, first, second = self.device, self._room[:PASS_SIZE], self._room[PASS_SIZE:]
+        device.copy(self._told, self._host_told)
+        device.launch("first_query", 1, self._told, n_largest, pulls.largest, first)
+        pulls.queue_pass(first, False, first[2 * WIDTH :])
+        device.launch("next_query", 1, first, first[2 * WIDTH :], second)
+        pulls.queue_pass(second, False, second[2 * WIDTH :])
+        device.copy(self._host_room, self._room)
 
 
 class CUDAGradient(Gradient):
@@ -161,7 +210,7 @@ class CUDAGradient(Gradient):
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
-        return self.scale * self.problem.score_sums(atoms, self.pulls.w)
+        return self.scale * self.problem.score_sums(atoms, self.pulls)
 
     # --- searches --------------------------------------------------------------------------------
 
@@ -172,10 +221,21 @@ class CUDAGradient(Gradient):
         found = self.device.download(self._search(features, after)).reshape(-1, N_FOUND, WIDTH)
         value, place, entry, *ends = np.moveaxis(found, 1, 0).reshape(N_FOUND, -1)
         m, partner = len(features), place[: len(features)].astype(np.int64)
-        if m <= WIDTH:  # of an ascent
+        if m <= WIDTH:
             self._ends.update(zip(features.tolist(), ends[0].tolist(), strict=False))
             self._ends.update(zip(partner.tolist(), ends[1].tolist(), strict=False))
         return value[:m], partner, entry[:m]
+
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+        """Return the vertex of each start and its best partner, and of each partner and its own."""
+        starts = list(starts)
+        if n_largest + len(starts) > WIDTH:
+            return super().half_steps(starts, n_largest)
+        found = self.problem.half_steps(self.pulls, starts, n_largest)
+        return [
+            Vertex(self.scale * (at_i + at_j + abs(entry)), Atom.of(i, j, entry))
+            for i, j, entry, at_i, at_j in found
+        ]
 
     def _search(self, features: np.ndarray, after: bool) -> Array:
         """Queue passes for all features, and return where their answers will be."""

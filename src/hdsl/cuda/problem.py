@@ -7,8 +7,9 @@ all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ..solver.atoms import ZERO
 from ..solver.protocols import Correction, Move, Problem, Step
 from .atoms import Atoms
-from .gradient import CUDAGradient, Pulls, variant
+from .gradient import CUDAGradient, HalfSteps, Pulls, variant
 from .runtime import Array, BrokenDeviceError
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class CUDAProblem(Problem):
         self.features, self.n_features = card.features, card.n_features
         self.n_comparisons, device = card.n, card.device
         self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of = Atoms(card)
+        self._atoms_of, self._half_steps = Atoms(card), HalfSteps(card)
+        self._graphs: dict[Any, Any] = {}
         self.offset: Array | None = None
         if prior > 0.0:
             self.offset = device.empty(card.n)
@@ -103,6 +105,7 @@ class CUDAProblem(Problem):
         except BaseException:
             self.card.reset()
             with suppress(BrokenDeviceError):
+                self._atoms_of.terms.clear()
                 self.forget()
             raise
 
@@ -133,10 +136,10 @@ class CUDAProblem(Problem):
         n, side = self.card.n, self.card.side
         self.device.run("pair_margins", n, n, side, by_pair, factor, base, out)
 
-    def score_sums(self, atoms: np.ndarray, w: Array) -> np.ndarray:
-        """Return C_ii + C_jj ± S_ij for each atom, with one number per pair of rows."""
+    def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
+        """Return C_ii + C_jj ± S_ij for each atom."""
         with self.undisturbed():
-            return self._atoms_of.scores(atoms, w)
+            return self._atoms_of.scores(atoms, pulls)
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
@@ -147,6 +150,7 @@ class CUDAProblem(Problem):
         """Return the value, and whether any slope is not 0."""
         if margins.measures is None:
             self._queue_advance(margins.array, None, None)
+            self.device.wait()
             margins.measures = self._measures()
         return margins.measures
 
@@ -159,7 +163,6 @@ class CUDAProblem(Problem):
         self.device.copy(self._host_search, self._search)
 
     def _measures(self) -> tuple[float, bool]:
-        self.device.wait()
         return float(self._host_search[VALUE]), bool(self._host_search[ANY_SLOPE] > 0.0)
 
     def value(self, margins: CUDAMargins) -> float:
@@ -185,67 +188,35 @@ class CUDAProblem(Problem):
         if move.away is not None and move.away != ZERO:
             told[4:7], numbers[2] = move.away, -self.scale
 
-    def _queue_move(self, margins: Array, direction: Array) -> None:
-        """Queue the direction of a move, and the slope at its start."""
+    def _queue_move(self, margins: Array, queue: Callable[[], None], pulls: Pulls) -> None:
+        """Queue a whole step along a move, and the scores of the atoms whose terms are stored."""
         self.device.copy(self._told, self._host_told)
         self.card.unfold(self._atoms)
-        self._queue_start(margins, direction, self.card.u, self.card.v)
+        self._atoms_of.terms.queue_terms(self._atoms)
+        self._queue_start(margins, self.card.u, self.card.v)
         self.card.unfold(self._atoms, back=True)
+        queue()
+        self._atoms_of.terms.queue(pulls.w)
 
-    def _queue_start(self, margins: Array, direction: Array, *unfolded: Array | None) -> None:
+    def _queue_start(self, margins: Array, *unfolded: Array | None) -> None:
+        """Queue the direction of a move, and the slope at its start."""
         card = self.card
         self.device.run(
             self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, *unfolded,
-            margins, self.offset, self._move, *card.weighting, direction, card.part, card.ticket,
-            self._search, per_block=2048,
+            margins, self.offset, self._move, *card.weighting, self._direction, card.part,
+            card.ticket, self._search, per_block=2048,
         )  # fmt: skip
 
-    def _queue_search(self, margins: Array) -> None:
+    def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
+        """Queue the line search, or more of it, new margins, and the gradient there."""
         card = self.card
         for _ in range(SEARCH_POINTS):
             self.device.run(
                 self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
                 *card.weighting, card.part, card.ticket, self._search, per_block=2048,
             )  # fmt: skip
-
-    def direction(self, margins: CUDAMargins, move: Move | Correction) -> CUDAMargins:
-        """Return how margins change along a move, or along a correction of many weights."""
-        out = CUDAMargins(self)
-        if isinstance(move, Correction):
-            self._queue_values(move.atoms, move.change)
-            self._queue_margins(self._by_pair, 1.0, 0.0, out.array)
-            return out
-        self._set_move(move)
-        with self.undisturbed():
-            self._queue_move(margins.array, out.array)
-        self.device.wait()  # the host's side may be written again
-        return out
-
-    def slopes(
-        self, margins: CUDAMargins, direction: CUDAMargins, step_sizes: Sequence[float]
-    ) -> np.ndarray:
-        """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-        card, out = self.card, []
-        for size in step_sizes:
-            self.device.run(
-                "slopes", card.n, self.code, card.n, margins.array, direction.array, float(size),
-                *card.weighting, card.part, card.ticket, card.scalars, per_block=2048,
-            )  # fmt: skip
-            out.append(self.device.download(card.scalars)[:2])
-        return np.array(out)
-
-    def advance(self, margins: CUDAMargins, direction: CUDAMargins, step_size: float) -> Step:
-        """Return the step of this size."""
-        out = CUDAMargins(self)
-        if step_size == 0.0:  # kernels take 0 for no step
-            self.device.copy(out.array, margins.array)
-            out.measures = self._measured(margins)
-        else:
-            self._host_search[[DONE, RESULT]] = 1.0, step_size
-            self.device.copy(self._search, self._host_search)
-            self._queue_advance(margins.array, direction.array, out.array)
-            out.measures = self._measures()
-        return Step(out, step_size, out.measures[0])
+        self._queue_advance(margins, self._direction, out)
+        pulls.queue(self.code, out, *card.weighting)
 
     def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
@@ -262,30 +233,47 @@ class CUDAProblem(Problem):
         self, margins: Array, move: Move | Correction, out: Array, pulls: Pulls
     ) -> float:
         """Queue a step, wait for it, and return its size."""
+        queue = partial(self._queue_rest, margins, out, pulls)
         self._set_move(move)
         if isinstance(move, Correction):
             self._queue_values(move.atoms, move.change)
             self.device.copy(self._told, self._host_told)
             self._queue_margins(self._by_pair, 1.0, 0.0, self._direction)
-            self._queue_start(margins, self._direction, None, None)
+            self._queue_start(margins, None, None)
+            queue()
+            self._wait_for(pulls)
         else:
-            self._queue_move(margins, self._direction)
-        while True:
-            self._queue_search(margins)
-            self._queue_advance(margins, self._direction, out)
-            pulls.queue(self.code, out, *self.card.weighting)
-            mark = self.device.mark()
-            self.own_links(pulls)  # the card prepares the ascent meanwhile
-            self.device.wait(mark)
-            if self._host_search[DONE] != 0.0:
-                return float(self._host_search[RESULT])
+            terms = self._atoms_of.terms
+            self._host_atoms[3] = terms.expect(move.toward)
+            key = tuple(map(self.device.address, (margins, out, pulls.w, terms.room[0])))
+            self.device.replay(self._graphs, key, lambda: self._queue_move(margins, queue, pulls))
+            self._wait_for(pulls)
+            terms.take(pulls if self._host_search[DONE] else None)
+        while not self._host_search[DONE]:
             self.card.link_owner = None
+            queue()
+            self._wait_for(pulls)
+        return float(self._host_search[RESULT])
+
+    def _wait_for(self, pulls: Pulls) -> None:
+        """Wait for a step; the card prepares the ascent meanwhile."""
+        mark = self.device.mark()
+        self.own_links(pulls)
+        self.device.wait(mark)
 
     def own_links(self, pulls: Pulls) -> None:
         """Have the numbers of these pulls in the order of the links."""
         if self.card.link_owner is not pulls:
             self.card.link_owner = pulls
             pulls.queue_links()
+
+    def half_steps(
+        self, pulls: Pulls, starts: list[int], n_largest: int
+    ) -> list[tuple[int, int, float, float, float]]:
+        """Return i, its best j, S_ij and the diagonal at both, for starts and their partners."""
+        with self.undisturbed():
+            self.own_links(pulls)
+            return self._half_steps(pulls, starts, n_largest)
 
     # --- gradients -------------------------------------------------------------------------------
 

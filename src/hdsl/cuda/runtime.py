@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from importlib import resources
 from typing import Any
@@ -38,6 +39,9 @@ SOURCES = (
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 
+
+#: Most graphs that a problem keeps; arrays come and go at few places.
+MOST_GRAPHS = 32
 
 #: What kernels get for an array that is not there.
 _NO_ARRAY = np.uint64(0)
@@ -126,6 +130,7 @@ class Device:
             with self._device:
                 properties = cupy.cuda.runtime.getDeviceProperties(number)
                 self._stream = cupy.cuda.Stream(non_blocking=True)
+                self._event = cupy.cuda.Event(disable_timing=True)
                 self._pool = cupy.cuda.MemoryPool()
         except cupy.cuda.runtime.CUDARuntimeError as error:  # none, or one that has failed
             raise DeviceError(f"No GPU can be used: {error}. device='cpu' needs none.") from error
@@ -218,6 +223,33 @@ class Device:
         with self._device:
             self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
 
+    @names_failures
+    def replay(self, graphs: dict[Any, Any], key: Any, queue: Callable[[], None]) -> None:
+        """Queue what a function queues, which from the second time on is one graph.
+
+        The key tells all that may differ, the places of arrays above all.
+        """
+        if key not in graphs:
+            if len(graphs) == MOST_GRAPHS:
+                graphs.clear()
+            graphs[key] = None
+            queue()
+            return
+        if graphs[key] is None:
+            graphs[key] = self._captured(queue)
+        graphs[key].launch(self._stream)
+
+    def _captured(self, queue: Callable[[], None]) -> Any:
+        with self._device:  # relaxed: other threads may allocate meanwhile
+            self._stream.begin_capture(self._cupy.cuda.runtime.streamCaptureModeRelaxed)
+            try:
+                queue()
+            except BaseException:
+                with suppress(Exception):  # half of the work is no graph
+                    self._stream.end_capture()
+                raise
+            return self._stream.end_capture()
+
     def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
@@ -241,8 +273,8 @@ class Device:
 
     @names_failures
     def mark(self) -> Any:
-        """Return a mark of what is queued so far."""
-        return self._stream.record()
+        """Return a mark of what is queued so far; there is one at a time."""
+        return self._stream.record(self._event)
 
     @names_failures
     def wait(self, mark: Any = None) -> None:

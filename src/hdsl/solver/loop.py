@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import checks
 from .active_set import ActiveSet
-from .atoms import NOTHING, ZERO, Atom, as_array, check_atoms, n_features
+from .atoms import NOTHING, ZERO, Atom, check_atoms, n_features
 from .oracle import Exact
 from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule
 from .steps import StepContext, rest_every
@@ -390,7 +390,8 @@ class _Run:
         """Return an atom in the user's feature numbers; `NO_ATOM` for None."""
         if atom is None or atom == ZERO:
             return NO_ATOM if atom is None else ZERO
-        return Atom(*self.problem.to_user(as_array([atom]))[0].tolist())
+        i, j = (k if k < 0 else self.problem.features[k] for k in atom[:2])
+        return Atom.of(i, j, atom.sign)
 
     def in_user(self, active: ActiveSet) -> ActiveSet:
         return ActiveSet(self.problem.to_user(active.atoms), active.weights, active.zero)

@@ -17,13 +17,12 @@ where S = C + Cᵀ. Nothing is ever d × d.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .atoms import Atom, positioned, renumbered
-from .line_search import Slopes, line_search
 
 #: Second derivatives of n atoms are estimated from about this many curved comparisons divided by n,
 #: where there are more, but from so many per atom at least: a step by fewer goes astray. How many
@@ -187,18 +186,19 @@ class Gradient(Protocol):
         i moves to its best partner j, and that one to its best partner. Starts move together: their
         rows of S share a pass over X. More half steps cost passes and find hardly better atoms.
         """
-        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
-        found: dict[Atom, Vertex] = {}
-        seen: set[int] = set()
-        for _ in range(2):
-            seen.update(features)
-            _, partner, entry = self.partners(np.array(features))
-            pairs = zip(features, partner.tolist(), entry.tolist(), strict=True)
-            found.update((vertex.atom, vertex) for vertex in (self.vertex(*pair) for pair in pairs))
-            features = sorted(set(partner.tolist()) - seen)
-            if not features:
-                break
+        found = {vertex.atom: vertex for vertex in self.half_steps(starts, n_largest)}
         return sorted(found.values(), key=lambda vertex: (-vertex.score, vertex.atom.order))
+
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+        """Return the vertex of each start and its best partner, and of each partner and its own."""
+        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
+        _, partner, entry = self.partners(np.array(features))
+        found = [*zip(features, partner.tolist(), entry.tolist(), strict=True)]
+        others = sorted(set(partner.tolist()).difference(features))
+        if others:
+            _, partner, entry = self.partners(np.array(others))
+            found.extend(zip(others, partner.tolist(), entry.tolist(), strict=True))
+        return [self.vertex(*pair) for pair in found]
 
 
 class Problem(Protocol):
@@ -248,32 +248,9 @@ class Problem(Protocol):
         """Return atoms in the problem's own feature numbers; -1 for one that it has not."""
         return positioned(atoms, self.features)
 
-    # What a step is built on.
-
     @abstractmethod
-    def direction(self, margins: Margins, move: Move | Correction) -> Margins:
-        """Return how margins change along a move, or along a correction of many weights."""
-
-    @abstractmethod
-    def slopes(
-        self, margins: Margins, direction: Margins, step_sizes: Sequence[float]
-    ) -> np.ndarray:
-        """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-
-    def sampled_slopes(self, margins: Margins, direction: Margins) -> Slopes | None:
-        """Return what a line search may begin with, from some comparisons; None for nothing."""
-        return None
-
-    @abstractmethod
-    def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
-        """Return the step of this size; its margins may take the place of the direction."""
-
     def step(self, margins: Margins, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
-        direction = self.direction(margins, move)
-        slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
-        size = line_search(slopes, move.max_step_size, self.sampled_slopes(margins, direction))
-        return self.advance(margins, direction, size) if size > 0.0 else None
 
     @abstractmethod
     def curvature(self, margins: Margins, atoms: np.ndarray) -> np.ndarray:

@@ -147,56 +147,92 @@ KERNEL score_parts(
 }
 
 // Adds the parts of each atom: a block owns an atom.
-KERNEL add_parts(i64 n_parts, i64 n_atoms, double factor, const double* part, double* out) {
+KERNEL add_parts(i64 n_parts, i64 n_atoms, const double* part, double* out) {
     for (i64 k = blockIdx.x; k < n_atoms; k += gridDim.x) {
         double total = 0.0;
         for (i64 c = threadIdx.x; c < n_parts; c += THREADS) total += part[c * n_atoms + k];
         total = block_sum(total);
-        if (threadIdx.x == 0) out[k] = factor * total;
+        if (threadIdx.x == 0) out[k] = total;
     }
 }
 
-// Pairs that one warp looks at, and parts that the score of an atom is summed in.
-#define TERM_CHUNK 1024
+// Parts that the score of an atom is summed in.
 #define SCORE_PARTS 32
 
-// Counts the pairs of each chunk where u_a u_b is not 0, or lists them after those of the chunks
-// before, with the products. A warp owns a chunk.
+// Turns n counts after upto[0] into their running sums; for one block.
+__device__ inline void add_counts(i64 n, i64* upto) {
+    __shared__ i64 sums[THREADS];
+    volatile i64* fresh = upto + 1;
+    i64 first = n * threadIdx.x / THREADS, last = n * (threadIdx.x + 1) / THREADS, total = 0;
+    for (i64 k = first; k < last; k++) total += fresh[k];
+    sums[threadIdx.x] = total;
+    __syncthreads();
+    total = 0;
+    for (unsigned t = 0; t < threadIdx.x; t++) total += sums[t];
+    for (i64 k = first; k < last; k++) fresh[k] = total += fresh[k];
+    if (threadIdx.x == 0) upto[0] = 0;
+}
+
+// Counts the pairs of the chunks up to each where u_a u_b is not 0, and finds room for them in a
+// store, or lists them there with the products. A warp owns a chunk. atom[3] says whether it is new.
 KERNEL atom_terms(
-    i64 n_pairs, const int* a, const int* b, const double* u, int* counts, const i64* upto,
-    int* pair, double* value
+    const i64* atom, i64 n_pairs, i64 chunk, const int* a, const int* b, const double* u,
+    i64* upto, unsigned* ticket, i64 capacity, i64* store, int* pair, double* value
 ) {
+    bool counts = pair == nullptr;
+    i64 n_chunks = (n_pairs + chunk - 1) / chunk, first_term = counts ? 0 : upto[n_chunks + 1];
     int lane = threadIdx.x % 32;
-    EACH_WARP(c, (n_pairs + TERM_CHUNK - 1) / TERM_CHUNK) {
-        i64 n = counts != nullptr || c == 0 ? 0 : upto[c - 1];
-        i64 end = (c + 1) * TERM_CHUNK < n_pairs ? (c + 1) * TERM_CHUNK : n_pairs;
-        for (i64 first = c * TERM_CHUNK; first < end; first += 32) {
+    if (atom[3] == 0 || first_term < 0) return;
+    EACH_WARP(c, n_chunks) {
+        i64 n = counts ? 0 : first_term + upto[c];
+        i64 end = (c + 1) * chunk < n_pairs ? (c + 1) * chunk : n_pairs;
+        for (i64 first = c * chunk; first < end; first += 32) {
             i64 s = first + lane;
             double x = s < end ? u[a[s]] : 0.0;
             if (x != 0.0) x *= u[b[s]];
             unsigned found = __ballot_sync(FULL, x != 0.0);
-            if (counts == nullptr && x != 0.0) {
+            if (!counts && x != 0.0) {
                 i64 at = n + __popc(found & ((1u << lane) - 1));
                 pair[at] = (int)s;
                 value[at] = x;
             }
             n += __popc(found);
         }
-        if (counts != nullptr && lane == 0) counts[c] = (int)n;
+        if (counts && lane == 0) upto[c + 1] = n;
     }
+    if (!counts || !is_last_block(ticket)) return;
+    add_counts(n_chunks, upto);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    i64 n = upto[n_chunks], *own = store + 2 + 2 * store[0];
+    bool fits = store[1] + n <= capacity;
+    own[0] = store[1];
+    own[1] = n;
+    upto[n_chunks + 1] = fits ? store[1] : -1;
+    store[0] += fits;
+    store[1] += fits ? n : 0;
 }
 
-// Sums parts of Σ w[pair] * value for each list of terms: where pairs and values begin, their number.
-KERNEL term_parts(i64 n_atoms, const i64* lists, const double* w, double* part) {
-    for (i64 job = blockIdx.x; job < n_atoms * SCORE_PARTS; job += gridDim.x) {
-        i64 k = job / SCORE_PARTS, p = job % SCORE_PARTS, n = lists[3 * k + 2];
-        const int* pair = (const int*)lists[3 * k];
-        const double* value = (const double*)lists[3 * k + 1];
+// Sums Σ w[pair] * value for each atom of a store.
+KERNEL term_sums(
+    const i64* store, const int* pair, const double* value, const double* w, double* part,
+    unsigned* ticket, double* out
+) {
+    for (i64 job = blockIdx.x; job < store[0] * SCORE_PARTS; job += gridDim.x) {
+        const i64* own = store + 2 + 2 * (job / SCORE_PARTS);
+        i64 p = job % SCORE_PARTS, end = own[0] + own[1] * (p + 1) / SCORE_PARTS;
         double total = 0.0;
-        for (i64 q = n * p / SCORE_PARTS + threadIdx.x; q < n * (p + 1) / SCORE_PARTS; q += THREADS)
+        for (i64 q = own[0] + own[1] * p / SCORE_PARTS + threadIdx.x; q < end; q += THREADS)
             total += w[pair[q]] * value[q];
         total = block_sum(total);
-        if (threadIdx.x == 0) part[p * n_atoms + k] = total;
+        if (threadIdx.x == 0) part[job] = total;
+    }
+    if (!is_last_block(ticket)) return;
+    const volatile double* fresh = part;
+    for (i64 k = threadIdx.x; k < store[0]; k += THREADS) {
+        double total = 0.0;
+        for (int p = 0; p < SCORE_PARTS; p++) total += fresh[k * SCORE_PARTS + p];
+        out[k] = total;
     }
 }
 

@@ -3,42 +3,9 @@
 // Most features that a search of the largest returns.
 #define MOST_LARGEST 8
 
-struct Place {
-    double value;
-    i64 place;
-};
-
-__device__ inline void take_place(Place& best, double value, i64 place) {
-    if (place >= 0 && (best.place < 0 || is_better(value, place, best.value, best.place))) {
-        best.value = value;
-        best.place = place;
-    }
-}
-
-// The best place of a block, to every thread; place -1 is none.
-__device__ inline Place best_place(Place best) {
-    __shared__ double value[WARPS];
-    __shared__ i64 place[WARPS];
-    for (int k = 16; k > 0; k >>= 1) {
-        double other = __shfl_down_sync(FULL, best.value, k);
-        i64 at = __shfl_down_sync(FULL, best.place, k);
-        take_place(best, other, at);
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        value[threadIdx.x / 32] = best.value;
-        place[threadIdx.x / 32] = best.place;
-    }
-    __syncthreads();
-    best.value = value[0];
-    best.place = place[0];
-    for (int k = 1; k < WARPS; k++) take_place(best, value[k], place[k]);
-    return best;
-}
-
 // Whether a candidate comes after the last one found.
-__device__ inline bool is_after(const Place& last, double value, i64 place) {
-    return last.place < 0 || is_better(last.value, last.place, value, place);
+__device__ inline bool is_after(const Best& last, double value, i64 place) {
+    return last.partner < 0 || is_better(last.value, last.partner, value, place);
 }
 
 // Writes the places of the `count` largest of n values, largest first, the first of equals first.
@@ -53,20 +20,20 @@ KERNEL largest_places(
 #pragma unroll
         for (int k = 0; k < CHUNK / THREADS; k++)
             own[k] = first + k * THREADS < n ? x[first + k * THREADS] : 0.0;
-        Place last = {0.0, -1};
+        Best last = {0.0, 0.0, -1};
         for (i64 r = 0; r < count; r++) {
-            Place best = {0.0, -1};
+            Best best = {0.0, 0.0, -1};
 #pragma unroll
             for (int k = 0; k < CHUNK / THREADS; k++) {
                 i64 j = first + k * THREADS;
-                if (j < n && is_after(last, own[k], j)) take_place(best, own[k], j);
+                if (j < n && is_after(last, own[k], j)) take_better(best, own[k], j, 0.0);
             }
-            Place found = best_place(best);
+            Best found = best_of_block<1>(best);
             if (threadIdx.x == 0) {
                 tile_value[tile * MOST_LARGEST + r] = found.value;
-                tile_place[tile * MOST_LARGEST + r] = found.place;
+                tile_place[tile * MOST_LARGEST + r] = found.partner;
             }
-            if (found.place < 0) {  // the tile has no more
+            if (found.partner < 0) {  // the tile has no more
                 for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS)
                     tile_place[tile * MOST_LARGEST + rest] = -1;
                 break;
@@ -78,21 +45,21 @@ KERNEL largest_places(
     // Each thread merges the lists of its own tiles: the best that comes after the last one found.
     const volatile double* fresh_value = tile_value;
     const volatile i64* fresh_place = tile_place;
-    Place last = {0.0, -1};
+    Best last = {0.0, 0.0, -1};
     for (i64 r = 0; r < count; r++) {
-        Place best = {0.0, -1};
+        Best best = {0.0, 0.0, -1};
         for (i64 tile = threadIdx.x; tile < n_tiles; tile += THREADS)
             for (i64 k = 0; k <= r; k++) {  // of r + 1 found so far, at most r come from one tile
                 i64 at = tile * MOST_LARGEST + k;
                 if (fresh_place[at] < 0) break;
                 if (is_after(last, fresh_value[at], fresh_place[at])) {
-                    take_place(best, fresh_value[at], fresh_place[at]);
+                    take_better(best, fresh_value[at], fresh_place[at], 0.0);
                     break;
                 }
             }
-        last = best_place(best);
-        if (threadIdx.x == 0) out[r] = last.place;
-        if (last.place < 0) {
+        last = best_of_block<1>(best);
+        if (threadIdx.x == 0) out[r] = last.partner;
+        if (last.partner < 0) {
             for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS) out[rest] = -1;
             break;
         }
@@ -129,12 +96,37 @@ KERNEL gather_partners(
     Found room = {block_value, block_entry, block_partner};
     switch (width_of(query)) {
 #define CASE(W) \
-    case W: \
-        partners_of<W>( \
-            query, after, of, source, slots, diagonal, room, ticket, out \
-        ); \
-        break;
+    case W: partners_of<W>(query, after, of, source, slots, diagonal, room, ticket, out); break;
         CASE(1) CASE(2) CASE(4) CASE(8)
 #undef CASE
+    }
+}
+
+// --- what to search for --------------------------------------------------------------------------
+
+// Adds a feature to a query that has not got it.
+__device__ inline void ask_for(i64* query, i64 feature) {
+    for (i64 k = 1; k <= query[0]; k++)
+        if (query[k] == feature) return;
+    if (feature >= 0) query[++query[0]] = feature;
+}
+
+// Writes the query of the first features of `largest` and of those told.
+KERNEL first_query(const i64* told, i64 n_largest, const i64* largest, i64* query) {
+    if (threadIdx.x != 0) return;
+    query[0] = 0;
+    for (i64 k = 0; k < n_largest; k++) ask_for(query, largest[k]);
+    for (i64 k = 1; k <= told[0]; k++) ask_for(query, told[k]);
+}
+
+// Writes the query of the partners found that were not asked for.
+KERNEL next_query(const i64* query, const double* found, i64* next) {
+    if (threadIdx.x != 0) return;
+    next[0] = 0;
+    for (i64 k = 0; k < query[0]; k++) {
+        i64 partner = (i64)found[LANES + k];
+        bool is_new = true;
+        for (i64 q = 1; q <= query[0]; q++) is_new = is_new && query[q] != partner;
+        if (is_new) ask_for(next, partner);
     }
 }

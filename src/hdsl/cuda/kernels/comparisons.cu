@@ -198,12 +198,14 @@ VARIANTS(
      search)
 )
 
-// Sums the derivatives at a step size, chunk by chunk.
+// Takes the derivatives at the point where the line search is, and moves it on.
 template <bool PLAIN>
-__device__ inline void sum_slopes(
+__device__ inline void search_on_of(
     i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
-    double step, const double* __restrict__ omega, i64 omega_step, double* part
+    const double* __restrict__ omega, i64 omega_step, double* part, unsigned* ticket, double* search
 ) {
+    if (search[DONE_] != 0.0) return;
+    double step = search[STEP];
     EACH_CHUNK(chunk, n) {
         double first = 0.0, second = 0.0;
 #pragma unroll 4
@@ -215,16 +217,6 @@ __device__ inline void sum_slopes(
         }
         end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, part);
     }
-}
-
-// Takes the derivatives at the point where the line search is, and moves it on.
-template <bool PLAIN>
-__device__ inline void search_on_of(
-    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-    i64 omega_step, double* part, unsigned* ticket, double* search
-) {
-    if (search[DONE_] != 0.0) return;
-    sum_slopes<PLAIN>(code, n, margins, direction, search[STEP], omega, omega_step, part);
     if (!is_last_block(ticket)) return;
     double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) continue_search(search, first, second);
@@ -236,20 +228,6 @@ VARIANTS(
      i64 omega_step, double* part, unsigned* ticket, double* search),
     (code, n, margins, direction, omega, omega_step, part, ticket, search)
 )
-
-// Writes the first two derivatives at a step size into out.
-KERNEL slopes(
-    i64 code, i64 n, const double* margins, const double* direction, double step,
-    const double* omega, i64 omega_step, double* part, unsigned* ticket, double* out
-) {
-    sum_slopes<false>(code, n, margins, direction, step, omega, omega_step, part);
-    if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
-    if (threadIdx.x == 0) {
-        out[0] = first;
-        out[1] = second;
-    }
-}
 
 // Writes margins + step * direction, with the step that the search ended with, and measures them:
 // the mean loss, and whether any slope is not 0. Without a direction the margins are measured only.

@@ -170,23 +170,22 @@ __device__ inline void take_better(Best& best, double value, i64 partner, double
     }
 }
 
-// Leaves in the first W threads the best of all threads that have the same column.
+// Returns to each thread the best of all threads of the block that have the same column.
 template <int W> __device__ inline Best best_of_block(Best best) {
-    __shared__ double value[THREADS], entry[THREADS];
-    __shared__ i64 partner[THREADS];
-    int t = threadIdx.x;
+    __shared__ Best found[WARPS * LANES];
+    for (int k = 16; k >= W; k >>= 1) {
+        double value = __shfl_down_sync(FULL, best.value, k);
+        double entry = __shfl_down_sync(FULL, best.entry, k);
+        take_better(best, value, __shfl_down_sync(FULL, best.partner, k), entry);
+    }
+    int lane = threadIdx.x % 32;
     __syncthreads();
-    value[t] = best.value;
-    entry[t] = best.entry;
-    partner[t] = best.partner;
-    for (int k = THREADS / 2; k >= W; k >>= 1) {
-        __syncthreads();
-        if (t < k) {
-            take_better(best, value[t + k], partner[t + k], entry[t + k]);
-            value[t] = best.value;
-            entry[t] = best.entry;
-            partner[t] = best.partner;
-        }
+    if (lane < W) found[threadIdx.x / 32 * W + lane] = best;
+    __syncthreads();
+    best = found[lane % W];
+    for (int k = 1; k < WARPS; k++) {
+        const Best& other = found[k * W + lane % W];
+        take_better(best, other.value, other.partner, other.entry);
     }
     return best;
 }
@@ -198,8 +197,7 @@ struct Found {
     i64* partner;
 };
 
-// Returns in the first W threads of the last block the best partners of all, and whether it is that
-// block. S is written where asked for.
+// Returns in the threads of the last block the best partners of all, and whether it is that block.
 template <int W>
 __device__ inline bool best_partners(
     const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
