@@ -32,7 +32,7 @@ MOST_CHUNKS, SHORTEST = 4096, 128
 
 #: Most atoms whose terms are stored one by one, first room for terms (12 bytes each), and most of
 #: all. Parts that the score of such an atom is summed in, as in the kernels.
-MOST_SINGLE, LEAST_TERMS, TERMS_LIMIT, SCORE_PARTS = 512, 1 << 22, 1 << 27, 32
+MOST_SINGLE, LEAST_TERMS, TERMS_LIMIT, SCORE_PARTS = 512, 1 << 24, 1 << 27, 32
 
 _WARPS = THREADS // 32
 
@@ -151,7 +151,7 @@ class TermSums:
         return True
 
     def _grow(self) -> None:
-        n = min(max(4 * len(self.room[0]), LEAST_TERMS), TERMS_LIMIT)
+        n = min(max(2 * len(self.room[0]), LEAST_TERMS), TERMS_LIMIT)
         before, self.room = self.room, (self.device.empty(n, np.int32), self.device.empty(n))
         for target, source in zip(self.room, before, strict=True):
             self.device.copy(target, source)
