@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..solver.atoms import ZERO, Key, as_keys
 from ..solver.protocols import curvature_stride
 from .runtime import THREADS, Array
 from .segments import cut_to_fit
@@ -62,7 +61,8 @@ class TermSums:
     """Σ_s w_s z_a z_b of single atoms, whose terms z_a z_b are found once and stored.
 
     A step finds the terms of its atom, and queues the sums of all atoms that are stored. Whether
-    there is room for some atoms depends on these alone: what is stored changes no answer.
+    there is room for some atoms depends on these alone: what is stored changes no answer. Atoms go
+    by their codes, which are found faster than tuples.
 
     Parameters
     ----------
@@ -79,20 +79,24 @@ class TermSums:
         self._store, self._host_store = device.zeros(n, np.int64), device.host(n, np.int64)
         self._part, self._sums = device.empty(SCORE_PARTS * MOST_SINGLE), device.empty(MOST_SINGLE)
         self._host_sums = device.host(MOST_SINGLE)
-        self._sizes: dict[Key, int] = {}  # of dropped ones too
+        self._sizes: dict[int, int] = {}  # of dropped ones too
         self._number = 0  # of the last change
-        self._expected: Key | None = None  # whose terms are being found
+        self._expected: int | None = None  # whose terms are being found
         self.room = device.empty(1, np.int32), device.empty(1)
         self.clear()
 
     def clear(self) -> None:
         """Drop all terms."""
-        self._places: dict[Key, int] = {}
+        self._places: dict[int, int] = {}
         self.device.clear(self._store)
 
-    def expect(self, atom: Key | None) -> bool:
+    def code(self, i: Any, j: Any, sign: Any) -> Any:
+        """Return the number of an atom, or those of many."""
+        return 2 * (i * self.card.n_features + j) + (sign > 0)
+
+    def expect(self, atom: int | None) -> bool:
         """Return whether the terms of an atom are to be found."""
-        is_known = atom is None or atom == ZERO or atom in self._places
+        is_known = atom is None or atom in self._places
         self._expected = None if is_known or len(self._places) == MOST_SINGLE else atom
         return self._expected is not None
 
@@ -125,7 +129,7 @@ class TermSums:
             if self._host_store[0] > at:
                 self._places[self._expected] = at
 
-    def sums(self, atoms: list[Key], pulls: Pulls) -> np.ndarray | None:
+    def sums(self, atoms: list[int], pulls: Pulls) -> np.ndarray | None:
         """Return the sums of some atoms; None where there is no room for all of their terms."""
         if not all(map(self._places.__contains__, atoms)) and not self._find(atoms):
             return None
@@ -136,7 +140,7 @@ class TermSums:
             self.take(pulls)
         return self._host_sums[[*map(self._places.__getitem__, atoms)]]
 
-    def _find(self, atoms: list[Key]) -> bool:
+    def _find(self, atoms: list[int]) -> bool:
         """Have the terms of all these atoms, and drop the others where there is no room."""
         if len(atoms) > MOST_SINGLE or sum(self._sizes.get(a, 0) for a in atoms) > TERMS_LIMIT:
             return False
@@ -156,9 +160,10 @@ class TermSums:
         for target, source in zip(self.room, before, strict=True):
             self.device.copy(target, source)
 
-    def _add(self, atom: Key) -> bool:
+    def _add(self, atom: int) -> bool:
         if self.expect(atom):
-            self._host_told[:] = *atom, 1, -1, -1, 0, 0
+            ends, sign = divmod(atom >> 1, self.card.n_features), 2 * (atom & 1) - 1
+            self._host_told[:] = *ends, sign, 1, -1, -1, 0, 0
             self.device.copy(self._told, self._host_told)
             self.card.unfold(self._told)
             self.queue_terms(self._told)
@@ -180,7 +185,7 @@ class Atoms:
     def __init__(self, card: OnCard) -> None:
         self.card, self.device = card, card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
-        self._last: tuple[bytes, dict[Key, int], Z] | None = None
+        self._last: tuple[bytes, dict[int, int], Z] | None = None
         self.terms = TermSums(card)
 
     def forget(self) -> None:
@@ -205,7 +210,8 @@ class Atoms:
         key = atoms.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = None  # before the next comes
-            places = dict(zip(as_keys(atoms), range(len(atoms)), strict=True))
+            codes = self.terms.code(*atoms.T).tolist()
+            places = dict(zip(codes, range(len(atoms)), strict=True))
             self._last = key, places, self._rows(atoms, 0)
         yield self._last[2]
 
@@ -255,10 +261,10 @@ class Atoms:
         Active atoms are some of the last correction; where they come one by one, the terms of each
         are stored.
         """
-        keys = as_keys(atoms)
-        if self._last is not None and all(map(self._last[1].__contains__, reversed(keys))):
-            return self._scores(self._last[2], pulls.w)[[self._last[1][key] for key in keys]]
-        found = self.terms.sums(keys, pulls)
+        codes = self.terms.code(*atoms.T).tolist()
+        if self._last is not None and all(map(self._last[1].__contains__, reversed(codes))):
+            return self._scores(self._last[2], pulls.w)[[self._last[1][code] for code in codes]]
+        found = self.terms.sums(codes, pulls)
         if found is None:
             blocks = (self._scores(z, pulls.w) for z in self._blocks(atoms))
             found = np.concatenate([np.empty(0), *blocks])

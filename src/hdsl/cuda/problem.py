@@ -177,7 +177,8 @@ class CUDAProblem(Problem):
 
     def _set_move(self, move: Move | Correction) -> None:
         """Write a move to the host's side of what kernels read."""
-        told, numbers = self._host_atoms, self._host_move
+        told, numbers, terms = self._host_atoms, self._host_move, self._atoms_of.terms
+        terms.expect(None)
         told[:] = NO_ATOMS
         numbers[:4] = 0.0, 0.0, 0.0, move.max_step_size
         if isinstance(move, Correction):
@@ -185,6 +186,7 @@ class CUDAProblem(Problem):
         numbers[0] = 1.0 if move.toward is None else -1.0 if move.away is None else 0.0
         if move.toward is not None and move.toward != ZERO:
             told[0:3], numbers[1] = move.toward, self.scale
+            told[3] = terms.expect(terms.code(*move.toward))
         if move.away is not None and move.away != ZERO:
             told[4:7], numbers[2] = move.away, -self.scale
 
@@ -244,7 +246,6 @@ class CUDAProblem(Problem):
             self._wait_for(pulls)
         else:
             terms = self._atoms_of.terms
-            self._host_atoms[3] = terms.expect(move.toward)
             key = tuple(map(self.device.address, (margins, out, pulls.w, terms.room[0])))
             self.device.replay(self._graphs, key, lambda: self._queue_move(margins, queue, pulls))
             self._wait_for(pulls)

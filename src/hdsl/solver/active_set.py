@@ -137,8 +137,8 @@ class ActiveSet:
         elif toward is not None:
             k = self.find(toward)
             if k is None:
-                atoms = np.vstack([atoms, [toward]])
-                weights = np.append(weights, step_size)
+                atoms = np.concatenate([atoms, [toward]])
+                weights = np.concatenate([weights, [step_size]])
             else:
                 weights[k] += step_size
         positive = weights > 0.0
