@@ -1,8 +1,8 @@
 """The problem on a card: margins stay there, scalars come back.
 
-A step is one queue of work: margins of its atom, line search, new margins and their measures,
-and then the gradient there, which the next iteration will ask for first. The host waits once for
-all of it.
+A step is one queue of work: margins of its atom, line search, new margins and their measures, and
+then the gradient there with the scores of known atoms, which the next iteration will ask for first.
+The host waits once for all of it. Steps along a move are recorded, and replayed as a CUDA graph.
 """
 
 from __future__ import annotations
