@@ -1,11 +1,11 @@
 """What is remembered of atoms: the rows in their features, and the terms of single atoms."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..solver.atoms import Key, Terms, TermStore, as_keys
+from ..solver.atoms import Key, as_keys
 from .comparisons import Pairs
 from .kernels import atoms as kernels
 from .rows import Arrays, grouped, starts
@@ -34,6 +34,68 @@ class Active(NamedTuple):
         return len(self.graph[0]) - 1
 
 
+class TermStore:
+    """The terms z_a z_b of single atoms at pairs of rows, each found once.
+
+    What is stored changes no answer: whether there is room depends on the atoms asked for alone.
+
+    Attributes
+    ----------
+    arrays : tuple of ndarray
+        Numbers of pairs, and values, of one atom after the other.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[Key, int] = {}  # of dropped ones too
+        self._keep([])
+
+    def _keep(self, atoms: list[Key]) -> None:
+        """Drop the terms of all other atoms."""
+        kept = {atom: self._terms(atom) for atom in atoms}
+        self.arrays: tuple[np.ndarray, ...] = np.empty(0, dtype=np.int32), np.empty(0)
+        self._first: dict[Key, int] = {}
+        self._n = 0
+        for atom, terms in kept.items():
+            self._add(atom, terms)
+
+    def _terms(self, atom: Key) -> list[np.ndarray]:
+        first = self._first[atom]
+        return [array[first : first + self._sizes[atom]] for array in self.arrays]
+
+    def _add(self, atom: Key, terms: Sequence[np.ndarray]) -> None:
+        n = self._n + self._sizes[atom]
+        if n > len(self.arrays[0]):
+            grown = tuple(np.empty(5 * n // 4, dtype=array.dtype) for array in self.arrays)
+            for new, old in zip(grown, self.arrays, strict=True):
+                new[: self._n] = old[: self._n]
+            self.arrays = grown
+        for array, found in zip(self.arrays, terms, strict=True):
+            array[self._n : n] = found
+        self._first[atom], self._n = self._n, n
+
+    def all_of(
+        self, atoms: list[Key], find: Callable[[Key], Sequence[np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return where the terms of each atom begin, found where need be, and how many there are.
+
+        None where there is no room for all.
+        """
+        total = sum([self._sizes.get(atom, 0) for atom in atoms])
+        for atom in [atom for atom in atoms if atom not in self._first]:
+            if total <= TERMS_LIMIT:
+                terms = find(atom)
+                total += len(terms[0]) - self._sizes.get(atom, 0)
+                self._sizes[atom] = len(terms[0])
+                self._add(atom, terms)
+        if total > TERMS_LIMIT:
+            self._keep([])
+            return None
+        if self._n > 1.5 * TERMS_LIMIT:
+            self._keep(atoms)
+        places = [[*map(of.__getitem__, atoms)] for of in (self._first, self._sizes)]
+        return np.array(places[0]), np.array(places[1])
+
+
 class Atoms:
     """Scores and similarities of atoms at pairs of rows.
 
@@ -48,7 +110,7 @@ class Atoms:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
-        self._store = TermStore(TERMS_LIMIT)
+        self._store = TermStore()
         self.forget()
 
     def forget(self) -> None:
@@ -90,19 +152,14 @@ class Atoms:
             return np.empty(0)
         terms = None if self._covers(keys) else self._store.all_of(keys, self._find_terms)
         if terms is not None:
-            sizes = np.array([len(pair) for pair, _ in terms])
+            begin, sizes = terms
             atom = np.repeat(np.arange(len(keys)), sizes // PIECE + 1)
             first = PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
-            out = np.empty(len(atom))
-
-            def add_up(start: int, stop: int) -> None:
-                for k in range(start, stop):
-                    piece = slice(first[k], first[k] + PIECE)
-                    pair, value = terms[atom[k]]
-                    out[k] = kernels.sum_terms(pair[piece], value[piece], w)
-
-            n, is_long = len(atom), sizes.sum() > GRAIN
-            self._workers.run(add_up, self._workers.split(n) if is_long else [0, n])
+            last = begin[atom] + np.minimum(first + PIECE, sizes[atom])
+            first += begin[atom]
+            given, out = (first, last, *self._store.arrays, w), np.empty(len(atom))
+            bounds = self._workers.split(len(atom), grain=GRAIN, work=starts(last - first))
+            self._workers.run(kernels.sum_terms, bounds, *given, out)
             return np.bincount(atom, out)
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1
@@ -172,7 +229,7 @@ class Atoms:
 
     # --- terms of single atoms -------------------------------------------------------------------
 
-    def _find_terms(self, key: Key) -> Terms:
+    def _find_terms(self, key: Key) -> Sequence[np.ndarray]:
         pairs, workers, u = self.pairs, self._workers, np.empty(self._rows.n_rows)
         self._rows.unfold_atom(key, u)
         bounds = np.array(workers.split(len(u), grain=GRAIN, work=pairs.ptr))

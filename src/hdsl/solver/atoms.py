@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 Key = tuple[int, ...]
-
-Terms = tuple[Any, ...]  # numbers of pairs, values, and what a machine needs
 
 
 class Atom(NamedTuple):
@@ -29,38 +27,6 @@ class Atom(NamedTuple):
     def order(self) -> tuple[int, int, int]:
         """What ties are settled by: the smallest wins."""
         return self.i, self.j, -self.sign
-
-
-class TermStore:
-    """The terms z_a z_b of single atoms at pairs of rows, each found once.
-
-    What is stored changes no answer: whether there is room depends on the atoms asked for alone.
-
-    Parameters
-    ----------
-    limit : int
-        Most terms of all atoms together.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._terms: dict[Key, Terms] = {}
-        self._sizes: dict[Key, int] = {}  # of dropped ones too
-
-    def all_of(self, atoms: list[Key], find: Callable[[Key], Terms]) -> list[Terms] | None:
-        """Return the terms of each atom, found where need be; None where there is no room."""
-        total = sum([self._sizes.get(atom, 0) for atom in atoms])
-        for atom in [atom for atom in atoms if atom not in self._terms]:
-            if total <= self._limit:
-                terms = self._terms[atom] = find(atom)
-                total += len(terms[0]) - self._sizes.get(atom, 0)
-                self._sizes[atom] = len(terms[0])
-        if total > self._limit:
-            self._terms = {}
-            return None
-        if sum(map(self._sizes.__getitem__, self._terms)) > self._limit:
-            self._terms = {atom: self._terms[atom] for atom in atoms}
-        return [self._terms[atom] for atom in atoms]
 
 
 #: The zero matrix, a vertex of the domain that has it.

@@ -134,7 +134,7 @@ def atom_terms(start, stop, bounds, u, pair_ptr, b, pair, value, counts):
 
 
 @kernel()
-def sum_terms(pair, value, w):
+def _sum(pair, value, w):
     """Return Σ w[pair] * value."""
     even, odd, n = 0.0, 0.0, pair.size
     for q in range(0, n - 1, 2):
@@ -143,6 +143,13 @@ def sum_terms(pair, value, w):
     if n % 2:
         even += w[np.uint32(pair[n - 1])] * value[n - 1]
     return even + odd
+
+
+@kernel()
+def sum_terms(start, stop, first, last, pair, value, w, out):
+    """Write Σ w[pair] * value of each piece of the terms."""
+    for k in range(start, stop):
+        out[k] = _sum(pair[first[k] : last[k]], value[first[k] : last[k]], w)
 
 
 @kernel()
