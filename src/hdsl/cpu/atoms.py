@@ -152,15 +152,16 @@ class Atoms:
             return np.empty(0)
         terms = None if self._covers(keys) else self._store.all_of(keys, self._find_terms)
         if terms is not None:
-            begin, sizes = terms
-            atom = np.repeat(np.arange(len(keys)), sizes // PIECE + 1)
-            first = PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
-            last = begin[atom] + np.minimum(first + PIECE, sizes[atom])
-            first += begin[atom]
-            given, out = (first, last, *self._store.arrays, w), np.empty(len(atom))
-            bounds = self._workers.split(len(atom), grain=GRAIN, work=starts(last - first))
+            first, sizes = terms
+            atom, is_cut = np.arange(len(keys)), bool((sizes > PIECE).any())
+            if is_cut:
+                atom = np.repeat(atom, sizes // PIECE + 1)
+                before = PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
+                first, sizes = first[atom] + before, np.minimum(sizes[atom] - before, PIECE)
+            given, out = (first, first + sizes, *self._store.arrays, w), np.empty(len(atom))
+            bounds = self._workers.split(len(atom), grain=GRAIN // 4, work=starts(sizes))
             self._workers.run(kernels.sum_terms, bounds, *given, out)
-            return np.bincount(atom, out)
+            return np.bincount(atom, out) if is_cut else out
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1
         n = active.n_features

@@ -110,7 +110,7 @@ class Pairs:
         )
         total = np.empty(d)
         self.workers.run(
-            kernels.add_parts, self.workers.split(d, grain=GRAIN // n_parts), out, total
+            kernels.add_parts, self.workers.split(d, grain=GRAIN // (4 * n_parts)), out, total
         )
         return total
 
@@ -135,7 +135,7 @@ class Comparisons:
         self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
         a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows, self.workers)
         self.pairs = Pairs(rows, a, b)
-        self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
+        self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // (4 * CHUNK))
         self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
         self._terms: tuple[np.ndarray, np.ndarray] | None = None
 

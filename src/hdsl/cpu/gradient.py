@@ -157,9 +157,12 @@ class CPUGradient(Gradient):
                 kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after,
                 self.diagonal, rows.by_column, rows.sizes, R, limits, room,
             )  # fmt: skip
-            value, partner = room[1:3]
-            partner = np.where(value == value.max(axis=0), partner, np.inf)
-            found = np.take_along_axis(room[1:], partner.argmin(axis=0)[None, None], axis=1)[:, 0]
+            found = room[1:, 0]
+            if len(bounds) > 2:
+                value, partner = room[1:3]
+                partner = np.where(value == value.max(axis=0), partner, np.inf)
+                best = partner.argmin(axis=0)[None, None]
+                found = np.take_along_axis(room[1:], best, axis=1)[:, 0]
         return found.T[: len(features)]
 
     def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:

@@ -116,6 +116,8 @@ class Workers:
         total = n_items if work is None else int(work[-1])
         most = SHARES * self.n_threads if self.n_threads > 1 else 1
         n_parts = max(1, min(most, total // max(grain, 1), n_items))
+        if n_parts == 1:
+            return [0, n_items]
         shares = [total * k // n_parts for k in range(n_parts + 1)]
         if work is not None:
             shares = [int(k) for k in np.searchsorted(work, shares)]

@@ -193,12 +193,15 @@ class Gradient(Protocol):
         """Return the vertex of each start and its best partner, and of each partner and its own."""
         features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
         _, partner, entry = self.partners(np.array(features))
-        found = [*zip(features, partner.tolist(), entry.tolist(), strict=True)]
         others = sorted(set(partner.tolist()).difference(features))
         if others:
-            _, partner, entry = self.partners(np.array(others))
-            found.extend(zip(others, partner.tolist(), entry.tolist(), strict=True))
-        return [self.vertex(*pair) for pair in found]
+            _, *found = self.partners(np.array(others))
+            features, partner = features + others, np.append(partner, found[0])
+            entry = np.append(entry, found[1])
+        at, at_partner = self.diagonal[features], self.diagonal[partner]
+        scores = self.scale * (at + at_partner + np.abs(entry))
+        pairs = zip(scores.tolist(), features, partner.tolist(), entry.tolist(), strict=True)
+        return [Vertex(score, Atom.of(*pair)) for score, *pair in pairs]
 
 
 class Problem(Protocol):
