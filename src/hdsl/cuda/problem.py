@@ -246,7 +246,8 @@ class CUDAProblem(Problem):
             self._wait_for(pulls)
         else:
             terms = self._atoms_of.terms
-            key = tuple(map(self.device.address, (margins, out, pulls.w, terms.room[0])))
+            places = map(self.device.address, (margins, out, pulls.w))
+            key = *places, len(terms.room[0])  # each room has a length of its own
             self.device.replay(self._graphs, key, lambda: self._queue_move(margins, queue, pulls))
             self._wait_for(pulls)
             terms.take(pulls if self._host_search[DONE] else None)
