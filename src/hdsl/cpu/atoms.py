@@ -47,31 +47,24 @@ class TermStore:
 
     def __init__(self) -> None:
         self._sizes: dict[Key, int] = {}  # of dropped ones too
-        self._keep([])
-
-    def _keep(self, atoms: list[Key]) -> None:
-        """Drop the terms of all other atoms."""
-        kept = {atom: self._terms(atom) for atom in atoms}
-        self.arrays: tuple[np.ndarray, ...] = np.empty(0, dtype=np.int32), np.empty(0)
         self._first: dict[Key, int] = {}
+        self.arrays: tuple[np.ndarray, ...] = np.empty(0, dtype=np.int32), np.empty(0)
         self._n = 0
-        for atom, terms in kept.items():
-            self._add(atom, terms)
 
-    def _terms(self, atom: Key) -> list[np.ndarray]:
-        first = self._first[atom]
-        return [array[first : first + self._sizes[atom]] for array in self.arrays]
+    def _move(self, atoms: list[Key], size: int) -> None:
+        """Move the terms of these atoms, and no others, to arrays of this size."""
+        before, first = self.arrays, self._first
+        self._first, self._n = {}, 0
+        self.arrays = tuple(np.empty(size, dtype=array.dtype) for array in before)
+        for atom in atoms:
+            terms = slice(first[atom], first[atom] + self._sizes[atom])
+            self._add(atom, [array[terms] for array in before])
 
     def _add(self, atom: Key, terms: Sequence[np.ndarray]) -> None:
-        n = self._n + self._sizes[atom]
-        if n > len(self.arrays[0]):
-            grown = tuple(np.empty(5 * n // 4, dtype=array.dtype) for array in self.arrays)
-            for new, old in zip(grown, self.arrays, strict=True):
-                new[: self._n] = old[: self._n]
-            self.arrays = grown
+        n = self._n + len(terms[0])
         for array, found in zip(self.arrays, terms, strict=True):
             array[self._n : n] = found
-        self._first[atom], self._n = self._n, n
+        self._n, self._first[atom] = n, self._n
 
     def all_of(
         self, atoms: list[Key], find: Callable[[Key], Sequence[np.ndarray]]
@@ -86,12 +79,16 @@ class TermStore:
                 terms = find(atom)
                 total += len(terms[0]) - self._sizes.get(atom, 0)
                 self._sizes[atom] = len(terms[0])
+                n = self._n + len(terms[0])
+                if n > len(self.arrays[0]):
+                    wanted = self._first.keys() if n <= TERMS_LIMIT else set(atoms)
+                    kept = [known for known in self._first if known in wanted]
+                    n = sum(map(self._sizes.__getitem__, [*kept, atom]))
+                    self._move(kept, max(n, min(5 * n // 4, TERMS_LIMIT)))
                 self._add(atom, terms)
         if total > TERMS_LIMIT:
-            self._keep([])
+            self._move([], 0)
             return None
-        if self._n > 1.5 * TERMS_LIMIT:
-            self._keep(atoms)
         places = [[*map(of.__getitem__, atoms)] for of in (self._first, self._sizes)]
         return np.array(places[0]), np.array(places[1])
 

@@ -29,8 +29,9 @@ SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
 #: Chunks of pairs that a warp looks at: most of them, and fewest pairs of each.
 MOST_CHUNKS, SHORTEST = 4096, 128
 
-#: Most atoms whose terms are stored one by one, first room for terms (12 bytes each), and most of
-#: all. Parts that the score of such an atom is summed in, as in the kernels.
+#: Most atoms of a question whose terms are stored one by one (half as many again have room), first
+#: room for terms (12 bytes each), and most of all. Parts that the score of such an atom is summed
+#: in, as in the kernels.
 MOST_SINGLE, LEAST_TERMS, TERMS_LIMIT, SCORE_PARTS = 512, 1 << 24, 1 << 27, 32
 
 _WARPS = THREADS // 32
@@ -57,6 +58,11 @@ def _chunks(card: OnCard) -> tuple[int, int]:
     return chunk, -(-card.n_pairs // chunk)
 
 
+def most_terms(n_pairs: int) -> int:
+    """Return the most terms that there is room for."""
+    return min(TERMS_LIMIT, MOST_SINGLE * n_pairs)
+
+
 class TermSums:
     """Σ_s w_s z_a z_b of single atoms, whose terms z_a z_b are found once and stored.
 
@@ -74,11 +80,12 @@ class TermSums:
         device, (self._chunk, self._n_chunks) = card.device, _chunks(card)
         self._told, self._host_told = device.zeros(8, np.int64), device.host(8, np.int64)
         self._upto = device.empty(self._n_chunks + 2, np.int64)
+        self._most, self._most_terms = 3 * MOST_SINGLE // 2, most_terms(card.n_pairs)
         # Numbers of atoms and of terms, and of each atom where its terms begin, and how many.
-        n = 4 + 2 * MOST_SINGLE
+        n = 4 + 2 * self._most
         self._store, self._host_store = device.zeros(n, np.int64), device.host(n, np.int64)
-        self._part, self._sums = device.empty(SCORE_PARTS * MOST_SINGLE), device.empty(MOST_SINGLE)
-        self._host_sums = device.host(MOST_SINGLE)
+        self._part, self._sums = device.empty(SCORE_PARTS * self._most), device.empty(self._most)
+        self._host_sums = device.host(self._most)
         self._sizes: dict[int, int] = {}  # of dropped ones too
         self._number = 0  # of the last change
         self._expected: int | None = None  # whose terms are being found
@@ -97,7 +104,7 @@ class TermSums:
     def expect(self, atom: int | None) -> bool:
         """Return whether the terms of an atom are to be found."""
         is_known = atom is None or atom in self._places
-        self._expected = None if is_known or len(self._places) == MOST_SINGLE else atom
+        self._expected = None if is_known or len(self._places) == self._most else atom
         return self._expected is not None
 
     def queue_terms(self, told: Array) -> None:
@@ -145,8 +152,7 @@ class TermSums:
         if len(atoms) > MOST_SINGLE or sum(self._sizes.get(a, 0) for a in atoms) > TERMS_LIMIT:
             return False
         while not all(map(self._add, atoms)):
-            is_full = max(len(self._places) / MOST_SINGLE, len(self.room[0]) / TERMS_LIMIT) == 1
-            if not is_full:
+            if len(self._places) < self._most and len(self.room[0]) < self._most_terms:
                 self._grow()
             elif self._places.keys() <= set(atoms):
                 return False
@@ -155,7 +161,7 @@ class TermSums:
         return True
 
     def _grow(self) -> None:
-        n = min(max(2 * len(self.room[0]), LEAST_TERMS), TERMS_LIMIT)
+        n = min(max(2 * len(self.room[0]), LEAST_TERMS), self._most_terms)
         before, self.room = self.room, (self.device.empty(n, np.int32), self.device.empty(n))
         for target, source in zip(self.room, before, strict=True):
             self.device.copy(target, source)

@@ -23,8 +23,9 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     # Rows, where terms begin, links, what they gain and their inner products, four gradients.
     pairs = n_pairs * (8 + 8 + 32 + 16 + 4 * 8)
     of_atoms = for_corrections(n_rows, X.shape[1] if corrects else 32, n, n_pairs)
-    # Terms of atoms that come one by one; twice the room follows on half of it.
-    of_atoms += 0 if corrects else 18 * min(atoms.TERMS_LIMIT, atoms.MOST_SINGLE * n_pairs)
+    if not corrects:  # terms of atoms that come one by one; the last room follows on another
+        n_terms = atoms.most_terms(n_pairs)
+        of_atoms += 12 * (n_terms + min(n_terms, atoms.TERMS_LIMIT // 2))
     # Keys, their order and the room of a sort: of values, then of both sides of comparisons.
     making = max(X.nnz * 44, 24 * X.nnz + 2 * n * 56)
     later = comparisons + pairs + 12 * n_products + of_atoms

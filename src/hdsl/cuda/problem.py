@@ -107,6 +107,7 @@ class CUDAProblem(Problem):
             with suppress(BrokenDeviceError):
                 self._atoms_of.terms.clear()
                 self.forget()
+                self.device.wait()  # nothing that a graph uses may go before its end
             raise
 
     def _kernel(self, name: str) -> str:
@@ -266,8 +267,9 @@ class CUDAProblem(Problem):
     def own_links(self, pulls: Pulls) -> None:
         """Have the numbers of these pulls in the order of the links."""
         if self.card.link_owner is not pulls:
-            self.card.link_owner = pulls
+            self.card.link_owner = None
             pulls.queue_links()
+            self.card.link_owner = pulls
 
     def half_steps(
         self, pulls: Pulls, starts: list[int], n_largest: int

@@ -232,8 +232,8 @@ class Device:
         if key not in graphs:
             if len(graphs) == MOST_GRAPHS:
                 graphs.clear()
-            graphs[key] = None
             queue()
+            graphs[key] = None
             return
         if graphs[key] is None:
             graphs[key] = self._captured(queue)
@@ -241,8 +241,8 @@ class Device:
 
     def _captured(self, queue: Callable[[], None]) -> Any:
         with self._device:  # relaxed: other threads may allocate meanwhile
-            self._stream.begin_capture(self._cupy.cuda.runtime.streamCaptureModeRelaxed)
             try:
+                self._stream.begin_capture(self._cupy.cuda.runtime.streamCaptureModeRelaxed)
                 queue()
             except BaseException:
                 with suppress(Exception):  # half of the work is no graph

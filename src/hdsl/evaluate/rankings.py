@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from scipy import stats
 
 from .. import checks
-from ..similarity import LearnedCosine, as_rewriter, check_result, products, unit_rows
+from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
+from ..solver.columns import drop_unused_columns
 from .errors import checked_rows, wilson_interval
 
 MEASURES = ("mrr", "precision", "ndcg")
@@ -173,10 +174,16 @@ def known_item(
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
     queries, index = query_side(half_rows(X[chosen], share, rng)), row_side(X)
+    if sp.issparse(queries) and sp.issparse(index):
+        (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))
+        index = sp.csc_array(index)  # whose transpose has rows
     ranks, size = np.empty(len(chosen)), max(1, BLOCK // X.shape[0])
     for first in range(0, len(chosen), size):
         block = slice(first, first + size)
-        scores = check_result(products(queries[block], index), "The similarity")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = queries[block] @ index.T
+        found = found.toarray() if sp.issparse(found) else np.asarray(found)
+        scores = check_result(found, "The similarity")
         ranks[block] = middle_ranks(scores, chosen[block])
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
