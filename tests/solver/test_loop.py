@@ -26,7 +26,7 @@ from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 )
 @settings(max_examples=5)
 @given(
-    data=st.data(), max_iter=st.sampled_from([8, 30]), tol=st.sampled_from([0.0, 1e-4, 0.1]),
+    data=st.data(), max_iter=st.sampled_from([15, 60]), tol=st.sampled_from([0.0, 1e-4, 0.1]),
     seed=st.integers(0, 9),
 )  # fmt: skip
 def test_every_step(loss, oracle, rule, batches, data, max_iter, tol, seed):
