@@ -75,7 +75,7 @@ def data(n=60, d=30, T=400, seed=0):
 
 def settings_of(**params):
     """Return parameters of a short fit."""
-    short = {"max_iter": 4, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2}
+    short = {"max_iter": 3, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2}
     return {**short, **params}
 
 

@@ -1,7 +1,8 @@
 """Random inputs: matrices, comparisons, atoms, and problems built twice, dense and sparse."""
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from itertools import product
 
 import hypothesis.strategies as st
 import numpy as np
@@ -97,22 +98,24 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
     return X
 
 
+@cache
+def every_comparison(n, width):
+    """Return all triplets or quadruplets of n rows; to draw one number of a row of them is fast."""
+    every = product(range(n), repeat=width)
+    return np.array([t for t in every if {t[0], t[1]} != {t[0 if width == 3 else 2], t[-1]}])
+
+
 @st.composite
-def triplets(draw, n, sizes=None):
+def triplets(draw, n, sizes=None, width=3):
     """Triplets of n rows: duplicates, a row as its own positive or negative; never p = q."""
-    row = st.integers(0, n - 1)
-    triplet = st.tuples(row, row, row).filter(lambda t: t[1] != t[2])
-    size = draw(st.integers(1, 30) if sizes is None else sizes)
-    return np.array(draw(st.lists(triplet, min_size=size, max_size=size)))
+    every, size = every_comparison(n, width), draw(st.integers(1, 30) if sizes is None else sizes)
+    number = st.integers(0, len(every) - 1)
+    return every[draw(st.lists(number, min_size=size, max_size=size))]
 
 
-@st.composite
-def quadruplets(draw, n, sizes=None):
+def quadruplets(n, sizes=None):
     """Quadruplets of n rows: duplicates, pairs of a row with itself; never twice the same pair."""
-    row = st.integers(0, n - 1)
-    quadruplet = st.tuples(row, row, row, row).filter(lambda t: {*t[:2]} != {*t[2:]})
-    size = draw(st.integers(1, 30) if sizes is None else sizes)
-    return np.array(draw(st.lists(quadruplet, min_size=size, max_size=size)))
+    return triplets(n, sizes, width=4)
 
 
 def comparisons(n, sizes=None):

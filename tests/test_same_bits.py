@@ -47,7 +47,7 @@ all_settings = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTING
 
 
 def small(**parameters):
-    return HDSL(**{"max_iter": 15, "prior": 2.0, "random_state": 3, **parameters})
+    return HDSL(**{"max_iter": 8, "prior": 2.0, "random_state": 3, **parameters})
 
 
 def saved(model, folder):

@@ -311,7 +311,7 @@ def test_threads_change_no_bit(on_threads, weighted, width):
 )
 def test_threads_change_no_run(on_threads, oracle, rule, batch_size):
     def run(ours):
-        options = loop.Options(batch_size=batch_size, max_iter=6, tol=0.0)
+        options = loop.Options(batch_size=batch_size, max_iter=4, tol=0.0)
         rng = np.random.default_rng(5)
         return loop.frank_wolfe(ours, ORACLES[oracle](), RULES[rule], options, rng=rng)
 

@@ -75,14 +75,17 @@ def test_largest_places(device, values, repeats, count):
     assert_array_equal(device.largest(given_x, 3 * count), expected[: 3 * count])
 
 
-@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
-def test_every_kernel_is_compiled_for_the_cards_we_know(arch, tmp_path):
-    """By NVRTC, as on a user's machine, or by nvcc; without a card."""
-    names = compiled_names(runtime.source(), arch, tmp_path)
+FULLY = [pytest.param(arch, "0", marks=pytest.mark.slow) for arch in ("sm_80", "sm_90")]
+
+
+@pytest.mark.parametrize(("arch", "haste"), [("sm_80", "max"), *FULLY])
+def test_every_kernel_is_compiled_for_the_cards_we_know(arch, haste, tmp_path):
+    """By NVRTC, as on a user's machine, or by nvcc, fast or fully; without a card."""
+    names = compiled_names(runtime.source(), arch, haste, tmp_path)
     assert all(name.encode() in names for name in kernel_names())
 
 
-def compiled_names(source, arch, folder):
+def compiled_names(source, arch, haste, folder):
     """Return compiled code, which has the names of its kernels in it."""
     nvrtc = nvrtc_library()
     if nvrtc is None and shutil.which("nvcc") is None:
@@ -90,8 +93,8 @@ def compiled_names(source, arch, folder):
     if nvrtc is None:
         code, out = folder / "kernels.cu", folder / "kernels.cubin"
         code.write_text(source, encoding="utf-8")
-        options = ["-std=c++17", "-fmad=false", f"-arch={arch}", "-cubin"]
-        subprocess.run(["nvcc", *options, code, "-o", out], check=True)
+        options = [*runtime.COMPILER_OPTIONS, f"-arch={arch}", f"--Ofast-compile={haste}"]
+        subprocess.run(["nvcc", *options, "-cubin", code, "-o", out], check=True)
         return out.read_bytes()
     program = ctypes.c_void_p()
     options = [*(option.encode() for option in runtime.COMPILER_OPTIONS), f"-arch={arch}".encode()]

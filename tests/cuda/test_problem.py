@@ -203,7 +203,7 @@ def test_the_path_is_the_cpus(device, monkeypatch, case):
     """From the start; from a rest, then to the last bit; from a rest of the other's."""
     monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 3)
     run = partial(run_in_parts, **dict(zip(NAMES, case, strict=True)))
-    run = partial(run, max_iter=6 if case[1] in ("corrective", "pairwise") else 12)
+    run = partial(run, max_iter=4 if case[1] in ("corrective", "pairwise") else 7)
     taken, taken_by_cpu = [], []
     found = run(on(device), save=lambda take: taken.append(take()))
     expected = run(cpus(), save=lambda take: taken_by_cpu.append(take()))

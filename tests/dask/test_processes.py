@@ -49,13 +49,13 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
     X, y, _ = data()
     first, *others = cut(X)
     given = [first, *(dask.delayed(block) for block in others)]  # of the client, and loaded again
-    params = settings_of(max_iter=6)
+    params = settings_of(max_iter=4)
     whole = hdsl.dask.HDSL(**params, client=threads).fit(given, y)
     seen = []
 
     def kill(state):
         seen.append(state.n_iter)
-        if state.n_iter == 3:
+        if state.n_iter == 2:
             os.kill(pids(client)[0], signal.SIGKILL)
 
     model = hdsl.dask.HDSL(**params, client=client, callback=kill).fit(given, y)

@@ -134,7 +134,7 @@ def test_a_batch_has_each_triplet_once(monkeypatch):
 @pytest.mark.parametrize(("oracle", "rule"), covering(ORACLES, RULES))
 def test_batches_are_reproducible(oracle, rule):
     twin = random_twin(8, scale=8.0)
-    parameters = {"oracle": oracle, "rule": rule, "batch_size": 6, "max_iter": 20}
+    parameters = {"oracle": oracle, "rule": rule, "batch_size": 6, "max_iter": 10}
     one, two, other = (run(twin, seed=seed, **parameters) for seed in (4, 4, 5))
     assert_same_model(one, two)
     assert_array_equal(one.trace[STEP_FIELDS], two.trace[STEP_FIELDS])
@@ -266,7 +266,7 @@ def test_a_damaged_rest_is_refused():
 def test_a_long_run_does_not_drift(loss, rule):
     twin = random_twin(11, n=15, d=12, T=60, loss=loss, scale=50.0, prior=0.5)
     watch = Watch(twin, one_atom_each=rule != "corrective")
-    run(twin, oracle="heuristic", rule=rule, max_iter=250, callback=watch)
+    run(twin, oracle="heuristic", rule=rule, max_iter=120, callback=watch)
     assert len(watch.models) > (20 if rule == "corrective" else 100)
 
 

@@ -77,7 +77,7 @@ def test_rounding_alone_ends_a_run(oracle, rule, monkeypatch):
     cancelling = make_twin([[1.0, 2.0], [2.0, 1.0]], [[0, 0, 1], [1, 0, 1], [0, 1, 0]])
     small, tolerance = random_twin(0, T=6, scale=0.5), 1e-3 if rule == "forward" else 1e-12
     for twin, excess in [(small, tolerance), (cancelling, 1e-9)]:
-        result = run(twin, oracle=oracle, rule=rule, max_iter=2000)
+        result = run(twin, oracle=oracle, rule=rule, max_iter=800)
         assert result.status in {"optimal", "stalled", "max_iter"}
         assert result.objective <= twin.dense.optimum().upper + excess
 
@@ -189,7 +189,7 @@ class Interrupt:
         twin, before = random_twin(0, scale=8.0), sys.gettrace()
         sys.settrace(self)
         try:
-            return run(twin, max_iter=8, callback=begin, **parameters)
+            return run(twin, max_iter=5, callback=begin, **parameters)
         finally:
             sys.settrace(before)
 
