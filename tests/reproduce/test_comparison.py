@@ -121,7 +121,9 @@ def _run(settings):
 
 def test_the_choice_stands_beside_every_fixed_prior(settings, monkeypatch):
     monkeypatch.setattr(defaults, "N_FOLDS", 2)
-    few = {name: defaults.CANDIDATES[name] for name in (defaults.CHOSEN, "prior 2", defaults.AWAY)}
+    few = {name: defaults.CANDIDATES[name] for name in (defaults.CHOSEN, "prior 2")}
+    away = {"prior": 15.0, "step": "away", "max_iter": 60}  # of which 60 stand for 300
+    few[defaults.AWAY] = defaults.Candidate(away, (30, 300))
     monkeypatch.setattr(defaults, "CANDIDATES", few)
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: ["r52", "bace_ecfp6"])
     lines = runner.run("defaults", defaults, settings)
@@ -164,6 +166,7 @@ def test_regions_help_where_they_contradict_each_other(tmp_path):
 
 def test_classifiers_on_landmarks(tmp_path, monkeypatch):
     monkeypatch.setattr(classification, "N_FOLDS", 2)
+    monkeypatch.setattr(classification, "COSTS", (0.1, 10.0))
     data = split(n_classes=2)
     task = local.Task({}, *data)
     monkeypatch.setattr(local, "real_task", lambda *_: task)
