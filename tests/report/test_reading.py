@@ -139,9 +139,8 @@ def test_documents(show, tmp_path):
     drawn = np.minimum(rng.zipf(1.3, size=(1500, 80)), 2500)
     drawn[:, :4] = 100 + 20 * y[:, None] + rng.integers(20, size=(1500, 4))
     texts = [" ".join(f"word{k}" for k in row) for row in rng.permuted(drawn, axis=1)]
-    vectorizer = TfidfVectorizer()
-    rows = vectorizer.fit_transform(texts)
-    names = vectorizer.get_feature_names_out()
+    rows = (words := TfidfVectorizer()).fit_transform(texts)
+    names = words.get_feature_names_out()
     model = HDSL(max_iter=10, prior=8.0, random_state=0).fit(rows, y)
     page = show(model, rows, y, texts=texts, feature_names=names)
     assert (tmp_path / "0.html").stat().st_size < 600_000

@@ -166,7 +166,6 @@ def test_regions_help_where_they_contradict_each_other(tmp_path):
 
 def test_classifiers_on_landmarks(tmp_path, monkeypatch):
     monkeypatch.setattr(classification, "N_FOLDS", 2)
-    monkeypatch.setattr(classification, "COSTS", (0.1, 10.0))
     data = split(n_classes=2)
     task = local.Task({}, *data)
     monkeypatch.setattr(local, "real_task", lambda *_: task)

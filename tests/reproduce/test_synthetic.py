@@ -36,9 +36,8 @@ def results(tmp_path_factory):
 
     def of(name):
         if not (folder / f"{name}.md").exists():
-            few = recovery.QUICK | {"n_rows": 300, "n_features": 200}
             with pytest.MonkeyPatch.context() as smaller:
-                smaller.setattr(recovery, "QUICK", few)
+                smaller.setitem(recovery.QUICK, "n_features", 200)
                 smaller.setattr(links, "SCALES", links.SCALES[2:])
                 command = [name, "--quick", "--jobs", "1", "--out", str(folder)]
                 assert reproduce.main(command) == 0
