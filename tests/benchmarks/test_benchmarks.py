@@ -59,7 +59,7 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
     assert len(table.results(records).splitlines()) == 2 + len(records)
 
 
-@pytest.mark.parametrize("name", some(["first_fit", "demo", "search", "rows:2e5"]))
+@pytest.mark.parametrize("name", some(["first_fit", "fit_csv", "search", "rows:2e5"]))
 def test_roads_lead_from_rows_to_an_answer(name):
     task = replace(tasks.plan(["roads"], n_cores=1, toy=True)[0], problem=name)
     (record,) = tasks.run(task)
@@ -89,7 +89,7 @@ def test_threads_give_the_same_bits():
 
 
 def test_steps_record_objective_and_error_along_the_path():
-    records = run_toy("steps", oracles=("ascent", "heuristic"), steps=("away",))
+    records = run_toy("steps", oracles=("ascent", "heuristic"), steps=("away", "corrective"))
     path = records[0]["extra"]["path"]
     assert [point["n_iter"] for point in path] == sorted({point["n_iter"] for point in path})
     assert path[-1]["objective"] < path[0]["objective"]
