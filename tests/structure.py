@@ -5,13 +5,11 @@ Lines of code leave out blanks, comments and docstrings.
 """
 
 import ast
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -31,14 +29,14 @@ def count_code(path):
     """Return the number of lines of code of a Python file."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
-    empty = {k for k, line in enumerate(lines, start=1) if not line.strip()}
+    empty, inside = {k for k, line in enumerate(lines, start=1) if not line.strip()}, set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             empty |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and lines[token.start[0] - 1].lstrip().startswith("#"):
-            empty.add(token.start[0])
-    return len(lines) - len(empty)
+        elif isinstance(node, ast.Constant | ast.JoinedStr):  # a # in a long string is no comment
+            inside |= set(range(node.lineno + 1, node.end_lineno + 1))
+    comments = {k for k, line in enumerate(lines, start=1) if line.lstrip().startswith("#")}
+    return len(lines) - len(empty | comments - inside)
 
 
 def sizes(folder):

@@ -77,6 +77,7 @@ def test_search_for_many_queries(place, tmp_path):
                         [hit["similarity"] for hit in alone])  # fmt: skip
     assert answers[1]["neighbours"] == []
     assert answers[1]["known share"] == 0.0
+    path.write_text("goal\nzebra\n")
     shown = good("search", place / "model.hdsl", "--queries", path).stdout
     assert "nothing found" in shown
 

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from hdsl import HDSL
-from hdsl.datasets import load_docstrings
 from hdsl.report.content import MAX_TEXT
 from pages import X_TEST, Y_TEST, X, Y, column, path_model, until
 
@@ -110,8 +110,10 @@ def brightness(page):
 
 
 def test_dark_and_light(model, show):
+    page = show(model, window={"color_scheme": "light"})
     for scheme, dark in (("light", False), ("dark", True)):
-        page = show(model, window={"color_scheme": scheme})
+        page.emulate_media(color_scheme=scheme)
+        page.reload()
         assert (brightness(page) < 80) == dark
         page.locator("#theme").click()
         assert (brightness(page) < 80) != dark
@@ -132,22 +134,19 @@ def test_on_a_phone(model, show):
 # --- on text -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def docs():
-    return load_docstrings(min_rows_per_label=100)
-
-
-@pytest.fixture(scope="module")
-def text_model(docs):
-    return HDSL(max_iter=10, prior=8.0, random_state=0).fit(docs.X, docs.y)
-
-
-def test_documents(docs, text_model, show, tmp_path):
-    page = show(text_model, docs.X, docs.y, texts=docs.texts, feature_names=docs.feature_names)
+def test_documents(show, tmp_path):
+    rng, y = np.random.default_rng(0), np.arange(1500) % 5
+    drawn = np.minimum(rng.zipf(1.3, size=(1500, 80)), 2500)
+    drawn[:, :4] = 100 + 20 * y[:, None] + rng.integers(20, size=(1500, 4))
+    texts = [" ".join(f"word{k}" for k in row) for row in rng.permuted(drawn, axis=1)]
+    rows = (words := TfidfVectorizer()).fit_transform(texts)
+    names = words.get_feature_names_out()
+    model = HDSL(max_iter=10, prior=8.0, random_state=0).fit(rows, y)
+    page = show(model, rows, y, texts=texts, feature_names=names)
     assert (tmp_path / "0.html").stat().st_size < 600_000
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
-    assert page.locator("#first-text").text_content() == docs.texts[row][:MAX_TEXT]
+    assert page.locator("#first-text").text_content() == texts[row][:MAX_TEXT]
     marked = {word.lower() for word in page.locator("#first-text mark").all_inner_texts()}
     assert marked
-    held = {docs.feature_names[f] for f in docs.X[[row]].indices}
+    held = {names[f] for f in rows[[row]].indices}
     assert marked <= held

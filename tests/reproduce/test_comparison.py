@@ -121,7 +121,9 @@ def _run(settings):
 
 def test_the_choice_stands_beside_every_fixed_prior(settings, monkeypatch):
     monkeypatch.setattr(defaults, "N_FOLDS", 2)
-    few = {name: defaults.CANDIDATES[name] for name in (defaults.CHOSEN, "prior 2", defaults.AWAY)}
+    few = {name: defaults.CANDIDATES[name] for name in (defaults.CHOSEN, "prior 2")}
+    away = {"prior": 15.0, "step": "away", "max_iter": 60}  # of which 60 stand for 300
+    few[defaults.AWAY] = defaults.Candidate(away, (30, 300))
     monkeypatch.setattr(defaults, "CANDIDATES", few)
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: ["r52", "bace_ecfp6"])
     lines = runner.run("defaults", defaults, settings)

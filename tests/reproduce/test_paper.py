@@ -99,7 +99,7 @@ class Recomputed:
 )
 def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
     X, T = dexter
-    n_iter = 20 if oracle == "exact" else 100
+    n_iter = 10 if oracle == "exact" else 50
     fitted = model(oracle=oracle, step=step, max_iter=n_iter, tol=0.0).fit(X, triplets=T)
     trace = fitted.trace_
     # Where the step after row k goes to the oracle's atom, the gap of row k is that atom's; a
@@ -117,13 +117,12 @@ def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
 
 def test_gaps_do_not_exceed_the_true_one_and_exact_ones_equal_it(dexter):
     X, T = dexter
-    for oracle, ks in (("heuristic", (50,)), ("exact", (0, 9))):
-        fitted = model(oracle=oracle, max_iter=max(ks), tol=0.0).fit(X, triplets=T)
-        for k in ks:
-            reported, true = fitted.trace_["gap"][k], Recomputed(fitted.at(k), X, T).gap()
-            assert reported <= true * (1 + 1e-12)
-            if oracle == "exact":
-                assert_allclose(reported, true, rtol=1e-10)
+    for oracle, k in (("heuristic", 50), ("exact", 9)):
+        fitted = model(oracle=oracle, max_iter=k, tol=0.0).fit(X, triplets=T)
+        reported, true = fitted.trace_["gap"][k], Recomputed(fitted.at(k), X, T).gap()
+        assert reported <= true * (1 + 1e-12)
+        if oracle == "exact":
+            assert_allclose(reported, true, rtol=1e-10)
 
 
 # --- certified optima ----------------------------------------------------------------------------
@@ -169,7 +168,7 @@ def test_sharp_constant_bounds_the_convergence(dexter):
 def test_the_papers_method_is_one_constructor():
     X, triplets, *_ = make_recovery(60, 80, n_triplets=2000, density=0.1, n_atoms=4, block_size=8,
                                     random_state=0)  # fmt: skip
-    paper = paper_hdsl(50.0, random_state=0).fit(X, triplets=triplets)
+    paper = paper_hdsl(50.0, max_iter=300, random_state=0).fit(X, triplets=triplets)
     best = model(50.0, oracle="ascent", max_iter=2000, tol=1e-4).fit(X, triplets=triplets)
     assert best.gap_is_exact_
     assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3

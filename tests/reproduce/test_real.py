@@ -18,11 +18,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at 
 
 
 def rows_of(n, n_features, n_classes, rng):
-    """Return rows with 12 random features and up to 4 of the 8 that belong to their class."""
+    """Return rows with 12 random features and one or both of the 2 that belong to their class."""
     y = rng.permutation(np.arange(n) % n_classes)
     places = np.hstack(
-        [8 * y[:, None] + rng.integers(8, size=(n, 4)),
-         rng.integers(8 * n_classes, n_features, size=(n, 12))]
+        [2 * y[:, None] + rng.integers(2, size=(n, 2)),
+         rng.integers(2 * n_classes, n_features, size=(n, 12))]
     )  # fmt: skip
     values = rng.integers(1, 10, size=places.shape).astype(float)
     rows = np.repeat(np.arange(n), places.shape[1])
@@ -198,7 +198,7 @@ def test_judgements_of_texts(tmp_path):
     X, y = rows_of(50, 200, 4, rng)
     sp.save_npz(folder / "X.npz", X)
     sp.save_npz(folder / "X_background.npz", rows_of(80, 200, 4, rng)[0])
-    drawn = rng.integers(50, size=(6000, 3))
+    drawn = rng.integers(50, size=(3000, 3))
     a, p, q = y[drawn.T]
     np.save(folder / "triplets.npy", drawn[(a == p) & (a != q) & (drawn[:, 0] != drawn[:, 1])])
     command = ["judgements", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reproduce
-from reproduce import complexity, links, phase, runner, thresholds
+from reproduce import complexity, links, phase, recovery, runner, thresholds
 from reproduce.runner import Settings
 
 pytest.importorskip("matplotlib")
@@ -36,8 +36,11 @@ def results(tmp_path_factory):
 
     def of(name):
         if not (folder / f"{name}.md").exists():
-            command = [name, "--quick", "--jobs", "1", "--out", str(folder)]
-            assert reproduce.main(command) == 0
+            with pytest.MonkeyPatch.context() as smaller:
+                smaller.setitem(recovery.QUICK, "n_features", 200)
+                smaller.setattr(links, "SCALES", links.SCALES[2:])
+                command = [name, "--quick", "--jobs", "1", "--out", str(folder)]
+                assert reproduce.main(command) == 0
         page = (folder / f"{name}.md").read_text()
         for file in FILES[name]:
             if file.endswith(".csv"):

@@ -86,17 +86,14 @@ def test_signed_queries_are_answered_or_refused(engine, caplog):
     assert_allclose(scores, exact.scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["rows", "function"])
-def test_the_certified_top_k_is_exact(engine, form):
-    rows = index() if form == "rows" else lambda ids: index()[ids]
-    found = certified_top_k(engine.search, queries(), rows, K)
+def test_the_certified_top_k_is_exact(engine):
+    found = certified_top_k(engine.search, queries(), index(), K)
     exact = top_k(queries(), index(), K)
     size = found.size[:, None] > np.arange(K)
     assert (found.size == K).mean() > 0.9
     assert_allclose(found.scores[size], exact.scores[size], atol=1e-12)
     assert (exact.scores[~size] <= 1e-12).all()
-    if form == "rows":
-        assert recall_at(found.indices, exact, found.scores) == 1.0
+    assert recall_at(found.indices, exact, found.scores) == 1.0
     assert np.median(found.n_candidates) <= 4 * K
 
 
