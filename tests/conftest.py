@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 os.environ.pop("NUMBA_NUM_THREADS", None)  # the tests set the number of threads themselves
 
-# Two test processes on two cores: more BLAS threads than cores wait for each other.
+# Two test processes on two cores: more threads than cores wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"  # of what is loaded later, and of other processes
 threadpool_limits(1, user_api="blas")
 
 settings.register_profile(

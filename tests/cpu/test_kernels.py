@@ -7,6 +7,7 @@ test_conformance.py, test_comparisons.py (pairs, products, pulls) and test_losse
 import ast
 import subprocess
 import sys
+import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,15 @@ from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Correction, Move
 from hdsl.solver.steps import RULES
 from pairwise import pairwise
-from strategies import exact_twins, make_twin, models, random_arrays, twins, twins_with_margins
+from strategies import (
+    exact_twins,
+    make_twin,
+    models,
+    random_arrays,
+    random_twin,
+    twins,
+    twins_with_margins,
+)
 
 N_JOBS = (1, 2, 3, 8)
 
@@ -99,6 +108,20 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         ours.forget()
         assert_allclose(ours.similarities(some[:1], factors[:1]), terms[:, 0] * factors[0],
                         rtol=0, atol=size)  # fmt: skip
+
+
+def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
+    """While some atoms come and others go; for a moment they lie in two places."""
+    pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
+    ours, limit, w = Atoms(pairs), 8 * pairs.n_pairs, np.ones(pairs.n_pairs)
+    monkeypatch.setattr(atoms_module, "TERMS_LIMIT", limit)
+    every = np.array([[i, j, 1] for i in range(12) for j in range(i + 1, 12)])
+    tracemalloc.start()
+    for first in range(60):
+        ours.scores(every[first : first + 6], w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 12 * limit < peak < 12 * 2.5 * limit
 
 
 @pytest.mark.parametrize("weighted", [False, True])
