@@ -360,9 +360,5 @@ class HDSL(SimilarityModel):
 
 
 def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[str, Any]:
-    return {
-        "y": y,
-        "triplets": triplets,
-        "quadruplets": quadruplets,
-        "sample_weight": sample_weight,
-    }
+    names = "y", "triplets", "quadruplets", "sample_weight"
+    return dict(zip(names, (y, triplets, quadruplets, sample_weight), strict=True))

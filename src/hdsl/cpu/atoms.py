@@ -73,6 +73,12 @@ class TermStore:
 
         None where there is no room for all.
         """
+        if not all(map(self._first.__contains__, reversed(atoms))) and not self._find(atoms, find):
+            return None
+        places = [[*map(of.__getitem__, atoms)] for of in (self._first, self._sizes)]
+        return np.array(places[0]), np.array(places[1])
+
+    def _find(self, atoms: list[Key], find: Callable[[Key], Sequence[np.ndarray]]) -> bool:
         total = sum([self._sizes.get(atom, 0) for atom in atoms])
         for atom in [atom for atom in atoms if atom not in self._first]:
             if total <= TERMS_LIMIT:
@@ -88,9 +94,7 @@ class TermStore:
                 self._add(atom, terms)
         if total > TERMS_LIMIT:
             self._move([], 0)
-            return None
-        places = [[*map(of.__getitem__, atoms)] for of in (self._first, self._sizes)]
-        return np.array(places[0]), np.array(places[1])
+        return total <= TERMS_LIMIT
 
 
 class Atoms:
@@ -192,7 +196,9 @@ class Atoms:
     # --- active rows -----------------------------------------------------------------------------
 
     def _covers(self, keys: list[Key]) -> bool:
-        return self._active is not None and all(key in self._active.place for key in keys)
+        if self._active is None:
+            return False
+        return all(map(self._active.place.__contains__, reversed(keys)))  # new ones come last
 
     def _make_active(self, atoms: np.ndarray, keys: list[Key]) -> Active:
         features = np.unique(atoms[:, :2])

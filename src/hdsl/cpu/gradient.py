@@ -111,7 +111,9 @@ class CPUGradient(Gradient):
             groups.append(order[:WIDTH])
             order = order[WIDTH:]
         is_long = share[order].sum() * rows.nnz > GRAIN
-        return groups, order, min(len(order), self.workers.n_threads) if is_long else 1
+        n_parts = min(len(order), self.workers.n_threads) if is_long else 1
+        order[:n_parts] = order[:n_parts][::-1].copy()  # those after it go to the first parts
+        return groups, order, n_parts
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         """Write R = (W + Wᵀ) X[:, features]; return the largest sizes of numbers by columns."""

@@ -6,11 +6,11 @@ Kernels release the GIL, so plain threads do. They live as long as one fit or se
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import pairwise
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import joblib
@@ -43,15 +43,18 @@ class Workers:
         limit = os.environ.get("NUMBA_NUM_THREADS", "")
         if limit.isdecimal():
             self.n_threads = max(1, min(self.n_threads, int(limit)))
-        self._helpers: ThreadPoolExecutor | None = None
+        self._helpers: list[Thread] = []
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._helpers is not None:
-            self._helpers.shutdown()
-            self._helpers = None
+        for _ in self._helpers:
+            self._tasks.put(None)
+        for helper in self._helpers:
+            helper.join()
+        self._helpers = []
 
     def run(
         self, kernel: Callable[..., Any], bounds: Sequence[int] | np.ndarray, *args: Any
@@ -64,34 +67,41 @@ class Workers:
         if self.n_threads == 1 or n_ranges <= 1:
             kernel(int(bounds[0]), int(bounds[-1]), *args)
             return
-        pending = deque(pairwise(map(int, bounds)))
+        ranges = iter([*pairwise(map(int, bounds))])  # each thread takes the next one
+        ended, errors, n_asked = SimpleQueue[None](), list[BaseException](), 0
 
         def work() -> None:
-            while True:
-                try:
-                    start, stop = pending.popleft()
-                except IndexError:
-                    return
+            for start, stop in ranges:
                 kernel(start, stop, *args)
 
-        helping = self._call(work, min(self.n_threads, n_ranges) - 1)
+        def help_out() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+            ended.put(None)
+
+        n_helpers = self._started(min(self.n_threads, n_ranges) - 1)
         try:
+            while n_asked < n_helpers:
+                self._tasks.put(help_out)
+                n_asked += 1
             work()
         finally:  # also when interrupted: nobody may write to an array that has moved on
-            pending.clear()
-            wait(helping)
-        for helper in helping:
-            helper.result()
+            list(ranges)  # none is left
+            for _ in range(n_asked):
+                ended.get()
+        if errors:
+            raise errors[0]
 
-    def _call(self, work: Callable[[], None], n_helpers: int) -> list[Future]:
-        """Have helpers do the same work; as many as can be started."""
-        if self._helpers is None:
-            self._helpers = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="hdsl")
-        helping: list[Future] = []
+    def _started(self, n_helpers: int) -> int:
+        """Start so many helpers if there are fewer; return how many of them there are."""
         with suppress(RuntimeError):  # the system gives no more threads
-            while len(helping) < n_helpers:
-                helping.append(self._helpers.submit(work))
-        return helping
+            while len(self._helpers) < n_helpers:
+                helper = Thread(target=_help, args=(self._tasks,), name="hdsl", daemon=True)
+                helper.start()
+                self._helpers.append(helper)
+        return min(n_helpers, len(self._helpers))
 
     def run_pieces(
         self, kernel: Callable[..., Any], n_items: int, item_cost: float, *args: Any
@@ -118,8 +128,17 @@ class Workers:
         n_parts = max(1, min(most, total // max(grain, 1), n_items))
         if n_parts == 1:
             return [0, n_items]
+        if n_parts > self.n_threads:  # of equal parts each thread has as many
+            n_parts -= n_parts % self.n_threads
         shares = [total * k // n_parts for k in range(n_parts + 1)]
         if work is not None:
             shares = [int(k) for k in np.searchsorted(work, shares)]
             shares[0], shares[-1] = 0, n_items
         return shares
+
+
+def _help(tasks: SimpleQueue[Callable[[], None] | None]) -> None:
+    """Do tasks until there is a None. A future per task takes twice the time to hand it over."""
+    while (task := tasks.get()) is not None:
+        task()
+        del task  # and the arrays that it has

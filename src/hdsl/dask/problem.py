@@ -329,10 +329,6 @@ class DaskGradient(Gradient):
     def _ask(self, question: str, *args: Any) -> Handle:
         return self.layout.ask(question, self.margins, self.at, *args, chosen=self._chosen)
 
-    def _total(self, parts: Handle) -> np.ndarray:
-        self._look()
-        return gather(self.layout.client, [self.layout.total(parts)])[0] / self._weight
-
     def _mean(self, parts: list[Any]) -> np.ndarray:
         self._look()
         return self.layout.sum(parts) / self._weight
@@ -399,4 +395,6 @@ class DaskGradient(Gradient):
 
     def drift_since(self, other: DaskGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
-        return self._total(self._ask("drift", other.margins, other.at))
+        parts = self._ask("drift", other.margins, other.at)
+        self._look()
+        return gather(self.layout.client, [self.layout.total(parts)])[0] / self._weight

@@ -134,22 +134,19 @@ def atom_terms(start, stop, bounds, u, pair_ptr, b, pair, value, counts):
 
 
 @kernel()
-def _sum(pair, value, w):
-    """Return Σ w[pair] * value."""
-    even, odd, n = 0.0, 0.0, pair.size
-    for q in range(0, n - 1, 2):
-        even += w[np.uint32(pair[q])] * value[q]
-        odd += w[np.uint32(pair[q + 1])] * value[q + 1]
-    if n % 2:
-        even += w[np.uint32(pair[n - 1])] * value[n - 1]
-    return even + odd
-
-
-@kernel()
 def sum_terms(start, stop, first, last, pair, value, w, out):
-    """Write Σ w[pair] * value of each piece of the terms."""
+    """Write Σ w[pair] * value of each piece of the terms, in four sums that need not wait."""
     for k in range(start, stop):
-        out[k] = _sum(pair[first[k] : last[k]], value[first[k] : last[k]], w)
+        p, v = pair[first[k] : last[k]], value[first[k] : last[k]]
+        one, two, three, four, n = 0.0, 0.0, 0.0, 0.0, np.uint64(p.size)
+        for q in range(np.uint64(0), n - n % np.uint64(4), np.uint64(4)):
+            one += w[np.uint32(p[q])] * v[q]
+            two += w[np.uint32(p[q + np.uint64(1)])] * v[q + np.uint64(1)]
+            three += w[np.uint32(p[q + np.uint64(2)])] * v[q + np.uint64(2)]
+            four += w[np.uint32(p[q + np.uint64(3)])] * v[q + np.uint64(3)]
+        for q in range(n - n % np.uint64(4), n):
+            one += w[np.uint32(p[q])] * v[q]
+        out[k] = (one + two) + (three + four)
 
 
 @kernel()

@@ -98,10 +98,13 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
     ptr, idx, val = columns
     R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
     for part in range(start, stop):
+        least, limit = -np.inf, limits[: features.size].max()
         for j in range(bounds[part], bounds[part + 1]):
+            if diagonal[j] + sizes[j] * limit < least:  # the quick test of all at once
+                continue
             n = 0
             for c in range(features.size):
-                n += not diagonal[j] + sizes[j] * limits[c] < best[part, c]
+                n += diagonal[j] + sizes[j] * limits[c] >= best[part, c]
             if n == 0:
                 continue
             line = zeros()
@@ -109,10 +112,13 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
                 add(line, val[k], R_first + LINE * np.int64(idx[k]))
             put(line, S.ctypes.data + LINE * part)
             for c in range(features.size):
-                i, value, top = features[c], diagonal[j] + abs(S[part, c]), best[part, c]
-                is_allowed = j > i or (j < i and not after)
-                if is_allowed and (value > top or (value == top and j < partner[part, c])):
-                    best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
+                value, top = diagonal[j] + abs(S[part, c]), best[part, c]
+                if value >= top:
+                    i = features[c]
+                    is_better = value > top or j < partner[part, c]
+                    if is_better and (j > i or (j < i and not after)):
+                        best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
+                        least = best[part, : features.size].min()
 
 
 @kernel()
