@@ -164,8 +164,7 @@ class Atoms:
             self._workers.run(kernels.sum_terms, bounds, *given, out)
             return np.bincount(atom, out) if is_cut else out
         active, places = self.active(atoms)
-        n_parts = len(pairs.score_bounds) - 1
-        n = active.n_features
+        n_parts, n = len(pairs.score_bounds) - 1, active.n_features
         squares, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
         is_long = self._grain(active.rows) < pairs.n_pairs
         parts = np.arange(n_parts + 1) if is_long else [0, n_parts]

@@ -182,8 +182,7 @@ def known_item(
         block = slice(first, first + size)
         with np.errstate(over="ignore", invalid="ignore"):
             found = queries[block] @ index.T
-        found = found.toarray() if sp.issparse(found) else np.asarray(found)
-        scores = check_result(found, "The similarity")
+        scores = check_result(found.toarray() if sp.issparse(found) else found, "The similarity")
         ranks[block] = middle_ranks(scores, chosen[block])
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 

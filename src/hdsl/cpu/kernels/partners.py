@@ -98,13 +98,16 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
     ptr, idx, val = columns
     R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
     for part in range(start, stop):
-        least, limit = -np.inf, limits[: features.size].max()
+        least, limit = -np.inf, 0.0
+        for c in range(features.size):
+            limit = max(limit, limits[c])
         for j in range(bounds[part], bounds[part + 1]):
             if diagonal[j] + sizes[j] * limit < least:  # the quick test of all at once
                 continue
-            n = 0
+            n, least = 0, np.inf
             for c in range(features.size):
                 n += diagonal[j] + sizes[j] * limits[c] >= best[part, c]
+                least = min(least, best[part, c])
             if n == 0:
                 continue
             line = zeros()
@@ -118,7 +121,6 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
                     is_better = value > top or j < partner[part, c]
                     if is_better and (j > i or (j < i and not after)):
                         best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
-                        least = best[part, : features.size].min()
 
 
 @kernel()
