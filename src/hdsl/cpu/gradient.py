@@ -112,7 +112,7 @@ class CPUGradient(Gradient):
             order = order[WIDTH:]
         is_long = share[order].sum() * rows.nnz > GRAIN
         n_parts = min(len(order), self.workers.n_threads) if is_long else 1
-        order[:n_parts] = order[:n_parts][::-1].copy()  # those after it go to the first parts
+        order[:n_parts] = order[:n_parts][::-1].copy()  # the longest go where the fewest are
         return groups, order, n_parts
 
     def _spread(self, features: np.ndarray) -> np.ndarray:

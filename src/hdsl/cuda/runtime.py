@@ -39,7 +39,6 @@ SOURCES = (
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 
-
 #: Most graphs that a problem keeps; arrays come and go at few places.
 MOST_GRAPHS = 32
 
