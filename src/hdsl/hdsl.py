@@ -359,6 +359,5 @@ class HDSL(SimilarityModel):
         return arrays.model_from_arrays(cls, given, header)
 
 
-def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[str, Any]:
-    names = "y", "triplets", "quadruplets", "sample_weight"
-    return dict(zip(names, (y, triplets, quadruplets, sample_weight), strict=True))
+def _given(y: Any, triplets: Any, quadruplets: Any, weights: Any) -> dict[str, Any]:
+    return {"y": y, "triplets": triplets, "quadruplets": quadruplets, "sample_weight": weights}
