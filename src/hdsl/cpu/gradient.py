@@ -152,6 +152,7 @@ class CPUGradient(Gradient):
         """Find the partners of up to WIDTH features, first among the fullest ones."""
         rows, limits = self.pairs.rows, SLACK * self._spread(features)
         R, found = rows.rooms[1], np.array([[-np.inf], [-1.0], [0.0]]).repeat(WIDTH, axis=1)
+        found[0, len(features) :] = np.inf
         for bounds in rows.bounds_by_turn:
             room = np.empty((4, len(bounds) - 1, WIDTH))
             room[1:] = found[:, None]

@@ -85,9 +85,14 @@ class Rows:
 
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:
-        """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first."""
+        """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first.
+
+        The first of them begins with a line of zeros.
+        """
         if self._rooms is None:
-            self._rooms = tuple(lines(n) for n in (self.n_rows, self.n_rows, self.n_features))
+            sizes = self.n_rows + 1, self.n_rows, self.n_features
+            self._rooms = tuple(lines(n) for n in sizes)
+            self._rooms[0][0] = 0.0
         return self._rooms
 
     @property

@@ -1,7 +1,7 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
-It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
-`add`, `lift` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32.
+It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, for
+`add`, `lift`, `reaches` and `put`; `add` with a float32 factor makes 2 · WIDTH sums of float32.
 A line in memory is given by its address; a multiplication and an addition are one instruction where
 the processor has it. And it brings nothing near before it is read: loops over rows in random order
 would wait for each, so they call `fetch_ahead`.
@@ -77,6 +77,11 @@ def lift(line: Any, address: int) -> None:
     np.maximum(line, np.abs(_at(address)), out=line)
 
 
+def reaches(line: Any, x: float, y: float, address: int) -> bool:
+    """Return whether x + y times the size of a number is at least that at an address, for any."""
+    return bool((x + y * np.abs(line) >= _at(address)).any())
+
+
 def put(line: Any, address: int) -> None:
     """Write a line to an address."""
     _at(address)[:] = line
@@ -100,16 +105,25 @@ def _zeros(typing: Any) -> Any:
     return types.voidptr(), generate
 
 
+def _everywhere(builder: Any, x: Any, vector: Any) -> Any:
+    lane, undefined = ir.IntType(32), ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, x, ir.Constant(lane, 0))
+    places = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, places)
+
+
+def _sizes(builder: Any, numbers: Any) -> Any:
+    negated = builder.fneg(numbers)
+    return builder.select(builder.fcmp_ordered(">", negated, numbers), negated, numbers)
+
+
 def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
     vector = _VECTOR_32 if x == types.float32 else _VECTOR
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        line, lane = builder.bitcast(args[0], vector.as_pointer()), ir.IntType(32)
-        undefined = ir.Constant(vector, ir.Undefined)
-        first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
-        everywhere = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
-        factor = builder.shuffle_vector(first, undefined, everywhere)
+        line, factor = builder.bitcast(args[0], vector.as_pointer()), args[1]
         other = builder.load(builder.inttoptr(args[2], vector.as_pointer()), align=4)
+        factor = _everywhere(builder, factor, vector)
         product = builder.fmul(factor, other, flags=("contract",))
         total = builder.fadd(builder.load(line), product, flags=("contract",))
         builder.store(total, line)
@@ -123,12 +137,24 @@ def _lift(typing: Any, line: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         line = builder.bitcast(args[0], _POINTER)
         other, most = builder.load(builder.inttoptr(args[1], _POINTER), align=8), builder.load(line)
-        for x in (other, builder.fneg(other)):
-            most = builder.select(builder.fcmp_ordered(">", x, most), x, most)
+        other = _sizes(builder, other)
+        most = builder.select(builder.fcmp_ordered(">", other, most), other, most)
         builder.store(most, line)
         return context.get_dummy_value()
 
     return types.void(types.voidptr, types.int64), generate
+
+
+def _reaches(typing: Any, line: Any, x: Any, y: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, y = (_everywhere(builder, number, _VECTOR) for number in args[1:3])
+        numbers = _sizes(builder, builder.load(builder.bitcast(args[0], _POINTER)))
+        other = builder.load(builder.inttoptr(args[3], _POINTER), align=8)
+        total, flags = builder.fadd(x, builder.fmul(y, numbers)), ir.IntType(WIDTH)
+        is_there = builder.bitcast(builder.fcmp_ordered(">=", total, other), flags)
+        return builder.icmp_unsigned("!=", is_there, ir.Constant(flags, 0))
+
+    return types.boolean(types.voidptr, types.float64, types.float64, types.int64), generate
 
 
 def _put(typing: Any, line: Any, address: Any) -> Any:
@@ -153,8 +179,8 @@ def _fetch(typing: Any, address: Any) -> Any:
 
 
 if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-    parts = _zeros, _add, _lift, _put, _fetch
-    zeros, add, lift, put, fetch = (intrinsic(part) for part in parts)
+    parts = _zeros, _add, _lift, _reaches, _put, _fetch
+    zeros, add, lift, reaches, put, fetch = (intrinsic(part) for part in parts)
 
 
 @kernel()

@@ -5,7 +5,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import LINE, add, kernel, lift, put, zeros
+from .compiled import LINE, add, kernel, lift, put, reaches, zeros
 
 
 @kernel()
@@ -37,7 +37,7 @@ def unfold_atom(start, stop, i, j, sign, columns, u):
 
 @kernel()
 def unfold(start, stop, features, columns, U, marked):
-    """Mark the rows [start, stop) of X that have some features, and write them, as rows of U."""
+    """Mark the rows [start, stop) of X that have some features; write them, row a as U[a + 1]."""
     ptr, idx, val = columns
     U_first, nothing = U.ctypes.data, zeros()
     for a in range(start, stop):
@@ -49,16 +49,17 @@ def unfold(start, stop, features, columns, U, marked):
             a = idx[k]
             if not marked[a]:
                 marked[a] = 1
-                put(nothing, U_first + LINE * np.int64(a))
-            U[a, c] = val[k]
+                put(nothing, U_first + LINE * (np.int64(a) + 1))
+            U[a + 1, c] = val[k]
             k += 1
 
 
 @kernel()
 def spread(start, stop, bounds, links, w, marked, U, R, largest):
-    """Write R = (W + Wᵀ) U, n × WIDTH, by parts [start, stop). Rows not marked are not read.
+    """Write R = (W + Wᵀ) U[1:], n × WIDTH, by parts [start, stop). Rows not marked are not read.
 
-    `largest` gets the largest sizes of numbers in each column of each part.
+    U[0] stands for these, all zeros: a test of marks would guess wrong too often. `largest` gets
+    the largest sizes of numbers in each column of each part.
     """
     ptr, neighbor, pair = links
     U_first, R_first = U.ctypes.data, R.ctypes.data
@@ -68,8 +69,9 @@ def spread(start, stop, bounds, links, w, marked, U, R, largest):
             line, at = zeros(), R_first + LINE * b
             for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
                 a = np.uint32(neighbor[e])
-                if marked[a]:
-                    add(line, w[np.uint32(pair[e])], U_first + LINE * np.int64(a))
+                is_marked = marked[a]
+                x = w[np.uint32(pair[e]) * np.uint32(is_marked)]
+                add(line, x, U_first + LINE * ((np.int64(a) + 1) * np.int64(is_marked)))
             put(line, at)
             lift(most, at)
         put(most, largest.ctypes.data + LINE * part)
@@ -91,36 +93,32 @@ def gather(start, stop, columns, R, out):
 def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
-    Each part has lines of its own in `room`: S_ij, and the best value so far with its partner and
-    entry. No |S_ij| is above the sum of |X[:, j]|, its size, times the largest |R[:, i]|: a feature
-    that can be nobody's best is passed over, as most rare ones.
+    Each part has lines of its own in `room`: S_ij, and the best value so far, infinite where there
+    is no feature, with its partner and entry. No |S_ij| is above the sum of |X[:, j]|, its size,
+    times the largest |R[:, i]|: a feature that can be nobody's best is passed over, as most rare
+    ones.
     """
     ptr, idx, val = columns
     R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
+    limit = zeros()
+    lift(limit, limits.ctypes.data)
     for part in range(start, stop):
-        least, limit = -np.inf, 0.0
-        for c in range(features.size):
-            limit = max(limit, limits[c])
+        top = best.ctypes.data + LINE * part
         for j in range(bounds[part], bounds[part + 1]):
-            if diagonal[j] + sizes[j] * limit < least:  # the quick test of all at once
-                continue
-            n, least = 0, np.inf
-            for c in range(features.size):
-                n += diagonal[j] + sizes[j] * limits[c] >= best[part, c]
-                least = min(least, best[part, c])
-            if n == 0:
+            if not reaches(limit, diagonal[j], sizes[j], top):
                 continue
             line = zeros()
             for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
                 add(line, val[k], R_first + LINE * np.int64(idx[k]))
+            if not reaches(line, diagonal[j], 1.0, top):
+                continue
             put(line, S.ctypes.data + LINE * part)
             for c in range(features.size):
-                value, top = diagonal[j] + abs(S[part, c]), best[part, c]
-                if value >= top:
-                    i = features[c]
-                    is_better = value > top or j < partner[part, c]
-                    if is_better and (j > i or (j < i and not after)):
-                        best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
+                i, value = features[c], diagonal[j] + abs(S[part, c])
+                is_better = value > best[part, c]
+                is_better |= value == best[part, c] and j < partner[part, c]
+                if is_better and (j > i or (j < i and not after)):
+                    best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
 
 
 @kernel()
