@@ -88,6 +88,7 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
     pairs, X = twin.layout.comparisons.pairs, twin.dense.X
     some, factors = data.draw(models(twin.dense.d))
     w = np.random.default_rng(0).normal(size=pairs.n_pairs)
+    diagonal = lambda: pairs.diagonal(w)  # noqa: E731
     U = np.column_stack([reference.atom_vector(atom, twin.dense.d) for atom in some])
     terms = (X @ U)[pairs.a] * (X @ U)[pairs.b]
     size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(pairs.a) * 8
@@ -95,16 +96,19 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         patch.setattr(atoms_module, "TERMS_LIMIT", limit)
         patch.setattr(atoms_module, "GRAIN", grain)
         patch.setattr(atoms_module, "PIECE", 5)
+        patch.setattr(pairs.rows, "is_small", data.draw(st.booleans()))
         ours = Atoms(pairs)
         for asked in (slice(0, 1), slice(None), slice(None, None, -1)):  # one comes after another
-            assert_allclose(ours.scores(some[asked], w), (w @ terms)[asked], rtol=0, atol=size)
+            found = ours.scores(some[asked], w, diagonal)
+            assert_allclose(found, (w @ terms)[asked], rtol=0, atol=size)
         wanted = np.arange(len(X)) % 3 > 0
         (ptr, atom, value), places, n_atoms = ours.terms_of(some, wanted)
         Z = sp.csr_array((value, atom, ptr), shape=(len(X), n_atoms)).toarray()
         tolerance = 1e-13 * (1 + np.abs(X).max())
         assert_allclose(Z[:, places], wanted[:, None] * (X @ U), rtol=0, atol=tolerance)
         assert_allclose(ours.similarities(some, factors), terms @ factors, rtol=0, atol=size)
-        assert_allclose(ours.scores(some[::-1], w), (w @ terms)[::-1], rtol=0, atol=size)
+        found = ours.scores(some[::-1], w, diagonal)
+        assert_allclose(found, (w @ terms)[::-1], rtol=0, atol=size)
         ours.forget()
         assert_allclose(ours.similarities(some[:1], factors[:1]), terms[:, 0] * factors[0],
                         rtol=0, atol=size)  # fmt: skip
@@ -115,10 +119,11 @@ def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
     pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
     ours, limit, w = Atoms(pairs), 8 * pairs.n_pairs, np.ones(pairs.n_pairs)
     monkeypatch.setattr(atoms_module, "TERMS_LIMIT", limit)
+    monkeypatch.setattr(pairs.rows, "is_small", False)
     every = np.array([[i, j, 1] for i in range(12) for j in range(i + 1, 12)])
     tracemalloc.start()
     for first in range(60):
-        ours.scores(every[first : first + 6], w)
+        ours.scores(every[first : first + 6], w, lambda: w)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 12 * limit < peak < 12 * 2.5 * limit

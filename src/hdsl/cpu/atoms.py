@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..solver.atoms import Key, as_keys
 from .comparisons import Pairs
 from .kernels import atoms as kernels
 from .rows import Arrays, grouped, starts
@@ -26,7 +25,7 @@ class Active(NamedTuple):
     graph: Arrays
     ends: np.ndarray  # of each atom, shape (n_atoms, 2), as active features
     signs: np.ndarray
-    place: dict[Key, int]
+    place: dict[int, int]  # by codes
 
     @property
     def n_features(self) -> int:
@@ -35,7 +34,7 @@ class Active(NamedTuple):
 
 
 class TermStore:
-    """The terms z_a z_b of single atoms at pairs of rows, each found once.
+    """The terms of single atoms at pairs of rows, each found once.
 
     What is stored changes no answer: whether there is room depends on the atoms asked for alone.
 
@@ -46,54 +45,59 @@ class TermStore:
     """
 
     def __init__(self) -> None:
-        self._sizes: dict[Key, int] = {}  # of dropped ones too
-        self._first: dict[Key, int] = {}
-        self.arrays: tuple[np.ndarray, ...] = np.empty(0, dtype=np.int32), np.empty(0)
-        self._n = 0
+        self._sizes: dict[int, int] = {}  # by codes of atoms, of dropped ones too
+        self._clear(0)
 
-    def _move(self, atoms: list[Key], size: int) -> None:
+    def _clear(self, size: int) -> None:
+        self._number: dict[int, int] = {}
+        self._ptr = np.zeros(1, dtype=np.int64)
+        self.arrays: tuple[np.ndarray, ...] = np.empty(size, dtype=np.int32), np.empty(size)
+
+    def _move(self, codes: list[int], size: int) -> None:
         """Move the terms of these atoms, and no others, to arrays of this size."""
-        before, first = self.arrays, self._first
-        self._first, self._n = {}, 0
-        self.arrays = tuple(np.empty(size, dtype=array.dtype) for array in before)
-        for atom in atoms:
-            terms = slice(first[atom], first[atom] + self._sizes[atom])
-            self._add(atom, [array[terms] for array in before])
+        before, ptr, number = self.arrays, self._ptr, self._number
+        self._clear(size)
+        for code in codes:
+            k = number[code]
+            self._add(code, [array[ptr[k] : ptr[k + 1]] for array in before])
 
-    def _add(self, atom: Key, terms: Sequence[np.ndarray]) -> None:
-        n = self._n + len(terms[0])
+    def _add(self, code: int, terms: Sequence[np.ndarray]) -> None:
+        self._ptr = np.append(self._ptr, self._ptr[-1] + len(terms[0]))
         for array, found in zip(self.arrays, terms, strict=True):
-            array[self._n : n] = found
-        self._n, self._first[atom] = n, self._n
+            array[self._ptr[-2] : self._ptr[-1]] = found
+        self._number[code] = len(self._number)
 
     def all_of(
-        self, atoms: list[Key], find: Callable[[Key], Sequence[np.ndarray]]
+        self, codes: list[int], find: Callable[[int], Sequence[np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return where the terms of each atom begin, found where need be, and how many there are.
+        """Return where the terms of each atom begin and end; ``find(k)`` finds those of the k-th.
 
         None where there is no room for all.
         """
-        if not all(map(self._first.__contains__, reversed(atoms))) and not self._find(atoms, find):
-            return None
-        places = [[*map(of.__getitem__, atoms)] for of in (self._first, self._sizes)]
-        return np.array(places[0]), np.array(places[1])
+        places = [*map(self._number.get, codes)]
+        if None in places:
+            if not self._find(codes, find):
+                return None
+            places = [*map(self._number.get, codes)]
+        number = np.array(places)
+        return self._ptr[number], self._ptr[number + 1]
 
-    def _find(self, atoms: list[Key], find: Callable[[Key], Sequence[np.ndarray]]) -> bool:
-        total = sum([self._sizes.get(atom, 0) for atom in atoms])
-        for atom in [atom for atom in atoms if atom not in self._first]:
-            if total <= TERMS_LIMIT:
-                terms = find(atom)
-                total += len(terms[0]) - self._sizes.get(atom, 0)
-                self._sizes[atom] = len(terms[0])
-                n = self._n + len(terms[0])
+    def _find(self, codes: list[int], find: Callable[[int], Sequence[np.ndarray]]) -> bool:
+        total = sum([self._sizes.get(code, 0) for code in codes])
+        for k, code in enumerate(codes):
+            if code not in self._number and total <= TERMS_LIMIT:
+                terms = find(k)
+                total += len(terms[0]) - self._sizes.get(code, 0)
+                self._sizes[code] = len(terms[0])
+                n = int(self._ptr[-1]) + len(terms[0])
                 if n > len(self.arrays[0]):
-                    wanted = self._first.keys() if n <= TERMS_LIMIT else set(atoms)
-                    kept = [known for known in self._first if known in wanted]
-                    n = sum(map(self._sizes.__getitem__, [*kept, atom]))
+                    wanted = self._number.keys() if n <= TERMS_LIMIT else set(codes)
+                    kept = [known for known in self._number if known in wanted]
+                    n = sum(map(self._sizes.__getitem__, [*kept, code]))
                     self._move(kept, max(n, min(5 * n // 4, TERMS_LIMIT)))
-                self._add(atom, terms)
+                self._add(code, terms)
         if total > TERMS_LIMIT:
-            self._move([], 0)
+            self._clear(0)
         return total <= TERMS_LIMIT
 
 
@@ -101,8 +105,9 @@ class Atoms:
     """Scores and similarities of atoms at pairs of rows.
 
     Many atoms share a pass over the pairs with the few active features of each row. Where atoms
-    come one by one, from one question to the next, the terms z_a z_b of each are stored: a pass
-    over them is several times shorter.
+    come one by one, from one question to the next, the terms of each are stored: a pass over them
+    is several times shorter. They are z_a z_b; of a small X those of S_ij alone, less than half as
+    many, since the diagonal of its C costs little.
 
     Parameters
     ----------
@@ -122,11 +127,16 @@ class Atoms:
         """Return what has these atoms, perhaps with others, and their numbers there."""
         if self._active is not None and np.array_equal(atoms, self._active.atoms):
             return self._active, np.arange(len(atoms))
-        keys = as_keys(atoms)
-        if self._active is None or not self._covers(keys):
-            self._active = self._make_active(atoms, keys)
-        places = np.array([self._active.place[key] for key in keys], dtype=np.int64)
+        codes = self._codes(atoms)
+        if self._active is None or not self._covers(codes):
+            self._active = self._make_active(atoms, codes)
+        places = np.array([self._active.place[code] for code in codes], dtype=np.int64)
         return self._active, places
+
+    def _codes(self, atoms: np.ndarray) -> list[int]:
+        """Return a number for each atom: it is found faster than a tuple."""
+        i, j, sign = atoms.T
+        return (2 * ((i + 1) * (self._rows.n_columns + 1) + j + 1) + (sign > 0)).tolist()
 
     def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return Σ_k factors_k z_ak z_bk of each pair, of one atom or more."""
@@ -146,23 +156,21 @@ class Atoms:
         self._workers.run(lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds)
         return out
 
-    def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Return Σ_s w_s z_a z_b of each atom."""
-        keys, pairs = as_keys(atoms), self.pairs
-        if not keys:
+    def scores(
+        self, atoms: np.ndarray, w: np.ndarray, diagonal: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        """Return Σ_s w_s z_a z_b of each atom; ``diagonal()`` returns C_jj of all features."""
+        codes, pairs = self._codes(atoms), self.pairs
+        if not codes:
             return np.empty(0)
-        terms = None if self._covers(keys) else self._store.all_of(keys, self._find_terms)
+        find = lambda k: self._find_terms(atoms[k].tolist())  # noqa: E731
+        terms = None if self._covers(codes) else self._store.all_of(codes, find)
         if terms is not None:
-            first, sizes = terms
-            atom, is_cut = np.arange(len(keys)), bool((sizes > PIECE).any())
-            if is_cut:
-                atom = np.repeat(atom, sizes // PIECE + 1)
-                before = PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
-                first, sizes = first[atom] + before, np.minimum(sizes[atom] - before, PIECE)
-            given, out = (first, first + sizes, *self._store.arrays, w), np.empty(len(atom))
-            bounds = self._workers.split(len(atom), grain=GRAIN // 4, work=starts(sizes))
-            self._workers.run(kernels.sum_terms, bounds, *given, out)
-            return np.bincount(atom, out) if is_cut else out
+            out = self._sum_terms(*terms, w)
+            if self._rows.is_small:
+                entries = np.append(diagonal(), 0.0)  # the last is that of a feature without values
+                out += entries[atoms[:, 0]] + entries[atoms[:, 1]]
+            return out
         active, places = self.active(atoms)
         n_parts, n = len(pairs.score_bounds) - 1, active.n_features
         squares, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
@@ -194,12 +202,12 @@ class Atoms:
 
     # --- active rows -----------------------------------------------------------------------------
 
-    def _covers(self, keys: list[Key]) -> bool:
+    def _covers(self, codes: list[int]) -> bool:
         if self._active is None:
             return False
-        return all(map(self._active.place.__contains__, reversed(keys)))  # new ones come last
+        return all(map(self._active.place.__contains__, reversed(codes)))  # new ones come last
 
-    def _make_active(self, atoms: np.ndarray, keys: list[Key]) -> Active:
+    def _make_active(self, atoms: np.ndarray, codes: list[int]) -> Active:
         features = np.unique(atoms[:, :2])
         features = features[features >= 0]
         n = len(features)
@@ -215,7 +223,7 @@ class Atoms:
         numbers = np.append(number, number + np.int32(1))
         graph = grouped(*keyed, numbers, n + 1, self._workers)
         signs = atoms[:, 2].astype(np.float64)
-        place_of = {key: k for k, key in enumerate(keys)}
+        place_of = {code: k for k, code in enumerate(codes)}
         return Active(atoms.copy(), rows, graph, ends, signs, place_of)
 
     def _found(self, work: np.ndarray, find: Callable[..., None]) -> Arrays:
@@ -232,13 +240,31 @@ class Atoms:
 
     # --- terms of single atoms -------------------------------------------------------------------
 
-    def _find_terms(self, key: Key) -> Sequence[np.ndarray]:
-        pairs, workers, u = self.pairs, self._workers, np.empty(self._rows.n_rows)
-        self._rows.unfold_atom(key, u)
+    def _sum_terms(self, first: np.ndarray, last: np.ndarray, w: np.ndarray) -> np.ndarray:
+        sizes, atom = last - first, np.arange(len(first))
+        is_cut = self.pairs.n_pairs > PIECE and bool((sizes > PIECE).any())
+        if is_cut:
+            atom = np.repeat(atom, sizes // PIECE + 1)
+            first = first[atom] + PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
+            last = np.minimum(first + PIECE, last[atom])
+        bounds = self._workers.split(len(atom), grain=GRAIN // 4, work=starts(last - first))
+        out = np.empty(len(atom))
+        self._workers.run(kernels.sum_terms, bounds, first, last, *self._store.arrays, w, out)
+        return np.bincount(atom, out) if is_cut else out
+
+    def _find_terms(self, atom: list[int]) -> Sequence[np.ndarray]:
+        pairs, workers, (u, v) = self.pairs, self._workers, np.empty((2, self._rows.n_rows))
+        i, j, sign = atom
+        if self._rows.is_small:
+            self._rows.unfold_atom((i, -1, 1), u)
+            self._rows.unfold_atom((-1, j, sign), v)
+        else:
+            self._rows.unfold_atom((i, j, sign), u)
+            np.multiply(u, 0.5, out=v)
         bounds = np.array(workers.split(len(u), grain=GRAIN, work=pairs.ptr))
         counts, parts = np.zeros(len(bounds) - 1, dtype=np.int64), np.arange(len(bounds))
         found = pairs.recycled.empty().view(np.int32), pairs.recycled.empty()
-        given = bounds, u, pairs.ptr, pairs.b, *found, counts
+        given = bounds, u, v, pairs.ptr, pairs.b, *found, counts
         workers.run(kernels.atom_terms, parts, *given)
         first, at = pairs.ptr[bounds], starts(counts)
         out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])

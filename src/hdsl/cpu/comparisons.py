@@ -5,7 +5,7 @@ import numpy as np
 from ..solver.columns import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import SMALL, Arrays, Recycled, Rows, counted, grouped, starts
+from .rows import Arrays, Recycled, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -55,7 +55,7 @@ class Pairs:
         )
         if rows.nnz > LARGE:
             self.side_by_side /= 4
-        elif rows.nnz < SMALL:  # the other way is not worth the time to compile it
+        elif rows.is_small:  # the other way is not worth the time to compile it
             self.side_by_side = 0.0
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
@@ -108,6 +108,8 @@ class Pairs:
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )
+        if n_parts == 1:
+            return out[0].copy()
         total = np.empty(d)
         self.workers.run(
             kernels.add_parts, self.workers.split(d, grain=GRAIN // (4 * n_parts)), out, total

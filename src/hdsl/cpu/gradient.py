@@ -79,7 +79,7 @@ class CPUGradient(Gradient):
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
-        return self.scale * self.atoms.scores(atoms, self.w)
+        return self.scale * self.atoms.scores(atoms, self.w, lambda: self.diagonal)
 
     # --- rows of S -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 #: Ranges of keys that many items are sorted by, also on one thread.
 LEAST_RANGES = 4
 
-#: Entries of X below which one way to find partners is enough, in one turn.
+#: Most entries of a small X, for which one way to find partners is enough, in one turn.
 SMALL = 1 << 17
 
 
@@ -43,12 +43,13 @@ class Rows:
         ptr, *others = by_columns(self.by_row, self.n_columns, workers)
         self.by_column = ptr[: self.n_features + 1], *others
         self.nnz = int(self.by_row[0][-1])
+        self.is_small = self.nnz <= SMALL
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
         #: Features shared out among the threads by the entries of X in them.
         self.feature_bounds = self._shared_out(0, self.n_features)
         ptr = self.by_column[0]
-        full = int(np.searchsorted(ptr, ptr[-1] // 8)) if self.nnz > SMALL else 0
+        full = 0 if self.is_small else int(np.searchsorted(ptr, ptr[-1] // 8))
         #: The same of the fullest features, if any, and of the others.
         self.bounds_by_turn = [
             self._shared_out(*turn) for turn in ((0, full), (full, self.n_features)) if any(turn)

@@ -117,18 +117,19 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
 
 
 @kernel()
-def atom_terms(start, stop, bounds, u, pair_ptr, b, pair, value, counts):
-    """List the pairs {a, b} where u[a] u[b] is not zero, with a in parts [start, stop) of the rows.
+def atom_terms(start, stop, bounds, u, v, pair_ptr, b, pair, value, counts):
+    """List the pairs {a, b} where u[a] v[b] + v[a] u[b] is not zero, by parts of the rows a.
 
     Those of a part are listed from the place of its first pair on, and counted.
     """
     for part in range(start, stop):
         first = n = pair_ptr[bounds[part]]
         for a in range(bounds[part], bounds[part + 1]):
-            for s in range(pair_ptr[a], pair_ptr[a + 1] if u[a] != 0.0 else pair_ptr[a]):
-                x = u[np.uint32(b[s])]
+            is_empty = u[a] == 0.0 and v[a] == 0.0
+            for s in range(pair_ptr[a], pair_ptr[a] if is_empty else pair_ptr[a + 1]):
+                x = u[a] * v[np.uint32(b[s])] + v[a] * u[np.uint32(b[s])]
                 if x != 0.0:
-                    pair[n], value[n] = s, u[a] * x
+                    pair[n], value[n] = s, x
                     n += 1
         counts[part] = n - first
 
