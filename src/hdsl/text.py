@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,22 +82,20 @@ class Words:
         self.names = np.empty(0, dtype=object)
         self.idf = np.empty(0)
         self._index: dict[str, int] = {}
-        self._left_out: frozenset[str] | None = None
         pattern = r"[^\W\d_]{2,}" if tokens == "identifiers" else r"\b\w\w+\b"
         self._find = re.compile(pattern).findall
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text, without those that are left out."""
-        if self._left_out is None:
-            self._left_out = frozenset(word.lower() for word in self._stop_words())
         text = _WORD_BREAK.sub(" ", text) if self.tokens == "identifiers" else text
         return [word for word in self._find(text.lower()) if word not in self._left_out]
 
-    def _stop_words(self) -> Iterable[str]:
+    @cached_property
+    def _left_out(self) -> frozenset[str]:
         if self.stop_words == "none":
-            return ()
+            return frozenset()
         if self.stop_words != "english":
-            return self.stop_words
+            return frozenset(word.lower() for word in self.stop_words)
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
         return ENGLISH_STOP_WORDS
@@ -156,10 +155,9 @@ class Words:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
-        self.split("")
         arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
         header = {"tokens": self.tokens, "ngrams": self.ngrams}
-        return arrays, {**header, "stop_words": sorted(self._left_out or ())}
+        return arrays, {**header, "stop_words": sorted(self._left_out)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Words:
@@ -371,7 +369,6 @@ class Collection:
     ) -> None:
         self._model = model
         self._saved: tuple[Arrays, dict[str, Any]] | None = None
-        self._scored: Scored | None = None
         self.words = words
         self.documents = documents or Documents()
 
@@ -401,12 +398,10 @@ class Collection:
         """The fitted `ClassScores` before the model, None where there are none."""
         return self.model[0] if hasattr(self.model, "steps") else None
 
-    @property
+    @cached_property
     def scored(self) -> Scored:
         """The learned similarity of rows."""
-        if self._scored is None:
-            self._scored = self._plain() or Scored(self.learned.similarity_, self.scores)
-        return self._scored
+        return self._plain() or Scored(self.learned.similarity_, self.scores)
 
     def _plain(self) -> Scored | None:
         """Return the similarity of a file without loading scikit-learn, None for other kinds."""

@@ -1,5 +1,7 @@
 """Comparisons, and the distinct pairs of rows that they compare."""
 
+from functools import cached_property
+
 import numpy as np
 
 from ..solver.columns import check_count, sides_of
@@ -61,16 +63,13 @@ class Pairs:
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
         self.score_bounds[[0, -1]] = 0, rows.n_rows
-        self._shared: tuple[np.ndarray, np.ndarray] | None = None
-        self._products: Arrays | None = None
         self._parts: np.ndarray | None = None
 
-    def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._shared is None:
-            counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
-            self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
-            self._shared = counts, inner
-        return self._shared
+    @cached_property
+    def _shared(self) -> tuple[np.ndarray, np.ndarray]:
+        counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
+        self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
+        return counts, inner
 
     def _find_shared(self, *out: np.ndarray) -> None:
         rows = self.rows
@@ -83,17 +82,16 @@ class Pairs:
     @property
     def inner_products(self) -> np.ndarray:
         """⟨x_a, x_b⟩ of each pair."""
-        return self._shared_features()[1]
+        return self._shared[1]
 
-    @property
+    @cached_property
     def products(self) -> Arrays:
         """x_a ∘ x_b of each pair: where those of a pair begin, features, and products."""
-        if self._products is None:
-            counts, inner = self._shared_features()
-            ptr = starts(counts)
-            self._products = ptr, np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
-            self._find_shared(ptr[:-1].copy(), np.empty_like(inner), *self._products[1:])
-        return self._products
+        counts, inner = self._shared
+        ptr = starts(counts)
+        out = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        self._find_shared(ptr[:-1].copy(), np.empty_like(inner), *out)
+        return ptr, *out
 
     def diagonal(self, w: np.ndarray) -> np.ndarray:
         """Return the diagonal of C, summed in parts that depend on the pairs alone."""
@@ -139,7 +137,6 @@ class Comparisons:
         self.pairs = Pairs(rows, a, b)
         self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // (4 * CHUNK))
         self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
-        self._terms: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def sides(self) -> tuple[np.ndarray, ...]:
@@ -163,16 +160,18 @@ class Comparisons:
 
         With weights in `omega`, these are the pulls of margins of the smoothed hinge.
         """
-        n_pairs, w = self.pairs.n_pairs, self.pairs.recycled.empty()
-        if self._terms is None:
-            number = np.arange(self.n_comparisons, dtype=np.int32)
-            keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
-            twice = np.append(number, number)
-            ptr, term, _ = grouped(keys, twice, twice, 2 * n_pairs, self.workers)
-            self._terms = ptr, term
-        bounds = self.workers.split(n_pairs, grain=GRAIN // 8, work=self._terms[0][::2])
-        self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, omega, w)
+        w, (ptr, term) = self.pairs.recycled.empty(), self._terms
+        bounds = self.workers.split(self.pairs.n_pairs, grain=GRAIN // 8, work=ptr[::2])
+        self.workers.run(kernels.sum_pulls, bounds, ptr, term, pulls, omega, w)
         return w
+
+    @cached_property
+    def _terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each pair the comparisons that it is to win, and those that it is to lose."""
+        number = np.arange(self.n_comparisons, dtype=np.int32)
+        keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
+        twice = np.append(number, number)
+        return grouped(keys, twice, twice, 2 * self.pairs.n_pairs, self.workers)[:2]
 
 
 def number_pairs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -48,7 +49,6 @@ class CPUGradient(Gradient):
         self.atoms, self.pairs, self.workers = atoms, atoms.pairs, atoms.pairs.workers
         self.scale, self.w, self.pulls, self.offset, self.batch = scale, w, pulls, offset, batch
         self.n_features, self.covers_all = self.pairs.rows.n_features, batch is None
-        self._diagonal: np.ndarray | None = None
 
     @property
     def rounding(self) -> float:
@@ -68,12 +68,10 @@ class CPUGradient(Gradient):
         total = float((pulls * margins).sum())
         return total if self.offset is None else total - float((pulls * self.offset).sum())
 
-    @property
+    @cached_property
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
-        if self._diagonal is None:
-            self._diagonal = self.pairs.diagonal(self.w)
-        return self._diagonal
+        return self.pairs.diagonal(self.w)
 
     # --- atoms -----------------------------------------------------------------------------------
 

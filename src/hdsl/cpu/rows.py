@@ -1,6 +1,8 @@
 """Rows of X in the forms that the kernels want, and sorts by counting."""
 
 import weakref
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,7 +47,6 @@ class Rows:
         self.nnz = int(self.by_row[0][-1])
         self.is_small = self.nnz <= SMALL
         self.lengths = np.diff(self.by_column[0])
-        self._largest: np.ndarray | None = None
         #: Features shared out among the threads by the entries of X in them.
         self.feature_bounds = self._shared_out(0, self.n_features)
         ptr = self.by_column[0]
@@ -54,59 +55,44 @@ class Rows:
         self.bounds_by_turn = [
             self._shared_out(*turn) for turn in ((0, full), (full, self.n_features)) if any(turn)
         ]
-        self._sizes: np.ndarray | None = None
-        self._rooms: tuple[np.ndarray, ...] | None = None
-        self._single_rooms: tuple[np.ndarray, ...] | None = None
 
     def _shared_out(self, first: int, last: int) -> np.ndarray:
         work = self.by_column[0][first : last + 1]
         split = self.workers.split(last - first, grain=GRAIN // 4, work=work - work[0])
         return first + np.array(split)
 
-    @property
+    @cached_property
     def largest(self) -> np.ndarray:
         """max_j |x_j| of each row."""
-        if self._largest is None:
-            self._largest = largest_of_rows(self.matrix)
-        return self._largest
+        return largest_of_rows(self.matrix)
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Σ |x| of each feature's column."""
-        if self._sizes is None:
-            given, self._sizes = np.ones(self.n_rows), np.empty(self.n_features)
-            bounds = self.feature_bounds
-            self.workers.run(kernels.absolute_sums, bounds, self.by_column, given, self._sizes)
-        return self._sizes
+        given = self.by_column, np.ones(self.n_rows), np.empty(self.n_features)
+        self.workers.run(kernels.absolute_sums, self.feature_bounds, *given)
+        return given[-1]
 
     def unfold_atom(self, atom: tuple[int, ...], u: np.ndarray) -> None:
         """Write X e_i ± X e_j, one number per row."""
         bounds = self.workers.split(self.n_rows, grain=GRAIN // 4)
         self.workers.run(unfold_atom, bounds, *atom, self.by_column, u)
 
-    @property
+    @cached_property
     def rooms(self) -> tuple[np.ndarray, ...]:
         """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first.
 
         The first of them begins with a line of zeros.
         """
-        if self._rooms is None:
-            sizes = self.n_rows + 1, self.n_rows, self.n_features
-            self._rooms = tuple(lines(n) for n in sizes)
-            self._rooms[0][0] = 0.0
-        return self._rooms
+        rooms = tuple(lines(n) for n in (self.n_rows + 1, self.n_rows, self.n_features))
+        rooms[0][0] = 0.0
+        return rooms
 
-    @property
+    @cached_property
     def single_rooms(self) -> tuple[np.ndarray, ...]:
         """Rooms for one row of S per thread: numbers, lists and flags of rows and of features."""
-        if self._single_rooms is None:
-            sizes = self.n_rows, self.n_features + 1
-            self._single_rooms = tuple(
-                np.zeros((self.workers.n_threads, n), dtype=dtype)
-                for dtype in (np.float64, np.int32, np.bool_)
-                for n in sizes
-            )
-        return self._single_rooms
+        kinds = product((np.float64, np.int32, np.bool_), (self.n_rows, self.n_features + 1))
+        return tuple(np.zeros((self.workers.n_threads, n), dtype=dtype) for dtype, n in kinds)
 
 
 class _Lent(weakref.ref):

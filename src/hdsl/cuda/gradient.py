@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,17 +138,14 @@ class CUDAGradient(Gradient):
         self.covers_all = batch_weights is None
         self.card, self.device = problem.card, problem.device
         self.scale, self.n_features = problem.scale, problem.n_features
-        self._diagonal: np.ndarray | None = None
         self._ends: dict[int, float] = {}  # diagonal entries that came with answers
 
     # --- sums ------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
-        if self._diagonal is None:
-            self._diagonal = self.device.download(self.pulls.diagonal)
-        return self._diagonal
+        return self.device.download(self.pulls.diagonal)
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
@@ -204,7 +202,7 @@ class CUDAGradient(Gradient):
 
     def score(self, i: int, j: int, entry: float) -> float:
         """Return the score of the better atom on features i and j with a known S_ij."""
-        if self._diagonal is not None or not self._ends.keys() >= {i, j}:
+        if "diagonal" in vars(self) or not self._ends.keys() >= {i, j}:
             return super().score(i, j, entry)
         return float(self.scale * (self._ends[i] + self._ends[j] + abs(entry)))
 

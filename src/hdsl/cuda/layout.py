@@ -1,7 +1,5 @@
 """Rows and comparisons on a graphics card."""
 
-import time
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -38,7 +36,6 @@ class CUDALayout(Layout):
     ----------
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first. Feature numbers are positions here.
-    setup_seconds : float
     """
 
     def __init__(
@@ -52,11 +49,9 @@ class CUDALayout(Layout):
         columns: np.ndarray | None = None,
         min_rows: int = 1,
     ) -> None:
-        began = time.perf_counter()
         self.card = OnCard(X, compared, weights, device, columns, min_rows)
         self.features, self.n_features = self.card.features, self.card.n_features
         device.wait()
-        self.setup_seconds = time.perf_counter() - began
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""

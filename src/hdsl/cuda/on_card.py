@@ -1,7 +1,7 @@
 """Rows, comparisons and pairs of rows on a card, laid out there."""
 
 from contextlib import suppress
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -57,8 +57,6 @@ class OnCard:
         self._number_pairs()
         self.products = self._products()
         self._make_room()
-        self._dots: Array | None = None
-        self._row_sizes: Any = None
 
     # --- the layout ------------------------------------------------------------------------------
 
@@ -203,25 +201,19 @@ class OnCard:
         """Weights of the comparisons, as kernels take them."""
         return self.omega, self.omega_step
 
-    @property
+    @cached_property
     def dots(self) -> Array:
         """The inner product of each pair of rows."""
-        if self._dots is None:
-            self._dots = self.device.empty(self.n_pairs)
-            self.device.run(
-                "pair_values", self.n_pairs, self.n_pairs, *self.pairs, *self.by_row, None, 1.0,
-                0.0, self._dots,
-            )  # fmt: skip
-        return self._dots
+        n, out = self.n_pairs, self.device.empty(self.n_pairs)
+        self.device.run("pair_values", n, n, *self.pairs, *self.by_row, None, 1.0, 0.0, out)
+        return out
 
-    @property
-    def row_sizes(self) -> tuple[Array, Array, Array]:
+    @cached_property
+    def row_sizes(self) -> tuple[Array, ...]:
         """max_j |x_j| of each row, and its sums of squares and fourth powers relative to that."""
-        if self._row_sizes is None:
-            self._row_sizes = tuple(self.device.empty(self.n_rows) for _ in range(3))
-            ptr, _, val = self.by_row
-            self.device.run("row_sizes", self.n_rows, self.n_rows, ptr, val, *self._row_sizes)
-        return self._row_sizes
+        out, (ptr, _, val) = tuple(self.device.empty(self.n_rows) for _ in range(3)), self.by_row
+        self.device.run("row_sizes", self.n_rows, self.n_rows, ptr, val, *out)
+        return out
 
     def dot_margins(self) -> Array:
         """Return the margins of the dot product."""

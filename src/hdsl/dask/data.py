@@ -316,16 +316,14 @@ def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array
 def make_shard(
     joined: tuple[Any, ...], columns: tuple[Any, Any], total_weight: float, *parts: sp.csr_array
 ) -> Shard:
-    """Return a shard, its rows in the numbers of the features, laid out."""
+    """Return a shard, its rows in the numbers of the features."""
     X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
     together = np.concatenate(columns)
     order = np.argsort(together)
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
-    shard = Shard(Data(X, *joined[:2], total_weight, n_features))  # type: ignore[call-arg]
-    shard.comparisons()
-    return shard
+    return Shard(Data(X, *joined[:2], total_weight, n_features))  # type: ignore[call-arg]
 
 
 def number_columns(

@@ -5,6 +5,7 @@ machine whose weights are shares of the whole. Its answers add up over the shard
 """
 
 import threading
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +77,6 @@ class Shard:
 
     def __init__(self, data: Data) -> None:
         self.data, self.lock = data, threading.Lock()
-        self._comparisons: Comparisons | None = None
         self._problem: CPUProblem | None = None
         self._setting = ""
         self._atoms = as_array([])  # that the last question was about
@@ -91,20 +91,18 @@ class Shard:
 
     # --- what is made here -----------------------------------------------------------------------
 
+    @cached_property
     def comparisons(self) -> Comparisons:
-        """Return rows and comparisons laid out."""
-        if self._comparisons is None:
-            weights = 1.0 if self.data.weights is None else self.data.weights
-            omega = weights / self.data.total_weight
-            rows = Rows(self.data.X, Workers(1), self.data.n_features)
-            self._comparisons = Comparisons(rows, self.data.compared, omega)
-        return self._comparisons
+        """Rows and comparisons, laid out."""
+        weights = 1.0 if self.data.weights is None else self.data.weights
+        rows = Rows(self.data.X, Workers(1), self.data.n_features)
+        return Comparisons(rows, self.data.compared, weights / self.data.total_weight)
 
     def problem(self, setting: Setting) -> CPUProblem:
         """Return the problem of a setting; the one before is forgotten."""
         if self._problem is None or setting.key != self._setting:
             columns = np.arange(self.data.n_features)
-            self._problem = CPUProblem(self.comparisons(), columns, *setting[1:])
+            self._problem = CPUProblem(self.comparisons, columns, *setting[1:])
             self._setting, self._gradients = setting.key, {}
         return self._problem
 
@@ -119,7 +117,7 @@ class Shard:
 
     def statistics(self) -> np.ndarray:
         """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
-        compared = self.comparisons()
+        compared = self.comparisons
         (norm, values), (a, b, c, d) = sizes(self.data.X), compared.sides
         margins = np.abs(compared.dot_margins)
         margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
