@@ -57,13 +57,10 @@ class Pairs:
         )
         if rows.nnz > LARGE:
             self.side_by_side /= 4
-        elif rows.is_small:  # the other way is not worth the time to compile it
-            self.side_by_side = 0.0
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
         self.score_bounds[[0, -1]] = 0, rows.n_rows
-        self._parts: np.ndarray | None = None
 
     @cached_property
     def _shared(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,23 +93,25 @@ class Pairs:
     def diagonal(self, w: np.ndarray) -> np.ndarray:
         """Return the diagonal of C, summed in parts that depend on the pairs alone."""
         ptr, feature, product = self.products
-        n, d = int(ptr[-1]), self.rows.n_features
+        (bounds, out), d = self._parts, self.rows.n_features
+        given = bounds, ptr, feature, product, w, out
+        self.workers.run(kernels.diagonals, np.arange(len(bounds)), *given)
+        if len(out) == 1:
+            return out[0].copy()
+        total = np.empty(d)
+        shares = self.workers.split(d, grain=GRAIN // (4 * len(out)))
+        self.workers.run(kernels.add_parts, shares, out, total)
+        return total
+
+    @cached_property
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the parts of the diagonal, and room for them: new memory is slow at first."""
+        ptr, d = self.products[0], self.rows.n_features
+        n = int(ptr[-1])
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        if self._parts is None:  # new memory is slow at first
-            self._parts = np.empty((n_parts, d))
-        out = self._parts
-        self.workers.run(
-            kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
-        )
-        if n_parts == 1:
-            return out[0].copy()
-        total = np.empty(d)
-        self.workers.run(
-            kernels.add_parts, self.workers.split(d, grain=GRAIN // (4 * n_parts)), out, total
-        )
-        return total
+        return bounds, np.empty((n_parts, d))
 
 
 class Comparisons:

@@ -100,9 +100,13 @@ class CPUGradient(Gradient):
     def _ways(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, int]:
         """Return features whose rows of S are made side by side, and the rest, in how many parts.
 
-        Several rows of S in a pass over X where that is the cheaper way, else one after the other.
+        Several rows of S in a pass over X where that is the cheaper way, else one after the other,
+        which for a small X is not worth the time to compile it.
         """
         rows = self.pairs.rows
+        if rows.is_small:
+            every = np.arange(len(features))
+            return [every[k : k + WIDTH] for k in every[::WIDTH]], every[:0], 1
         share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
         order, groups = np.argsort(-share, kind="stable"), []
         while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:

@@ -92,20 +92,17 @@ class HalfSteps:
         )
         self._graphs: dict[Any, Any] = {}
 
-    def __call__(
-        self, pulls: Pulls, starts: list[int], n_largest: int
-    ) -> list[tuple[int, int, float, float, float]]:
+    def __call__(self, pulls: Pulls, starts: list[int], n_largest: int) -> np.ndarray:
         """Return i, its best j, S_ij and the diagonal at both; link weights are there."""
         self._host_told[0], self._host_told[1 : 1 + len(starts)] = len(starts), starts
         key = self.device.address(pulls.w), n_largest
         self.device.replay(self._graphs, key, lambda: self._queue(pulls, n_largest))
         self.device.wait()
-        found: list[tuple[int, int, float, float, float]] = []
+        found = []
         for room in (self._host_room[:PASS_SIZE], self._host_room[PASS_SIZE:]):
             n, numbers = room[0], room[2 * WIDTH :].view(np.float64).reshape(N_FOUND, WIDTH)
-            _, partner, entry, *ends = numbers[:, :n].tolist()
-            found += zip(room[1 : 1 + n].tolist(), map(int, partner), entry, *ends, strict=True)
-        return found
+            found.append(np.vstack([room[1 : 1 + n], numbers[1:, :n]]))
+        return np.concatenate(found, axis=1)
 
     def _queue(self, pulls: Pulls, n_largest: int) -> None:
         device, first, second = self.device, self._room[:PASS_SIZE], self._room[PASS_SIZE:]
@@ -200,11 +197,12 @@ class CUDAGradient(Gradient):
 
     # --- scores ----------------------------------------------------------------------------------
 
-    def score(self, i: int, j: int, entry: float) -> float:
-        """Return the score of the better atom on features i and j with a known S_ij."""
+    def vertex(self, i: int, j: int, entry: float) -> Vertex:
+        """Return the better atom on features i and j with a known S_ij, and its score."""
         if "diagonal" in vars(self) or not self._ends.keys() >= {i, j}:
-            return super().score(i, j, entry)
-        return float(self.scale * (self._ends[i] + self._ends[j] + abs(entry)))
+            return super().vertex(i, j, entry)
+        score = self.scale * (self._ends[i] + self._ends[j] + abs(entry))
+        return Vertex(score, Atom.of(i, j, entry))
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
@@ -224,16 +222,13 @@ class CUDAGradient(Gradient):
             self._ends.update(zip(partner.tolist(), ends[1].tolist(), strict=False))
         return value[:m], partner, entry[:m]
 
-    def half_steps(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
-        """Return the vertex of each start and its best partner, and of each partner and its own."""
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> np.ndarray:
+        """Return scores, i, j and S_ij of each start and its partner, and each partner and its."""
         starts = list(starts)
         if n_largest + len(starts) > WIDTH:
             return super().half_steps(starts, n_largest)
-        found = self.problem.half_steps(self.pulls, starts, n_largest)
-        return [
-            Vertex(self.scale * (at_i + at_j + abs(entry)), Atom.of(i, j, entry))
-            for i, j, entry, at_i, at_j in found
-        ]
+        *found, at_i, at_j = self.problem.half_steps(self.pulls, starts, n_largest)
+        return np.array([self.scale * (at_i + at_j + np.abs(found[2])), *found])
 
     def _search(self, features: np.ndarray, after: bool) -> Array:
         """Queue passes for all features, and return where their answers will be."""

@@ -271,9 +271,7 @@ class CUDAProblem(Problem):
             pulls.queue_links()
             self.card.link_owner = pulls
 
-    def half_steps(
-        self, pulls: Pulls, starts: list[int], n_largest: int
-    ) -> list[tuple[int, int, float, float, float]]:
+    def half_steps(self, pulls: Pulls, starts: list[int], n_largest: int) -> np.ndarray:
         """Return i, its best j, S_ij and the diagonal at both, for starts and their partners."""
         with self.undisturbed():
             self.own_links(pulls)

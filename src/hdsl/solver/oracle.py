@@ -102,7 +102,7 @@ class Exact(Oracle):
             return everything
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
-        reached = gradient.climb((), ASCENT_LARGEST)[0].score / gradient.scale
+        reached = gradient.climb((), ASCENT_LARGEST, best_only=True)[0].score / gradient.scale
         slack = ROUNDING * abs(reached) + gradient.rounding
         rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
         return rows if 0 < len(rows) <= self._budget else everything
@@ -138,7 +138,8 @@ class Ascent(Oracle):
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best atom found."""
         random = rng.integers(gradient.n_features, size=ASCENT_RANDOM)
-        vertex = gradient.climb((*self._recent, *random), ASCENT_LARGEST)[0]
+        starts = *self._recent, *random
+        vertex = gradient.climb(starts, ASCENT_LARGEST, best_only=True)[0]
         self._recent.append(vertex.atom.i)
         return vertex
 

@@ -146,14 +146,13 @@ class Gradient(Protocol):
 
     # What is built on it.
 
-    def score(self, i: int, j: int, entry: float) -> float:
-        """Return the score of the better atom on features i and j with a known S_ij."""
-        return float(self.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry)))
+    def score(self, i: Any, j: Any, entry: Any) -> Any:
+        """Return the score of the better atom on features i and j with a known S_ij, or of many."""
+        return self.scale * (self.diagonal[i] + self.diagonal[j] + np.abs(entry))
 
     def vertex(self, i: int, j: int, entry: float) -> Vertex:
         """Return the better atom on features i and j with a known S_ij, and its score."""
-        atom = Atom.of(i, j, entry)
-        return Vertex(self.score(atom.i, atom.j, entry), atom)
+        return Vertex(float(self.score(i, j, entry)), Atom.of(i, j, entry))
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
@@ -179,18 +178,24 @@ class Gradient(Protocol):
             none.
         """
 
-    def climb(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+    def climb(
+        self, starts: Iterable[int], n_largest: int, *, best_only: bool = False
+    ) -> list[Vertex]:
         """Return the distinct vertices of two half steps from each start, best first.
 
         Starts are the features of the `n_largest` largest diagonal entries and `starts`. Each start
         i moves to its best partner j, and that one to its best partner. Starts move together: their
         rows of S share a pass over X. More half steps cost passes and find hardly better atoms.
         """
-        found = {vertex.atom: vertex for vertex in self.half_steps(starts, n_largest)}
-        return sorted(found.values(), key=lambda vertex: (-vertex.score, vertex.atom.order))
+        found = self.half_steps(starts, n_largest)
+        if best_only:
+            found = found[:, found[0] == found[0].max()]
+        distinct = {Atom.of(*pair): score for score, *pair in found.T.tolist()}
+        vertices = (Vertex(score, atom) for atom, score in distinct.items())
+        return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
 
-    def half_steps(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
-        """Return the vertex of each start and its best partner, and of each partner and its own."""
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> np.ndarray:
+        """Return scores, i, j and S_ij of each start and its partner, and each partner and its."""
         features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
         _, partner, entry = self.partners(np.array(features))
         others = sorted(set(partner.tolist()).difference(features))
@@ -198,10 +203,7 @@ class Gradient(Protocol):
             _, *found = self.partners(np.array(others))
             features, partner = features + others, np.append(partner, found[0])
             entry = np.append(entry, found[1])
-        at, at_partner = self.diagonal[features], self.diagonal[partner]
-        scores = self.scale * (at + at_partner + np.abs(entry))
-        pairs = zip(scores.tolist(), features, partner.tolist(), entry.tolist(), strict=True)
-        return [Vertex(score, Atom.of(*pair)) for score, *pair in pairs]
+        return np.array([self.score(features, partner, entry), features, partner, entry])
 
 
 class Problem(Protocol):
