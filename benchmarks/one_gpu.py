@@ -111,7 +111,8 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
     note = (
         f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up {whole:.1f} s; "
-        f"the CPU's path for {until} models, objective to {far:.0e}; {memory['used'] / 1e9:.2f} GB in arrays, "
+        f"the CPU's path for {until} models, objective to {far:.0e}; "
+        f"{memory['used'] / 1e9:.2f} GB in arrays, "
         f"{memory['held'] / 1e9:.2f} GB at most; bits {digest}"
     )
     if task.batch_size:
