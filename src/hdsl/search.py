@@ -466,7 +466,7 @@ def _search_sparse(
 
     for first in range(0, n if len(chosen) else 0, SPARSE_BLOCK):
         search_block(index[first : first + SPARSE_BLOCK] if n > SPARSE_BLOCK else index, first)
-    _finish(lists, workers)
+    _finish(lists)
 
 
 def _search_among(
@@ -536,16 +536,16 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: 
         workers.run_pieces(
             kernels.top_of_sums, len(sums), index.shape[0], sums, first, lists.arrays
         )
-    _finish(lists, workers)
+    _finish(lists)
 
 
-def _finish(lists: Task, workers: Workers) -> None:
+def _finish(lists: Task) -> None:
     """Sort all lists; all have the rows that they want: none wants more than there are."""
-    from .cpu.kernels import search as kernels
-
     lists.same.size[:], lists.other.size[:] = lists.want_same, lists.want_other
-    bounds = workers.split(len(lists.query_labels), grain=1000)
-    workers.run(kernels.sort_lists, bounds, lists.arrays)
+    for scores, rows, _ in (lists.same, lists.other):
+        order = np.lexsort((rows, -scores))
+        for part in (scores, rows):
+            part[:] = np.take_along_axis(part, order, axis=1)
 
 
 def _largest(X: Any) -> float:

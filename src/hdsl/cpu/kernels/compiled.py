@@ -45,7 +45,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         options.update(no_cfunc_wrapper=True, error_model="numpy")
-        options["no_cpython_wrapper"] = function.__name__.startswith("_")
+        options.setdefault("no_cpython_wrapper", function.__name__.startswith("_"))
         try:
             return njit(cache=True, nogil=True, **options)(function)
         except RuntimeError:  # a read-only install without a home: every process compiles
@@ -183,7 +183,7 @@ if not config.DISABLE_JIT:  # type: ignore[attr-defined]
     zeros, add, lift, reaches, put, fetch = (intrinsic(part) for part in parts)
 
 
-@kernel()
+@kernel(no_cpython_wrapper=True)
 def fetch_ahead(s, b, ptr, idx, val):
     """Have the row that pair s + AHEAD ends in brought into the cache: its first 48 entries."""
     last = b.size - 1

@@ -36,23 +36,6 @@ def _replace_worst(scores, rows, size, score, row):
 
 
 @kernel()
-def _best_first(scores, rows, size):
-    """Sort a heap by falling score, then rising row: its worst is always on top."""
-    for end in range(size - 1, 0, -1):
-        score, row = scores[end], rows[end]
-        scores[end], rows[end] = scores[0], rows[0]
-        _replace_worst(scores, rows, end, score, row)
-
-
-@kernel()
-def sort_lists(start, stop, lists):
-    """Sort both lists of the queries [start, stop): the best rows first."""
-    for r in range(start, stop):
-        for want, scores, rows in lists[3:]:
-            _best_first(scores[r], rows[r], want[r])
-
-
-@kernel()
 def _fill_lists(r, sums, lists, first):
     """Fill both lists of query r from its inner products with the rows from `first` on.
 
