@@ -411,8 +411,10 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
     """Return the memory that a fit of a model to these comparisons takes."""
     from .cpu.memory import estimate
 
-    n_threads = int(joblib.effective_n_jobs(model.n_jobs))
-    return estimate(X, compared, batch_size=model.batch_size, n_threads=n_threads)
+    return estimate(
+        X, compared, batch_size=model.batch_size, min_rows=least_rows(model, X.shape[0]),
+        n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
+    )  # fmt: skip
 
 
 def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:

@@ -458,7 +458,7 @@ def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
     import numpy as np
 
     from .. import memory
-    from ..cpu import memory as cpu_memory
+    from ..fitting import estimate_fit
     from ..hdsl import HDSL
 
     model = HDSL()
@@ -466,7 +466,7 @@ def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
     n = min(X.shape[0], model.max_anchors or X.shape[0])  # of more rows a sample is learned from
     anchor, shift = np.repeat(np.arange(n), per_row), np.tile(np.arange(per_row), n)
     near, far = anchor + 1 + shift // 10, anchor + 11 + shift % 10
-    need = cpu_memory.estimate(X[:n], np.column_stack([anchor, near, far]) % n)
+    need = estimate_fit(model, X[:n], np.column_stack([anchor, near, far]) % n)
     free = memory.available()
     return {
         "rows": X.shape[0],

@@ -14,6 +14,9 @@ ACTIVE = 0.5
 #: Bytes per comparison while pairs of rows are numbered.
 NUMBERING = 90
 
+#: Entries of X that features are counted in, where there are more.
+SAMPLED = 1 << 20
+
 
 class MemoryEstimate(NamedTuple):
     """Bytes that a fit needs beyond X and the comparisons themselves, by what they are for."""
@@ -38,8 +41,9 @@ class MemoryEstimate(NamedTuple):
 
 
 def estimate(
-    X: sp.csr_array, compared: np.ndarray, *, batch_size: int | None = None, n_threads: int = 1
-) -> MemoryEstimate:
+    X: sp.csr_array, compared: np.ndarray, *, batch_size: int | None = None, n_threads: int = 1,
+    min_rows: int = 1,
+) -> MemoryEstimate:  # fmt: skip
     """Return the memory that a fit of these comparisons takes, from a sample of them.
 
     Parameters
@@ -50,6 +54,8 @@ def estimate(
     batch_size : int, default=None
         Products of pairs of rows are stored for a batch at a time.
     n_threads : int, default=1
+    min_rows : int, default=1
+        Columns that fewer rows have are no features.
 
     Returns
     -------
@@ -62,18 +68,25 @@ def estimate(
     '... (matrix ..., comparisons ..., pairs ..., products ..., atoms ..., setup ...)'
     """
     (n_rows, d), (n_compared, width) = X.shape, compared.shape
-    d = min(d, X.nnz)
+    d, stride = min(d, X.nnz), max(1, X.nnz // SAMPLED)
+    n_features = np.count_nonzero(np.unique_counts(X.indices[::stride])[1] * stride >= min_rows)
+    n_features = n_features if stride < min_rows else d
     pairs, shared = per_comparison(X, compared)
     n_pairs = pairs * n_compared + 1
     # Numbers of features and columns of X; WIDTH numbers per row and feature; work of each thread.
-    matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + d * (220 + 13 * n_threads)
+    matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + d * 40
+    matrix += n_features * (180 + 13 * n_threads)
     # Rows, numbers of pairs, lists of pulls; margins, direction, pulls and offset.
     comparisons = n_compared * (4 * width + 8 + 8 + 8 * 6)
-    n_stored = n_pairs * min(1.0, (batch_size or n_compared) / n_compared)
-    products = n_stored * (12 * shared + 8)
+    share = min(1.0, (batch_size or n_compared) / n_compared)
+    products = share * n_pairs * (12 * shared + 8)
     atoms = 12.0 * ACTIVE * X.nnz
     # Rows and links, shared features and inner products, numbers of two gradients and an atom.
     held = matrix + n_pairs * 88
+    if batch_size is not None:  # a batch and the one before have rows and pairs of their own
+        numbered = n_compared * (4 * width + NUMBERING)
+        some = min(1.0, width * batch_size / n_rows)
+        held += 2 * (some * matrix + share * (n_pairs * 88 + numbered))
     during = held + comparisons + products + atoms
     before = matrix + n_compared * (4 * width + NUMBERING)
     parts = matrix, comparisons, held - matrix, products, atoms, max(0.0, before - during)
