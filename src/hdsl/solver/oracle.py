@@ -35,17 +35,11 @@ class Exact(Oracle):
     Rises are counted from the last search of all rows, and step by step from the last time the row
     itself was computed; the lower count holds. After as many computed rows as there are features,
     all are computed anew.
-
-    Attributes
-    ----------
-    n_calls, n_rows : int
-        Calls so far over all comparisons, and rows of S computed in them.
     """
 
     certifies = True
 
     def __init__(self) -> None:
-        self.n_calls = self.n_rows = 0
         self._budget = 0
         self._base: Gradient | None = None
         self._last: Gradient | None = None
@@ -90,8 +84,6 @@ class Exact(Oracle):
         else:
             self._budget -= len(rows)
         self._last = gradient
-        self.n_calls += 1
-        self.n_rows += len(rows)
         return found
 
     def _candidates(self, gradient: Gradient) -> np.ndarray:
