@@ -53,10 +53,10 @@ class Pairs:
         #: WIDTH rows of S side by side take the time of so many single ones that reach all of X.
         #: Threads, of which a large X is worth several, share a pass but not a single row.
         self.side_by_side = (5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs) / max(
-            3 * rows.nnz, 1
+            6 * rows.nnz, 1
         )
         if rows.nnz > LARGE:
-            self.side_by_side /= 4
+            self.side_by_side /= 2
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
