@@ -12,7 +12,6 @@ from ..solver.protocols import Gradient
 from .atoms import Atoms
 from .kernels import partners as kernels
 from .kernels.compiled import WIDTH
-from .kernels.pairs import absolute_sums
 from .workers import GRAIN
 
 #: Rounding may lift sums of millions of terms above their bounds by less than this.
@@ -131,12 +130,11 @@ class CPUGradient(Gradient):
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
-        pairs, rows, out = self.pairs, self.pairs.rows, np.empty(self.n_features)
+        pairs, rows = self.pairs, self.pairs.rows
         change = np.abs(self.w - other.w)
         reached = np.bincount(pairs.a, change * rows.largest[pairs.b], rows.n_rows)
         reached += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
-        self.workers.run(absolute_sums, rows.feature_bounds, rows.by_column, reached, out)
-        return out
+        return rows.absolute_sums(reached)
 
     # --- partners --------------------------------------------------------------------------------
 

@@ -63,8 +63,8 @@ class CPUProblem(Problem):
         self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
         self.atoms = Atoms(comparisons.pairs)
         self._code = kernels.CODES.get(type(loss))
-        is_hinge = self._code == kernels.SMOOTHED_HINGE
-        self._along_kernel = kernels.along_hinge if is_hinge else kernels.along
+        is_usual = self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted
+        self._along_kernel = kernels.along_hinge if is_usual else kernels.along
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
             self.offset = self._combined(self.from_user(base.atoms), base.factors, self.offset)

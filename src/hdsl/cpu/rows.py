@@ -21,6 +21,9 @@ LEAST_RANGES = 4
 #: Most entries of a small X, for which one way to find partners is enough, in one turn.
 SMALL = 1 << 17
 
+#: Rows whose values are taken at a time.
+BLOCK = 1 << 16
+
 
 class Rows:
     """X by rows and by columns.
@@ -69,9 +72,16 @@ class Rows:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Σ |x| of each feature's column."""
-        given = self.by_column, np.ones(self.n_rows), np.empty(self.n_features)
-        self.workers.run(kernels.absolute_sums, self.feature_bounds, *given)
-        return given[-1]
+        return self.absolute_sums(np.ones(self.n_rows))
+
+    def absolute_sums(self, x: np.ndarray) -> np.ndarray:
+        """Return the sum of |X[:, j]| * x for each feature j."""
+        total, (ptr, idx, val) = np.zeros(self.n_columns), self.by_row
+        for k in range(0, self.n_rows, BLOCK):  # sizes of all values at once would be many
+            at = ptr[k : k + BLOCK + 1]
+            given = np.abs(val[at[0] : at[-1]]), idx[at[0] : at[-1]], at - at[0]
+            total += x[k : k + BLOCK] @ sp.csr_array(given, shape=(len(at) - 1, self.n_columns))
+        return total[: self.n_features]
 
     def unfold_atom(self, atom: tuple[int, ...], u: np.ndarray) -> None:
         """Write X e_i ± X e_j, one number per row."""

@@ -61,34 +61,23 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
 
 @kernel(fastmath=REORDERED)
 def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums):
-    """Write what `along` writes, of the smoothed hinge: the default, which compiles by itself.
+    """Write what `along` writes, of the smoothed hinge with equal weights: the usual case.
 
-    No branches and no signed numbers of places, so that loops fill registers.
+    It compiles by itself. Without branches and signed numbers of places, loops fill registers.
     """
     for c in range(start, stop):
         end = (c + 1) * CHUNK
         end = end if end < margins.size else margins.size
         first, last = np.uint64(c * CHUNK), np.uint64(end)
         value, slope, bend = 0.0, 0.0, 0.0
-        if omega.size == 1:
-            for t in range(first, last):
-                d = direction[t]
-                x = margins[t] + step * d
-                y = x if x > 0.0 else 0.0
-                y = y if y < 1.0 else 1.0
-                value += 0.5 * (1.0 - y) * (1.0 - y) - (x if x < 0.0 else 0.0)
-                slope += d * (y - 1.0)
-                bend += d * d if y == x else 0.0
-            value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
-        else:
-            for t in range(first, last):
-                d, weight = direction[t], omega[t]
-                x = margins[t] + step * d
-                y = x if x > 0.0 else 0.0
-                y = y if y < 1.0 else 1.0
-                value += weight * (0.5 * (1.0 - y) * (1.0 - y) - (x if x < 0.0 else 0.0))
-                slope += weight * d * (y - 1.0)
-                bend += weight * d * d if y == x else 0.0
+        for t in range(first, last):
+            d = direction[t]
+            x = margins[t] + step * d
+            y = x if x > 0.0 else 0.0
+            y = y if y < 1.0 else 1.0
+            value += 0.5 * (1.0 - y) * (1.0 - y) - (x if x < 0.0 else 0.0)
+            slope += d * (y - 1.0)
+            bend += d * d if y == x else 0.0
         for t in range(first, last if moved.size > 0 else first):
             moved[t] = margins[t] + step * direction[t]
-        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
+        sums[c, 0], sums[c, 1], sums[c, 2] = omega[0] * value, omega[0] * slope, omega[0] * bend

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiled import REORDERED, fetch, fetch_ahead, kernel
+from .compiled import fetch, fetch_ahead, kernel
 
 
 @kernel()
@@ -91,17 +91,6 @@ def differences(start, stop, winner, loser, by_pair, base, out):
     for t in range(np.uint64(start), np.uint64(stop)):
         x = by_pair[np.uint32(winner[t])] - by_pair[np.uint32(loser[t])]
         out[t] = base[t] + x if base.size > 0 else x
-
-
-@kernel(fastmath=REORDERED)
-def absolute_sums(start, stop, columns, x, out):
-    """Write the sum of |X[:, j]| * x for the features j in [start, stop) (X as CSC)."""
-    ptr, idx, val = columns
-    for j in range(start, stop):
-        total = 0.0
-        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
-            total += abs(val[k]) * x[np.uint32(idx[k])]
-        out[j] = total
 
 
 # --- sorts by counting: items in the order of their keys, and of their numbers where keys are equal
