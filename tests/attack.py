@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import killed
-from hdsl import HDSL, SimilarityClassifier
+from hdsl import HDSL
 from hdsl.files import atomic, checkpoint
 from hdsl.serving import certified_top_k
 from hdsl.solver.losses import LOSSES
@@ -136,8 +136,6 @@ class Disk:
 def disks(count: int, seed: int) -> str:
     """Let the disk fail at every call of saves, a report and a fit with checkpoints."""
     old, new = fitted(max_iter=5), fitted()
-    classifiers = [SimilarityClassifier(model, C=9.0, random_state=0) for model in (old, new)]
-    old_classifier, classifier = (one.fit(*data()) for one in classifiers)
     strikes = n_fits = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -148,7 +146,6 @@ def disks(count: int, seed: int) -> str:
             for write_old, write, target in (
                 (old.save, new.save, path),
                 (old.report, new.report, page),
-                (old_classifier.save, classifier.save, folder / "classifier.hdsl"),
             ):
                 write_old(target)
                 before = target.read_bytes()
