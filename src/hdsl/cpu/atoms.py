@@ -247,7 +247,7 @@ class Atoms:
             atom = np.repeat(atom, sizes // PIECE + 1)
             first = first[atom] + PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
             last = np.minimum(first + PIECE, last[atom])
-        bounds = self._workers.split(len(atom), grain=GRAIN // 4, work=starts(last - first))
+        bounds = self._workers.split(len(atom), grain=GRAIN // 2, work=starts(last - first))
         out = np.empty(len(atom))
         self._workers.run(kernels.sum_terms, bounds, first, last, *self._store.arrays, w, out)
         return np.bincount(atom, out) if is_cut else out
