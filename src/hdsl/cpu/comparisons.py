@@ -1,9 +1,8 @@
 """Comparisons, and the distinct pairs of rows that they compare."""
 
-from functools import cached_property
-
 import numpy as np
 
+from ..cached import cached
 from ..solver.columns import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
@@ -62,7 +61,7 @@ class Pairs:
         )
         self.score_bounds[[0, -1]] = 0, rows.n_rows
 
-    @cached_property
+    @cached
     def _shared(self) -> tuple[np.ndarray, np.ndarray]:
         counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
         self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
@@ -81,7 +80,7 @@ class Pairs:
         """⟨x_a, x_b⟩ of each pair."""
         return self._shared[1]
 
-    @cached_property
+    @cached
     def products(self) -> Arrays:
         """x_a ∘ x_b of each pair: where those of a pair begin, features, and products."""
         counts, inner = self._shared
@@ -103,7 +102,7 @@ class Pairs:
         self.workers.run(kernels.add_parts, shares, out, total)
         return total
 
-    @cached_property
+    @cached
     def _parts(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the parts of the diagonal, and room for them: new memory is slow at first."""
         ptr, d = self.products[0], self.rows.n_features
@@ -164,7 +163,7 @@ class Comparisons:
         self.workers.run(kernels.sum_pulls, bounds, ptr, term, pulls, omega, w)
         return w
 
-    @cached_property
+    @cached
     def _terms(self) -> tuple[np.ndarray, np.ndarray]:
         """For each pair the comparisons that it is to win, and those that it is to lose."""
         number = np.arange(self.n_comparisons, dtype=np.int32)

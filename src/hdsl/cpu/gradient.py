@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 
+from ..cached import cached
 from ..checks import largest_value
 from ..solver.protocols import Gradient
 from .atoms import Atoms
@@ -67,7 +67,7 @@ class CPUGradient(Gradient):
         total = float((pulls * margins).sum())
         return total if self.offset is None else total - float((pulls * self.offset).sum())
 
-    @cached_property
+    @cached
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         return self.pairs.diagonal(self.w)

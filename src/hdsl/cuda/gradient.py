@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cached import cached
 from ..solver.atoms import Atom
 from ..solver.protocols import Gradient, Vertex
 from .runtime import THREADS, Array
@@ -139,7 +139,7 @@ class CUDAGradient(Gradient):
 
     # --- sums ------------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         return self.device.download(self.pulls.diagonal)

@@ -1,11 +1,11 @@
 """Rows, comparisons and pairs of rows on a card, laid out there."""
 
 from contextlib import suppress
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..cached import cached
 from ..solver.columns import check_count, is_wide, number_features
 from .runtime import Array, BrokenDeviceError, Device
 from .segments import WIDTH, Segments
@@ -201,14 +201,14 @@ class OnCard:
         """Weights of the comparisons, as kernels take them."""
         return self.omega, self.omega_step
 
-    @cached_property
+    @cached
     def dots(self) -> Array:
         """The inner product of each pair of rows."""
         n, out = self.n_pairs, self.device.empty(self.n_pairs)
         self.device.run("pair_values", n, n, *self.pairs, *self.by_row, None, 1.0, 0.0, out)
         return out
 
-    @cached_property
+    @cached
     def row_sizes(self) -> tuple[Array, ...]:
         """max_j |x_j| of each row, and its sums of squares and fourth powers relative to that."""
         out, (ptr, _, val) = tuple(self.device.empty(self.n_rows) for _ in range(3)), self.by_row

@@ -5,12 +5,12 @@ machine whose weights are shares of the whole. Its answers add up over the shard
 """
 
 import threading
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..cached import cached
 from ..cpu.comparisons import Comparisons
 from ..cpu.gradient import CPUGradient
 from ..cpu.layout import sizes
@@ -91,7 +91,7 @@ class Shard:
 
     # --- what is made here -----------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def comparisons(self) -> Comparisons:
         """Rows and comparisons, laid out."""
         weights = 1.0 if self.data.weights is None else self.data.weights
