@@ -27,6 +27,9 @@ DENSE_BLOCK = 2**22
 #: Rows that sparse queries meet at a time: a number for each stays in the cache of a core.
 SPARSE_BLOCK = 2**15
 
+#: Lists that are sorted at a time.
+SORTED = 4096
+
 #: Rows from which on each pair of rows meets once. Of such a meeting: the cost of a pair where one
 #: product takes 1, rows of a block, rows that meet it side by side, and the share of rows that have
 #: a frequent feature.
@@ -542,10 +545,12 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: 
 def _finish(lists: Task) -> None:
     """Sort all lists; all have the rows that they want: none wants more than there are."""
     lists.same.size[:], lists.other.size[:] = lists.want_same, lists.want_other
-    for scores, rows, _ in (lists.same, lists.other):
-        order = np.lexsort((rows, -scores))
-        for part in (scores, rows):
-            part[:] = np.take_along_axis(part, order, axis=1)
+    for first in range(0, len(lists.query_labels), SORTED):
+        for scores, rows, _ in (lists.same, lists.other):
+            parts = scores[first : first + SORTED], rows[first : first + SORTED]
+            order = np.lexsort((parts[1], -parts[0]))
+            for part in parts:
+                part[:] = np.take_along_axis(part, order, axis=1)
 
 
 def _largest(X: Any) -> float:

@@ -14,8 +14,8 @@ ACTIVE = 0.5
 #: Bytes per comparison while pairs of rows are numbered.
 NUMBERING = 90
 
-#: Entries of X that features are counted in, where there are more.
-SAMPLED = 1 << 20
+#: Most entries of X that features are counted in: of more, all columns count.
+COUNTED = 1 << 22
 
 
 class MemoryEstimate(NamedTuple):
@@ -68,9 +68,9 @@ def estimate(
     '... (matrix ..., comparisons ..., pairs ..., products ..., atoms ..., setup ...)'
     """
     (n_rows, d), (n_compared, width) = X.shape, compared.shape
-    d, stride = min(d, X.nnz), max(1, X.nnz // SAMPLED)
-    n_features = np.count_nonzero(np.unique_counts(X.indices[::stride])[1] * stride >= min_rows)
-    n_features = n_features if stride < min_rows else d
+    d = n_features = min(d, X.nnz)
+    if X.nnz <= COUNTED:
+        n_features = np.count_nonzero(np.unique_counts(X.indices)[1] >= min_rows)
     pairs, shared = per_comparison(X, compared)
     n_pairs = pairs * n_compared + 1
     # Numbers of features and columns of X; WIDTH numbers per row and feature; work of each thread.
