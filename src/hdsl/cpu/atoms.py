@@ -74,12 +74,9 @@ class TermStore:
 
         None where there is no room for all.
         """
-        places = [*map(self._number.get, codes)]
-        if None in places:
-            if not self._find(codes, find):
-                return None
-            places = [*map(self._number.get, codes)]
-        number = np.array(places)
+        if not self._number.keys() >= set(codes) and not self._find(codes, find):
+            return None
+        number = np.array([*map(self._number.__getitem__, codes)])
         return self._ptr[number], self._ptr[number + 1]
 
     def _find(self, codes: list[int], find: Callable[[int], Sequence[np.ndarray]]) -> bool:

@@ -1,12 +1,12 @@
 """Rows of X in the forms that the kernels want, and sorts by counting."""
 
 import weakref
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..cached import cached
 from .kernels import pairs as kernels
 from .kernels.compiled import WIDTH
 from .kernels.partners import unfold_atom
@@ -64,12 +64,12 @@ class Rows:
         split = self.workers.split(last - first, grain=GRAIN // 4, work=work - work[0])
         return first + np.array(split)
 
-    @cached_property
+    @cached
     def largest(self) -> np.ndarray:
         """max_j |x_j| of each row."""
         return largest_of_rows(self.matrix)
 
-    @cached_property
+    @cached
     def sizes(self) -> np.ndarray:
         """Σ |x| of each feature's column."""
         return self.absolute_sums(np.ones(self.n_rows))
@@ -88,7 +88,7 @@ class Rows:
         bounds = self.workers.split(self.n_rows, grain=GRAIN // 4)
         self.workers.run(unfold_atom, bounds, *atom, self.by_column, u)
 
-    @cached_property
+    @cached
     def rooms(self) -> tuple[np.ndarray, ...]:
         """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first.
 
@@ -98,7 +98,7 @@ class Rows:
         rooms[0][0] = 0.0
         return rooms
 
-    @cached_property
+    @cached
     def single_rooms(self) -> tuple[np.ndarray, ...]:
         """Rooms for one row of S per thread: numbers, lists and flags of rows and of features."""
         kinds = product((np.float64, np.int32, np.bool_), (self.n_rows, self.n_features + 1))
@@ -184,11 +184,11 @@ def grouped(
     >>> ptr.tolist(), first.tolist(), second.tolist()
     ([0, 1, 1, 3], [6, 5, 7], [3, 1, 2])
     """
-    ptr, out = starts(counted(keys, n, workers)), (np.empty_like(first), np.empty_like(second))
+    ptr = starts(counted(keys, n, workers))
     if len(keys) <= GRAIN:
         order = np.argsort(keys, kind="stable")
         return ptr, first[order], second[order]
-    bounds = _ranges(ptr, workers)
+    bounds, out = _ranges(ptr, workers), (np.empty_like(first), np.empty_like(second))
     given = bounds, keys, first, second, ptr.copy(), *out
     workers.run(kernels.sort_items, np.arange(len(bounds)), *given)
     return ptr, *out
@@ -196,10 +196,10 @@ def grouped(
 
 def by_columns(rows: Arrays, n_columns: int, workers: Workers) -> Arrays:
     """Return the columns of a matrix, as CSC, from its rows."""
-    ptr = starts(counted(rows[1], n_columns, workers))
     if len(rows[1]) <= GRAIN:
-        order, numbers = np.argsort(rows[1], kind="stable"), np.arange(len(rows[0]) - 1)
-        return ptr, np.repeat(numbers, np.diff(rows[0]))[order].astype(np.int32), rows[2][order]
+        numbers = np.repeat(np.arange(len(rows[0]) - 1, dtype=np.int32), np.diff(rows[0]))
+        return grouped(rows[1], numbers, rows[2], n_columns, workers)
+    ptr = starts(counted(rows[1], n_columns, workers))
     out, bounds = (np.empty_like(rows[1]), np.empty_like(rows[2])), _ranges(ptr, workers)
     workers.run(kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out)
     return ptr, *out

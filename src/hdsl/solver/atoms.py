@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-Key = tuple[int, ...]
-
 
 class Atom(NamedTuple):
     """One atom: features i < j, and sign +1 (the paper's P) or -1 (its N)."""
@@ -38,7 +36,7 @@ def as_array(atoms: Sequence[Atom]) -> np.ndarray:
     return np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
 
-def as_keys(atoms: np.ndarray) -> list[Key]:
+def as_keys(atoms: np.ndarray) -> list[tuple[int, ...]]:
     """Return atoms as tuples."""
     return list(map(tuple, atoms.tolist()))
 
