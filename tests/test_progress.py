@@ -25,7 +25,7 @@ def test_a_fit_says_what_it_does_chooses_and_learned(monkeypatch):
 
 
 # Before tqdm 4.70 a bar that could not be written complains once more when it goes.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in. .function tqdm.__del__")
 @pytest.mark.parametrize("stream", [None, "closed", "full"])
 def test_the_fit_goes_on_without_stderr(monkeypatch, stream):
     class Full(io.StringIO):

@@ -183,7 +183,7 @@ if not config.DISABLE_JIT:  # type: ignore[attr-defined]
     zeros, add, lift, reaches, put, fetch = (intrinsic(part) for part in parts)
 
 
-@kernel(no_cpython_wrapper=True)
+@kernel(no_cpython_wrapper=True)  # other kernels alone may call it
 def fetch_ahead(s, b, ptr, idx, val):
     """Have the row that pair s + AHEAD ends in brought into the cache: its first 48 entries."""
     last = b.size - 1
