@@ -29,7 +29,8 @@ def query(command, path):
 
 def main(command, paths):
     """Print one line per vulnerability and a summary; return the exit code."""
-    known, n_packages = set(), 0
+    known = set()
+    n_packages = 0
     for path in paths:
         packages, reason = query(command, path)
         missed = [package["skip_reason"] for package in packages if "skip_reason" in package]

@@ -201,14 +201,17 @@ def main(arguments: list[str] | None = None) -> int:
     folder = problems.ROOT / "benchmarks" / "results"
     out = given.out or folder / f"{today}-{measure.commit()}.jsonl"
     records: list[Record] = []
-    end, code = "", 0
+    end = ""
+    code = 0
     try:
         for record in run_all(tasks_of(given), out):
             records.append(record)  # noqa: PERF402 - an error leaves the earlier ones
     except KeyboardInterrupt:
-        end, code = ", interrupted", 130
+        end = ", interrupted"
+        code = 130
     except RuntimeError as error:
-        end, code = f"; {error}", 1
+        end = f"; {error}"
+        code = 1
     show(records)
     say(f"{len(records)} results in {out}{end}")
     return code

@@ -68,7 +68,8 @@ def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
     """Time `hdsl.HDSL`, blocks to model."""
     import hdsl
 
-    home, params = place(given), parameters(given)
+    home = place(given)
+    params = parameters(given)
     X, triplets = few()
     hdsl.HDSL(**params, n_jobs=n_jobs).fit(X, triplets=triplets)
     clock = Clock()
@@ -85,7 +86,8 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
 
     import hdsl.dask
 
-    home, params = place(given), parameters(given)
+    home = place(given)
+    params = parameters(given)
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster):
         X, triplets = few()
@@ -107,7 +109,8 @@ class Clock:
     """A callback that notes when the first iteration begins."""
 
     def __init__(self) -> None:
-        self.begin, self.first = time.perf_counter(), None
+        self.begin = time.perf_counter()
+        self.first = None
 
     def __call__(self, state) -> None:
         self.first = self.first or time.perf_counter()

@@ -160,7 +160,8 @@ def threads(task: Task) -> Iterator[Record]:
     warm_up()
     problem = load(task)
     unit = Yardstick(problem.X).sample()
-    clocks, models = [], []
+    clocks = []
+    models = []
     for count in (1, task.threads):
         clocks.append(Clock(limit=task.limit, yardstick=unit))
         models.append(fit(problem, clocks[-1], max_iter=task.iterations, n_jobs=count))

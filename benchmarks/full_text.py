@@ -27,7 +27,8 @@ WORD = r"[^\W_]+"
 class FTS5:
     """SQLite with its default tokenizer; a query is ranked by ``bm25``."""
 
-    name, to = "SQLite FTS5, bm25", "sqlite"
+    name = "SQLite FTS5, bm25"
+    to = "sqlite"
 
     def __init__(self, texts: list[str]) -> None:
         self.db = sqlite3.connect(":memory:")
@@ -54,7 +55,8 @@ class FTS5:
 class TSVector:
     """PostgreSQL with English stems; a query is ranked by ``ts_rank`` over the length."""
 
-    name, to = "PostgreSQL english, ts_rank", "postgresql"
+    name = "PostgreSQL english, ts_rank"
+    to = "postgresql"
 
     def __init__(self, texts: list[str]) -> None:
         self.engine = PostgreSQL(2)

@@ -24,7 +24,9 @@ N_COMPARED = 200
 #: Queries of the search whose rows are on the card already.
 N_PART = 100
 
-N_TARGETS, N_IMPOSTORS, N_NEIGHBORS = 3, 5, 3
+N_TARGETS = 3
+N_IMPOSTORS = 5
+N_NEIGHBORS = 3
 
 #: Rows that the similarity of `gpu_search` is learned from.
 LEARN_FROM = 20_000
@@ -34,7 +36,8 @@ class Watched:
     """The card, and the seconds of each kernel while it is searched on."""
 
     def __init__(self) -> None:
-        self.device, self.seconds = one_gpu.make_device(), Counter()
+        self.device = one_gpu.make_device()
+        self.seconds = Counter()
 
     def __enter__(self) -> Watched:
         launch = self.device.launch
@@ -65,7 +68,8 @@ class Watched:
 
 def agreement(found: list[search.Neighbors], expected: list[search.Neighbors]) -> tuple[int, float]:
     """Return in how many lists rows differ, and how far scores are apart at most."""
-    n_other, far = 0, 0.0
+    n_other = 0
+    far = 0.0
     for ours, theirs in zip(found, expected, strict=True):
         n_other += int((ours.rows != theirs.rows).any(axis=1).sum())
         known = np.isfinite(theirs.scores)
@@ -132,7 +136,8 @@ def gpu_search(task: Task) -> Iterator[Record]:
     m = 20 if task.toy else 100_000
     X, labels = _rows(task, m)
     n = X.shape[0] - m
-    index, new = X[:n], X[n:]
+    index = X[:n]
+    new = X[n:]
     few = slice(0, min(n, LEARN_FROM))
     model = HDSL(max_iter=task.iterations, random_state=0, n_jobs=task.threads)
     model.fit(index[few], labels[few])
@@ -140,7 +145,8 @@ def gpu_search(task: Task) -> Iterator[Record]:
         queries, rewriting, _ = timed(lambda: model.similarity_.rewrite(new))
         kept = search.Index(index)
         found, wall, _ = timed(lambda: kept.top_k(queries, N_NEIGHBORS, device="cuda"))
-        note, part = card.note, queries[: min(m, N_PART)]
+        note = card.note
+        part = queries[: min(m, N_PART)]
         _, again, _ = timed(lambda: kept.top_k(part, N_NEIGHBORS, device="cuda"))
         _, anew, _ = timed(lambda: search.top_k(part, index, N_NEIGHBORS, device="cuda"))
     chosen = np.linspace(0, m - 1, min(m, N_COMPARED)).astype(np.int64)

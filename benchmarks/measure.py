@@ -76,7 +76,8 @@ class Yardstick:
     """Times of ``X.T @ q``, gathered before, during and after what is measured."""
 
     def __init__(self, X: sp.csr_array) -> None:
-        self.X, self.q = X, np.ones(X.shape[0])
+        self.X = X
+        self.q = np.ones(X.shape[0])
         self.samples: list[float] = []
 
     def sample(self, seconds: float = 0.2, least: int = 5) -> Yardstick:
@@ -123,7 +124,8 @@ class Measured:
 
 def timed(call: Callable) -> tuple[object, float, float]:
     """Return the result of a call, and its wall and CPU seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     result = call()
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
@@ -148,7 +150,9 @@ class Clock:
     ) -> None:
         self.limit = math.inf if limit is None else limit
         self.cpu_limit = math.inf if cpu_limit is None else cpu_limit
-        self.target, self.yardstick, self.every = target, yardstick, every
+        self.target = target
+        self.yardstick = yardstick
+        self.every = every
         self.wall: list[float] = []
         self.cpu: list[float] = []
         self.objective: list[float] = []
@@ -162,7 +166,8 @@ class Clock:
 
     def __call__(self, state) -> bool:
         """Record the times; True ends the run."""
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        cpu = time.process_time()
         self.wall.append(wall - self.left[0])
         self.cpu.append(cpu - self.left[1])
         self.objective.append(float(state.objective))
@@ -182,7 +187,8 @@ class Clock:
 
     def per_iteration(self) -> dict[str, float]:
         """Return mean and median wall and CPU seconds per iteration."""
-        wall, cpu = np.array(self.wall[1:] or [math.nan]), np.array(self.cpu[1:] or [math.nan])
+        wall = np.array(self.wall[1:] or [math.nan])
+        cpu = np.array(self.cpu[1:] or [math.nan])
         tail = wall[-max(1, len(wall) // 10) :]
         return {
             "seconds": float(wall.mean()),

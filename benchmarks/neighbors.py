@@ -23,7 +23,8 @@ N_NEIGHBORS = 3
 def neighbors(task: Task) -> Iterator[Record]:
     """3-NN of the validation rows: seconds, against SciPy's dense similarities and argpartition."""
     problem = load(task)
-    queries, index = problem.X_valid, problem.X
+    queries = problem.X_valid
+    index = problem.X
     search.top_k(queries[:20], index[:20], N_NEIGHBORS)
     yield _against_scipy(task, problem, "dot", None, (queries, index), (queries, index))
     for part, prior in (("prior_0", 0.0), ("prior_1", 1.0)):

@@ -76,7 +76,8 @@ def same_path(a: Result, b: Result) -> tuple[int, float]:
 )  # fmt: skip
 def one_gpu(task: Task) -> Iterator[Record]:
     """Mean and median iteration with away steps: 1 and all CPU threads, one GPU."""
-    problem, device = load(task), make_device()
+    problem = load(task)
+    device = make_device()
     toy = problems.load("power_law", toy=True)
     for oracle in task.oracles:
         run = {"oracle": oracle, "batch_size": task.batch_size}

@@ -24,11 +24,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: Features of rank r appear with a frequency in proportion to 1 / (r + SHIFT) ** EXPONENT. With 75
 #: draws per row the most frequent is in 45 % of the rows and the 100th in 10 %, as in rcv1.
-EXPONENT, SHIFT = 1.2, 30.0
+EXPONENT = 1.2
+SHIFT = 30.0
 
 #: Rows of one topic take two fifths of their features from a list of so many; two sister topics,
 #: one of each class, have half of their lists in common. A tenth comes from a list of the class.
-TOPIC_WORDS, CLASS_WORDS, TOPIC_ROWS = 60, 100, 100
+TOPIC_WORDS = 60
+CLASS_WORDS = 100
+TOPIC_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,8 @@ def bace_ecfp6() -> Problem:
 
 def _as_in_experiments(name: str) -> Problem:
     parts = sets.load(Settings(out=ROOT, data=data_folder()), name)
-    X, X_valid = _matrix(parts.X), _matrix(parts.X_val)
+    X = _matrix(parts.X)
+    X_valid = _matrix(parts.X_val)
     made = triplets.neighbor_triplets(X, parts.y, 3, 5, n_jobs=-1)
     return Problem(name, X, made, 1000.0, parts.y, X_valid, parts.y_val)
 
@@ -173,7 +177,9 @@ def _as_in_experiments(name: str) -> Problem:
 def _toy_of(name: str) -> Problem:
     """Return a small made problem in the form of a real one: labels, validation rows, triplets."""
     rows = _PowerLaw(180, 400, 20, seed=0)
-    X, y, n = rows.X, rows.topic % 2, 120
+    X = rows.X
+    y = rows.topic % 2
+    n = 120
     if name == "dexter":
         made = triplets.random_triplets(y[:n], 20, random_state=0)
     else:
@@ -262,7 +268,9 @@ class _PowerLaw:
                 f"power_law needs 16 rows and 3 * nnz_per_row features at least. Got {n_rows} rows "
                 f"and {n_features} features for {nnz_per_row} non-zeros per row."
             )
-        self.n_rows, self.n_features, self.width = n_rows, n_features, nnz_per_row
+        self.n_rows = n_rows
+        self.n_features = n_features
+        self.width = nnz_per_row
         self.rng = np.random.default_rng(seed)
         self._assign_topics()
         self._name_features()
@@ -290,12 +298,14 @@ class _PowerLaw:
     def _ranks(self, shape: tuple[int, ...]) -> np.ndarray:
         """Draw ranks by the inverse of the (continuous) distribution function."""
         power = 1.0 - EXPONENT
-        low, high = SHIFT**power, (self.n_features + SHIFT) ** power
+        low = SHIFT**power
+        high = (self.n_features + SHIFT) ** power
         drawn = (low + self.rng.random(shape) * (high - low)) ** (1.0 / power) - SHIFT
         return np.clip(drawn.astype(np.int32), 0, self.n_features - 1)
 
     def _rows(self, block: int = 20_000) -> sp.csr_array:
-        n, width = self.n_rows, self.width
+        n = self.n_rows
+        width = self.width
         indices = np.empty((n, width), dtype=np.int32)
         values = np.empty((n, width))
         for start in range(0, n, block):
@@ -315,7 +325,8 @@ class _PowerLaw:
     def _columns(self, topic: np.ndarray) -> np.ndarray:
         """Draw the distinct, sorted features of some rows."""
         ranks = self._ranks((len(topic), self.width))
-        n_words, shared = min(2 * self.width // 5, TOPIC_WORDS), -(-self.width // 10)
+        n_words = min(2 * self.width // 5, TOPIC_WORDS)
+        shared = -(-self.width // 10)
         spread = np.arange(n_words) + self.rng.random((len(topic), n_words))
         picked = (spread * (TOPIC_WORDS / n_words)).astype(np.int64)
         ranks[:, :n_words] = self.words[topic[:, None], picked]
@@ -329,7 +340,9 @@ class _PowerLaw:
             found = double.any(axis=1)
             if not found.any():
                 break
-            again, part, double = again[found], part[found], double[found]
+            again = again[found]
+            part = part[found]
+            double = double[found]
             part[:, 1:][double] = self._replacements(int(double.sum()), attempt)
             columns[again] = np.sort(part, axis=1)
         return columns
@@ -342,7 +355,8 @@ class _PowerLaw:
 
     def triplets(self, n_targets: int, n_impostors: int) -> np.ndarray:
         """Return for each row some of its topic's rows times some of the sister topic's."""
-        topic, sister = self.topic, self.topic ^ 1
+        topic = self.topic
+        sister = self.topic ^ 1
         size = np.diff(self.first)
         if size.min() <= max(n_targets, n_impostors):
             raise ValueError(f"Topics of {size.min()} rows are too small: take more rows.")

@@ -20,17 +20,22 @@ from reproduce.runner import Settings
 
 from .table import aligned
 
-SETS, LEAST, N_FOLDS, MOST_ROWS = ("docstrings", "bbc_news", "dexter"), (2, 3, 5, 8, 12), 5, 2500
+SETS = ("docstrings", "bbc_news", "dexter")
+LEAST = (2, 3, 5, 8, 12)
+N_FOLDS = 5
+MOST_ROWS = 2500
 
 
 def wrong_rows(X: sp.csr_array, y: np.ndarray, has_scores: bool) -> dict[int, np.ndarray]:
     """Return for each number whether 3 neighbours are wrong about each row, held out in turn."""
     wrong = {least: np.zeros(len(y)) for least in LEAST}
     for train, held in StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y):
-        rows, others = X[train], X[held]
+        rows = X[train]
+        others = X[held]
         if has_scores:
             scores = ClassScores(random_state=0)
-            rows, others = scores.fit_transform(rows, y[train]), scores.transform(others)
+            rows = scores.fit_transform(rows, y[train])
+            others = scores.transform(others)
         for least in LEAST:
             model = HDSL(min_rows=least, random_state=0).fit(rows, y[train])
             knn = SimilarityKNeighborsClassifier(3, cosine=True)
@@ -45,7 +50,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     settings = Settings(Path(), parser.parse_args().data)
     warnings.simplefilter("ignore")  # few rows of a class
-    headings, table = ["set", "class scores", *(f"min_rows {least}" for least in LEAST)], []
+    headings = ["set", "class scores", *(f"min_rows {least}" for least in LEAST)]
+    table = []
     for name in SETS:
         X, y, _, _ = sets.split(settings, name)
         some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]

@@ -46,7 +46,8 @@ def docstrings(n_queries: int, toy: bool = False) -> Task:
     """Return docstrings of Python, two thirds of them indexed."""
     docs = datasets.load_docstrings(min_rows_per_label=100 if toy else 20)
     order = np.random.default_rng(0).permutation(len(docs.y))[: 300 if toy else None]
-    X, y = sp.csr_array(docs.X)[order], docs.y[order]
+    X = sp.csr_array(docs.X)[order]
+    y = docs.y[order]
     n = 2 * len(y) // 3
     model = HDSL(max_iter=20 if toy else 300, random_state=0, n_jobs=1).fit(X[:n], y[:n])
     return Task("docstrings", model, X[:n], X[n:][:n_queries])
@@ -62,7 +63,8 @@ def real(name: str, folder: Path, n_queries: int) -> Task:
 def million(n_queries: int, n_rows: int = 1_000_000) -> Task:
     """Return generated rows; the model is learned on 10,000 of them."""
     problem = power_law(n_rows + 1000, n_rows)
-    X, y = problem.X, problem.y
+    X = problem.X
+    y = problem.y
     model = HDSL(max_iter=200, random_state=0, n_jobs=1).fit(X[:10_000], y[:10_000])
     return Task(f"generated {n_rows:,}", model, X[:n_rows], X[n_rows:][:n_queries])
 
@@ -72,7 +74,8 @@ def million(n_queries: int, n_rows: int = 1_000_000) -> Task:
 
 def query_row(task: Task) -> list[str]:
     """Return what rewriting does to queries, and what limits cost in recall@10."""
-    model, index = task.model, model_index(task)
+    model = task.model
+    index = model_index(task)
     signed = sp.csr_array(model.rewrite(task.queries))
     exact = top_k(signed, index, K)
 
@@ -122,8 +125,10 @@ def timed(
 
 def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
     """Return recall, candidates, latency and size of one engine."""
-    index, signed = model_index(task), sp.csr_array(task.model.rewrite(task.queries))
-    exact, rows = top_k(signed, index, K), sparse_rows(signed)
+    index = model_index(task)
+    signed = sp.csr_array(task.model.rewrite(task.queries))
+    exact = top_k(signed, index, K)
+    rows = sparse_rows(signed)
     longest = int(np.diff(index.indptr).max())
     if "hnsw" in name and longest > HNSW_LIMIT:
         return [task.name, name, f"{longest:,} non-zeros", *[""] * 6]
@@ -132,7 +137,8 @@ def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
         engine.put(range(index.shape[0]), index)
         engine.finish()
         loading = engine.cpu_seconds() - began
-        recall, milliseconds = "refused", ""
+        recall = "refused"
+        milliseconds = ""
         if engine.takes_negatives:
             answers, milliseconds = timed(
                 lambda query: engine.search(*query, K), rows, engine.cpu_seconds
@@ -177,7 +183,8 @@ def true_scores(
 
 def memory_row(task: Task) -> list[str]:
     """Return the time of the exact search in memory, query by query."""
-    index, signed = model_index(task), sp.csr_array(task.model.rewrite(task.queries))
+    index = model_index(task)
+    signed = sp.csr_array(task.model.rewrite(task.queries))
     top_k(signed[:2], index, K)  # compiled, and warm
     n = signed.shape[0]
     _, milliseconds = timed(
@@ -196,7 +203,8 @@ def bm25_rows(folder: Path, n_queries: int) -> list[list[str]]:
     for name in ("reuters_r52", "bbc_news"):
         parts = sets.load_counts(Settings(Path(), folder), name)
         counts, asked = (sp.csr_array(X, dtype=float) for X in (parts.X, parts.X_test[:n_queries]))
-        y, wanted = parts.y, parts.y_test[:n_queries]
+        y = parts.y
+        wanted = parts.y_test[:n_queries]
         transformer = BM25Transformer(lengths="lucene").fit(counts)
         index = sp.csr_array(transformer.transform(counts))
         model = HDSL(norm=None, random_state=0, n_jobs=1).fit(index, y)
@@ -218,7 +226,8 @@ BM25_HEAD = ("documents", "queries", "BM25", "learned boosts")
 def tables(tasks: Iterable[Callable[[], Task]], names: Iterable[str]) -> None:
     """Print both tables, rows as they come."""
     engines = {name: ENGINES[name] for name in names}
-    query_rows, engine_rows = [], []
+    query_rows = []
+    engine_rows = []
     for make in tasks:
         task = make()
         query_rows.append(query_row(task))

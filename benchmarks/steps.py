@@ -44,7 +44,8 @@ def _path(task: Task, problem: Problem, oracle: str, step: str, plain: float) ->
             problem, clock, oracle=oracle, step=step, max_iter=task.iterations, n_jobs=task.threads,
             prior=task.prior or 0.0, device=task.device or "cpu",
         )  # fmt: skip
-    seconds, cpu = np.cumsum(clock.wall), np.cumsum(clock.cpu)
+    seconds = np.cumsum(clock.wall)
+    cpu = np.cumsum(clock.cpu)
     path = [
         {
             "n_iter": k,
@@ -90,7 +91,8 @@ def steps_table(records: list[Record]) -> str:
     rows = []
     for line in sorted(paths, key=lambda line: line["problem"]):
         oracle, _, step = line["benchmark"].partition(".")[2].partition("-")
-        path, cut = line["extra"]["path"], line["extra"]["status"] == "callback"
+        path = line["extra"]["path"]
+        cut = line["extra"]["status"] == "callback"
         cells = [
             "-" if cut and path[-1]["cpu_seconds"] < mark else _cell(path, mark)
             for mark in TIME_MARKS

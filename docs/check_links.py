@@ -15,7 +15,8 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links = set(), set()
+        self.ids = set()
+        self.links = set()
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -31,7 +32,8 @@ def broken(folder):
     folder = folder.resolve()
     paths = sorted(set(folder.rglob("*.html")) - set(folder.glob("_static/**/*.html")))
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
-    wrong, n_links = [], 0
+    wrong = []
+    n_links = 0
     for path, page in pages.items():
         for link in sorted(page.links):
             url = urlsplit(link)

@@ -10,7 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PICTURE = HERE / "_static" / "neighbors.svg"
 #: A docstring of the half that the model does not see, one of those whose neighbours gain most.
-QUERY, MODULE = "Restore the mock object to its initial state.", "unittest"
+QUERY = "Restore the mock object to its initial state."
+MODULE = "unittest"
 
 #: Of the texts in the picture: as readable on a white page as on a dark one.
 INK = "#767676"
@@ -59,7 +60,8 @@ def first(cell):
 
 def readme_table():
     """Return errors of 3 nearest neighbours, and the seconds of HDSL, for five sets."""
-    errors, seconds = read("quality-error-3nn"), read("quality-seconds")
+    errors = read("quality-error-3nn")
+    seconds = read("quality-seconds")
     rows = [
         [words, *(first(errors[method][of]) for method in COLUMNS), seconds["HDSL()"][of]]
         for of, words in SETS.items()
@@ -69,7 +71,8 @@ def readme_table():
 
 def rivals_table():
     """Return errors of all methods, with intervals, and their seconds on Reuters."""
-    ours, theirs = read("quality-error-3nn"), read("rivals-error-3nn")
+    ours = read("quality-error-3nn")
+    theirs = read("rivals-error-3nn")
     spent = {**read("rivals-seconds"), **read("quality-seconds")}
     sets = list(next(iter(theirs.values())))
     order = [

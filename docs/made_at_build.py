@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 #: Blue and vermilion, the colours of hdsl.plots.
-POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
+POSITIVE = "#0072B2"
+NEGATIVE = "#D55E00"
 
 #: Order of the examples in the gallery.
 ORDER = (
@@ -88,7 +89,8 @@ def atoms(folder):
     import matplotlib.pyplot as plt
 
     words = ["goal", "match", "keeper", "profit", "bank"]
-    plus, minus = np.zeros((5, 5)), np.zeros((5, 5))
+    plus = np.zeros((5, 5))
+    minus = np.zeros((5, 5))
     plus[np.ix_([0, 1], [0, 1])] = 1
     minus[np.ix_([0, 3], [0, 3])] = [[1, -1], [-1, 1]]
     third = np.zeros((5, 5))
@@ -117,8 +119,10 @@ def iteration(folder):
     X = vectorizer.fit_transform(TEXTS).toarray()
     words = vectorizer.get_feature_names_out()
     anchor, positive, negative = neighbor_triplets(X, LABELS, 2, 2).T
-    x, difference = X[anchor], X[positive] - X[negative]
-    prior, scale = 0.2, 3.0
+    x = X[anchor]
+    difference = X[positive] - X[negative]
+    prior = 0.2
+    scale = 3.0
 
     def best_pair(margins):
         C = -np.einsum("t,ti,tj->ij", np.clip(margins, 0, 1) - 1, x, difference) / len(margins)
@@ -176,7 +180,8 @@ def learned(folder):
         np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
     )
     valid, test = train_test_split(new, test_size=0.5, stratify=docs.y[new], random_state=0)
-    X, y = docs.X[known], docs.y[known]
+    X = docs.X[known]
+    y = docs.y[known]
     model = HDSL(random_state=0)
     model.fit(X, y, X_val=docs.X[valid], y_val=docs.y[valid])
     fig, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")

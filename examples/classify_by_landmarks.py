@@ -27,7 +27,10 @@ docs = load_docstrings(min_rows_per_label=120)
 known, new = train_test_split(
     np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
 )
-X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
+X = docs.X[known]
+X_new = docs.X[new]
+y = docs.y[known]
+y_new = docs.y[new]
 print(f"{len(y)} docstrings of {', '.join(np.unique(y))}")
 
 # %%

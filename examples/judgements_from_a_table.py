@@ -27,7 +27,8 @@ from hdsl.triplets import choice_triplets, judgement_triplets, restrict
 
 docs = load_docstrings(min_rows_per_label=80)
 rng = np.random.default_rng(0)
-n_events, n_rows = 12_000, len(docs.y)
+n_events = 12_000
+n_rows = len(docs.y)
 inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
 outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
 lines = []
@@ -72,7 +73,8 @@ print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", 
 print("\nfold    training    test   dot product   learned   prior")
 folds = KFold(2, shuffle=True, random_state=0).split(docs.X)
 for k, (train, test) in enumerate(folds):
-    known, held = restrict(triplets, train, n_rows), restrict(triplets, test, n_rows)
+    known = restrict(triplets, train, n_rows)
+    held = restrict(triplets, test, n_rows)
     model = HDSL(random_state=0).fit(docs.X[train], triplets=known)
     before, after = (triplet_accuracy(judge, docs.X[test], held) for judge in (None, model))
     print(f"{k:<6}{len(known):10}{len(held):8}{before:14.1%}{after:10.1%}{model.prior_:8.2f}")

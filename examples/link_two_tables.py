@@ -64,7 +64,8 @@ for asked in linker.records(linker.to_label(5)):
 linker = Linker(random_state=0).fit(left, right, matches[:100])
 print(linker.statement_)
 for line in linker.recall_:
-    cosine, learned = line["cosine"][0], line["learned"][0]
+    cosine = line["cosine"][0]
+    learned = line["learned"][0]
     print(f"  among the first {line['k']:2d}: cosine {cosine:.2f}, learned {learned:.2f}")
 
 # %%

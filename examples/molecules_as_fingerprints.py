@@ -35,7 +35,8 @@ BINDS_BY = {
 }
 proteins = np.array(list(BINDS_BY))
 groups = [group for names in BINDS_BY.values() for group in names]
-n, d = 1200, 2000
+n = 1200
+d = 2000
 names = groups + [f"fragment {bit}" for bit in range(len(groups), d)]
 
 rng = np.random.default_rng(0)

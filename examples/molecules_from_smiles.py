@@ -48,7 +48,8 @@ molecules = [Chem.MolFromSmiles(smiles) for smiles, _ in lines]
 y = np.where([activity[name] >= 7 for _, name in lines], "potent", "weak")
 
 generator = rdFingerprintGenerator.GetMorganGenerator(radius=2)
-fragments, rows = {}, []
+fragments = {}
+rows = []
 for molecule in molecules:
     output = rdFingerprintGenerator.AdditionalOutput()
     output.AllocateBitInfoMap()

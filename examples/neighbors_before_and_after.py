@@ -29,7 +29,10 @@ docs = load_docstrings(min_rows_per_label=80)
 known, new = train_test_split(
     np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
 )
-X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
+X = docs.X[known]
+X_new = docs.X[new]
+y = docs.y[known]
+y_new = docs.y[new]
 print(docs.DESCR)
 
 # %%
@@ -95,7 +98,8 @@ pairs = random_triplets(y_new, 10, random_state=0)
 others = {"same module": X_new[pairs[:, 1]], "other module": X_new[pairs[:, 2]]}
 plain, learned = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")[1]
 for name, rows in others.items():
-    anchors, style = X_new[pairs[:, 0]], {"bins": 40, "histtype": "step", "log": True}
+    anchors = X_new[pairs[:, 0]]
+    style = {"bins": 40, "histtype": "step", "log": True}
     plain.hist(np.asarray(anchors.multiply(rows).sum(axis=1)).ravel(), label=name, **style)
     learned.hist(model.pair_score(anchors, rows), label=name, **style)
 plain.set(xlabel="dot product", ylabel="pairs")

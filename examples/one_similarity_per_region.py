@@ -32,7 +32,8 @@ words = [3 * b + rng.choice(3, size=2, replace=False) for b in block]
 marks = [36 + 8 * r + rng.choice(8, size=4, replace=False) for r in regions]
 columns = np.hstack([words, marks]).ravel()
 X = sp.csr_array((np.ones(7200), (np.repeat(np.arange(1200), 6), columns)), shape=(1200, 52))
-y, is_query = 6 * regions + classes, is_query == 1
+y = 6 * regions + classes
+is_query = is_query == 1
 is_known = np.arange(len(y)) < 600
 triplets = []
 for query in np.flatnonzero(is_known & is_query):
@@ -42,7 +43,8 @@ for query in np.flatnonzero(is_known & is_query):
         other = rng.choice(np.flatnonzero(near & (y != y[query])))
         triplets.append((query, same, other))
 
-index, asked = is_known & ~is_query, ~is_known & is_query
+index = is_known & ~is_query
+asked = ~is_known & is_query
 
 
 def error(model):

@@ -48,7 +48,8 @@ def auc(scores, part):
 
 
 fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
-best_score, best = 0.0, None
+best_score = 0.0
+best = None
 for color, marker, scale in zip(COLORS, MARKERS, (3.0, 10.0, 30.0), strict=False):
     model = HDSL(scale, prior=0.1, norm=None, init="oracle", max_iter=30, random_state=0)
     path = model.fit(made.X, triplets=triplets)
@@ -56,7 +57,8 @@ for color, marker, scale in zip(COLORS, MARKERS, (3.0, 10.0, 30.0), strict=False
     scores = [auc(path.at(k).pair_score(left, right), made.valid) for k in iterations]
     ax.plot(iterations, scores, color=color, marker=marker, ms=4, label=f"scale {scale:g}")
     if max(scores) > best_score:
-        best_score, best = max(scores), path.at(iterations[np.argmax(scores)])
+        best_score = max(scores)
+        best = path.at(iterations[np.argmax(scores)])
 dot_product = np.asarray(left.multiply(right).sum(axis=1)).ravel()
 ax.axhline(auc(dot_product, made.valid), color="0.5", ls=":", label="dot product")
 ax.set(xscale="log", xlabel="iteration", ylabel="AUC of validation links")

@@ -131,7 +131,8 @@ NEW = {
     "the export crashes with many rows": "bugs",
     "after the update the page freezes when saving": "bugs",
 }
-asked, right = vectorizer.transform(list(NEW)), np.array(list(NEW.values()))
+asked = vectorizer.transform(list(NEW))
+right = np.array(list(NEW.values()))
 found = {
     "TF-IDF cosine": top_k(asked, X, 5).rows,
     "learned": top_k(model.rewrite(asked), X, 5).rows,

@@ -27,7 +27,10 @@ docs = load_docstrings(min_rows_per_label=80)
 known, new = train_test_split(
     np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
 )
-X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
+X = docs.X[known]
+X_new = docs.X[new]
+y = docs.y[known]
+y_new = docs.y[new]
 model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, y)
 print(f"{len(model.weights_)} pairs of words, learned from {model.n_triplets_} triplets.")
 
@@ -42,7 +45,8 @@ repaired = np.flatnonzero((y[before] != y_new) & (y[after] == y_new))
 
 
 def explain(row):
-    y, z = X[[after[row]]], X[[before[row]]]
+    y = X[[after[row]]]
+    z = X[[before[row]]]
     return model.explain(X_new[[row]], y, rather_than=z, feature_names=docs.feature_names)
 
 

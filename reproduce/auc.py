@@ -42,7 +42,8 @@ def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
     keys = np.concatenate([M.row * np.int64(d) + M.col for M in (found, true)])
     keys, place = np.unique(keys, return_inverse=True)
     # The last one stands for all pairs that neither has.
-    at_found, at_true = place[: found.nnz], place[found.nnz :]
+    at_found = place[: found.nnz]
+    at_true = place[found.nnz :]
     scores = np.bincount(at_found, np.abs(found.data), len(keys) + 1)
     is_true = np.bincount(at_true, true.data != 0, len(keys) + 1) > 0
     weights = np.append(np.ones(len(keys)), d * (d - 1) // 2 - len(keys))

@@ -30,7 +30,9 @@ from .sets import MissingDataError
 
 TITLE = "Search with judged queries (CISI): ranks on queries held out, by number of judged queries"
 
-FOLDS, INNER_FOLDS, DEPTH = 5, 4, 100
+FOLDS = 5
+INNER_FOLDS = 4
+DEPTH = 100
 
 #: Documents that a query shows beside its relevant ones.
 N_SHOWN = 30
@@ -39,7 +41,9 @@ N_SHOWN = 30
 SIZES = (10, 20, 40, 60)
 
 #: Priors, factors of the automatic scale, and iterations.
-PRIORS, SCALES, ITERATIONS = (15.0, 45.0, 150.0), (0.1, 1.0), (10, 25, 50, 100)
+PRIORS = (15.0, 45.0, 150.0)
+SCALES = (0.1, 1.0)
+ITERATIONS = (10, 25, 50, 100)
 
 MEASURES = {"mrr": "MRR", "precision": "precision@10", "ndcg": "nDCG@10"}
 
@@ -119,12 +123,14 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     collection = load(settings.data)
     order = np.random.default_rng(cell["repeat"]).permutation(len(collection.relevant))
     fold = np.arange(len(order)) % FOLDS
-    held_out, known = order[fold == cell["fold"]], order[fold != cell["fold"]][: cell["n_queries"]]
+    held_out = order[fold == cell["fold"]]
+    known = order[fold != cell["fold"]][: cell["n_queries"]]
     grid: Any = (PRIORS, SCALES, ITERATIONS)
     grid = ((15.0,), (1.0,), (10,)) if settings.quick else grid
     choice = choose(collection, known, grid)
     model = None if choice is None else fit(collection, known, choice)
-    after, before = collection.ranked(held_out, model), collection.ranked(held_out, None)
+    after = collection.ranked(held_out, model)
+    before = collection.ranked(held_out, None)
     measured = {
         f"{when}_{measure}": quality.values(measure).tolist()
         for when, quality in (("before", before), ("after", after))
@@ -153,7 +159,8 @@ def choose(collection: Collection, queries: np.ndarray, grid: Any) -> Choice | N
     gains: dict[Choice, list[np.ndarray]] = {}
     fold = np.arange(len(queries)) % INNER_FOLDS
     for k in range(INNER_FOLDS):
-        known, held_out = queries[fold != k], queries[fold == k]
+        known = queries[fold != k]
+        held_out = queries[fold == k]
         before = collection.ranked(held_out, None).ndcgs
         for prior in priors:
             for scale in scales:
@@ -185,7 +192,8 @@ def pool(lines: list[Line]) -> tuple[RankingQuality, RankingQuality]:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return measures before and after, the choices, and the curve by number of queries."""
-    rows, curve = [], []
+    rows = []
+    curve = []
     for size in sorted({line["cell"]["n_queries"] for line in lines}):
         some = [line for line in lines if line["cell"]["n_queries"] == size]
         before, after = pool(some)

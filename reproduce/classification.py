@@ -36,11 +36,15 @@ RULES = {"knn": "3-NN", "centre": "nearest centre", "landmarks": "SimilarityClas
 LINEAR = {"svc_l2": "LinearSVC", "svc_l1": "LinearSVC, ℓ1"}
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
-N_FOLDS, N_LANDMARKS, MAX_ITER, PASSES = 3, 500, 150, 300
+N_FOLDS = 3
+N_LANDMARKS = 500
+MAX_ITER = 150
+PASSES = 300
 PRIOR = 15.0
 
 #: Most rows to learn from and to report on, drawn once.
-MOST_TRAINING, MOST_TEST = 1000, 2000
+MOST_TRAINING = 1000
+MOST_TEST = 2000
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -58,7 +62,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return errors in folds and on test rows, with the number of weights."""
     most = (150, 100) if settings.quick else (MOST_TRAINING, MOST_TEST)
     task = local.real_task(settings, cell["set"], *most)
-    X, y = task.X, task.y
+    X = task.X
+    y = task.y
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows of a class
         folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y))
@@ -163,7 +168,8 @@ def _learn(settings: Settings, method: str, X: Any, y: np.ndarray) -> Any:
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors and weights, and the one of every similarity."""
     by = by_set_and_method(lines)
-    rows, every = [], []
+    rows = []
+    every = []
     n_no_worse = n_sparse = n_both = 0
     names = set_names(lines)
     for name in names:
@@ -179,8 +185,10 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         one = by[name, "dot"][0]
         best = chosen["landmarks"][1]
         svc = linear["svc_l2"]
-        is_no_worse, is_sparse = best["wrong"] <= svc["wrong"], 10 * _total(best) < svc["weights"]
-        n_no_worse, n_sparse = n_no_worse + is_no_worse, n_sparse + is_sparse
+        is_no_worse = best["wrong"] <= svc["wrong"]
+        is_sparse = 10 * _total(best) < svc["weights"]
+        n_no_worse = n_no_worse + is_no_worse
+        n_sparse = n_sparse + is_sparse
         n_both += is_no_worse and is_sparse
         rows.append(
             [

@@ -118,7 +118,8 @@ def measure(settings: Settings, cell: Cell, methods: Mapping[str, Method]) -> di
 @lru_cache
 def compile_all() -> None:
     """Compile what a fit uses, so that no seconds have it."""
-    X, y = sp.csr_array(np.eye(40)), np.arange(40) % 2
+    X = sp.csr_array(np.eye(40))
+    y = np.arange(40) % 2
     for step in ("away", "corrective"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -137,7 +138,8 @@ def table(
 ) -> Table:
     """Return a table with a row per method and a column per set."""
     lines = list(lines)
-    by, names = by_set_and_method(lines), set_names(lines)
+    by = by_set_and_method(lines)
+    names = set_names(lines)
     rows = [
         [label, *(show(by[data, method][0]) if by[data, method] else "" for data in names)]
         for method, label in labels.items()

@@ -64,8 +64,11 @@ QUICK_ROWS = 200
 
 #: The iterations that are timed, without the first, which are not typical. A run ends after LAST,
 #: that of BASE after LONG, to show the effect of k; a slow one ends after LIMIT seconds.
-FIRST, LAST, LONG = 5, 60, 512
-LIMIT, LONG_LIMIT = 1.5, 5.0
+FIRST = 5
+LAST = 60
+LONG = 512
+LIMIT = 1.5
+LONG_LIMIT = 5.0
 
 #: Number of equal runs. The shortest time of each iteration counts: it was disturbed least.
 REPEATS = 3

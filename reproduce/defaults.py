@@ -51,7 +51,9 @@ class Candidate(NamedTuple):
     has_scores: bool = False
 
 
-COSINE, CHOSEN, AWAY = "cosine", "HDSL()", "300 away steps, prior 15"
+COSINE = "cosine"
+CHOSEN = "HDSL()"
+AWAY = "300 away steps, prior 15"
 
 
 def _candidates() -> dict[str, Candidate]:
@@ -87,10 +89,12 @@ def _fold(settings: Settings, name: str, fold: int) -> Split:
         warnings.simplefilter("ignore", UserWarning)  # few rows of a class
         train, held = list(folds.split(X, y))[fold]
     held = np.sort(np.random.default_rng(fold).permutation(held)[:N_HELD])
-    rows, others = sp.csr_array(X[train]), sp.csr_array(X[held])
+    rows = sp.csr_array(X[train])
+    others = sp.csr_array(X[held])
     if name not in sets.RAW:
         columns = np.unique(rows.indices)
-        rows, others = sets.unit_rows(rows, columns), sets.unit_rows(others, columns)
+        rows = sets.unit_rows(rows, columns)
+        others = sets.unit_rows(others, columns)
     return Split(rows, y[train], others, y[held])
 
 
@@ -102,7 +106,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         return {"n": len(split.y_test), "at": {"": _measured(name, split, None)}}
     comparison.compile_all()
     candidate = CANDIDATES[cell["candidate"]]
-    scores, rows = None, split.X
+    scores = None
+    rows = split.X
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
@@ -114,7 +119,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         count = lambda state: spent.append(time.process_time())  # noqa: E731
         model = HDSL(random_state=0, n_jobs=1, callback=count, **{**more, **candidate.parameters})
         finished(model.fit(rows, split.y))
-    seconds, at = time.process_time() - start, {}
+    seconds = time.process_time() - start
+    at = {}
     if not candidate.iterations:
         at[""] = {**_measured(name, split, (model, scores, rows)), "seconds": seconds}
     for n_iter in candidate.iterations:
@@ -132,10 +138,12 @@ def _measured(name: str, split: Split, learned: Any) -> dict[str, Any]:
         model, scores, _ = learned
         return model.transform(X if scores is None else scores.transform(X))
 
-    rows, queries = split.X, split.X_test
+    rows = split.X
+    queries = split.X_test
     if learned is not None:
         model, _, rows = learned
-        rows, queries = model.transform(rows), sp.csr_array(embed(queries))
+        rows = model.transform(rows)
+        queries = sp.csr_array(embed(queries))
     knn = SimilarityKNeighborsClassifier(3, cosine=True).fit(rows, split.y)
     answer = {"wrong": np.flatnonzero(knn.predict(queries) != split.y_test).tolist()}
     if name not in sets.NOT_TEXTS:
@@ -167,7 +175,8 @@ def ratio_of_means(values: np.ndarray, others: np.ndarray) -> Ratio:
     >>> ratio_of_means(np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 0, 0])).value
     0.5
     """
-    mean, other = float(np.mean(values)), float(np.mean(others))
+    mean = float(np.mean(values))
+    other = float(np.mean(others))
     if mean == 0.0 or other == 0.0:
         return Ratio(math.nan, math.nan)
     rest = values / mean - others / other
@@ -256,7 +265,8 @@ def label(candidate: str, n_iter: str) -> str:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return ratios to the cosine, in the mean and per set, and the choice per set."""
-    measured, names = Measured(lines), set_names(lines)
+    measured = Measured(lines)
+    names = set_names(lines)
     rows = measured.labels
     error = [[measured.to_cosine(measured.wrong, name, row) for name in names] for row in rows]
     found = [[measured.to_cosine(measured.found, name, row) for name in names] for row in rows]
@@ -315,7 +325,8 @@ def _choice(measured: Measured, name: str) -> list[str]:
     fixed = [row for row in fixed if (name, row) in measured.wrong]
     folds = sorted({fold for other, _, fold in measured.folds if other == name})
     best = measured.best_prior(name, fixed, folds)
-    ours, theirs = measured.wrong[name, CHOSEN], measured.wrong[name, best]
+    ours = measured.wrong[name, CHOSEN]
+    theirs = measured.wrong[name, best]
     shown, is_within = _difference(ours - theirs)
     other, is_other_within = (
         ("–", True)
@@ -333,5 +344,6 @@ def _choice(measured: Measured, name: str) -> list[str]:
 
 def _difference(values: np.ndarray) -> tuple[str, bool]:
     """Return a mean with its standard error, in %, and whether it is at most that."""
-    mean, error = float(values.mean()), float(values.std() / math.sqrt(len(values)))
+    mean = float(values.mean())
+    error = float(values.std() / math.sqrt(len(values)))
     return f"{100 * mean:+.1f} ± {100 * error:.1f}", mean <= error

@@ -40,10 +40,12 @@ DIMENSIONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 AGGRESSIVENESS = tuple(10.0**e for e in range(-9, 3))
 
 #: Draws of a random projection, alone and with OASIS, where the first draw chooses C for all.
-DRAWS, OASIS_DRAWS = 5, 3
+DRAWS = 5
+OASIS_DRAWS = 3
 
 #: Steps of OASIS, and the limit of steps times dimensions.
-STEPS, WORK = 50_000, 25_000_000
+STEPS = 50_000
+WORK = 25_000_000
 
 #: Number of models along the path of HDSL.
 MARKS = 30
@@ -108,7 +110,8 @@ def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors of one cell; one of HDSL or of a projection has all dimensions."""
-    method, name = cell["method"], cell["set"]
+    method = cell["method"]
+    name = cell["set"]
     if method == "hdsl":
         return _hdsl(settings, name)
     whole = _projected(settings, name, method.split("_")[0], cell.get("draw", 0))
@@ -127,7 +130,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
     """Return errors along the path, by the rank of M, and of its last M cut to fewer directions."""
-    parts, (model, last) = sets.load(settings, name), knn.chosen_model(settings, name)
+    parts = sets.load(settings, name)
+    (model, last) = knn.chosen_model(settings, name)
     marks = paths.marks(last.n_iter_, 8 if settings.quick else MARKS)[1:]
     path = []
     for k in sorted({*marks, int(model.n_iter_)}):
@@ -180,7 +184,8 @@ def rank(atoms: np.ndarray) -> int:
     3
     """
     used, place = np.unique(atoms[:, :2], return_inverse=True)
-    n, (i, j) = len(used), place.reshape(-1, 2).T
+    n = len(used)
+    (i, j) = place.reshape(-1, 2).T
     shift = n * (atoms[:, 2] > 0)
     twice = np.append(i, i + n), np.append(j + shift, j + n - shift)
     return n + _n_parts(i, j, n) - _n_parts(*twice, 2 * n)
@@ -223,7 +228,9 @@ _last: dict[tuple[Any, ...], _Run] = {}
 
 
 def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
-    n, draw, C = cell["dimensions"], cell["draw"], cell["C"]
+    n = cell["dimensions"]
+    draw = cell["draw"]
+    C = cell["C"]
     problem = (settings, cell["set"], cell["method"], n, draw)
     before = _last.get(problem)
     if before is not None and before.C >= C:
@@ -270,7 +277,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     by = by_set_and_method(lines)
     names = set_names(lines)
     every = _dimensions(settings, names[0], "hdsl")
-    found, rows, choices = {}, [], []
+    found = {}
+    rows = []
+    choices = []
     for name in names:
         hdsl = by[name, "hdsl"][0]
         where = reported(hdsl["dot"])
@@ -279,7 +288,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         for method, label in LABELS.items():
             points = {point.dimensions: point for point in curves[method]}
             if method == "hdsl":
-                texts, last = _along(hdsl, every, where), hdsl["kept"]
+                texts = _along(hdsl, every, where)
+                last = hdsl["kept"]
             else:
                 texts = [_percent(points.get(n)) for n in every]
                 last = max(points)

@@ -56,7 +56,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
 
 
 def _row(line: Line) -> list[str]:
-    curve, name, n_iter = line["n_features"], line["cell"]["set"], line["n_iter"]
+    curve = line["n_features"]
+    name = line["cell"]["set"]
+    n_iter = line["n_iter"]
     used = knn.PAPER[name]["hdsl"][1] if name in PAPER else None
     paper = [str(used), _share(used, PAPER[name])] if used is not None else ["–", "–"]
     return [

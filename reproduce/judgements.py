@@ -28,7 +28,8 @@ from .sets import MissingDataError
 
 TITLE = "Human judgements of similarity: share of triplets judged right, among unseen texts"
 
-FOLDS, INNER_FOLDS = 5, 4
+FOLDS = 5
+INNER_FOLDS = 4
 GRID = {"prior": (1.0, 3.0, 10.0, 30.0, 100.0), "scale": (1.0, 10.0, 100.0, 1000.0)}
 QUICK_GRID = {"prior": (10.0,), "scale": (10.0,)}
 ITERATIONS = (5, 10, 20)
@@ -89,7 +90,8 @@ def _folds(X: Any, triplets: np.ndarray, n: int, seed: int) -> Iterator[Any]:
 
 def choose(X: Any, triplets: np.ndarray, grid: dict[str, Any]) -> tuple[dict[str, float], int]:
     """Return the parameters and the iteration of the highest mean accuracy on inner folds."""
-    points, scores = list(ParameterGrid(grid)), []
+    points = list(ParameterGrid(grid))
+    scores = []
     for known, held in _folds(X, triplets, INNER_FOLDS, 0):
         models = [_fit(*known, point) for point in points]
         scores.append(

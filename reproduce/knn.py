@@ -188,7 +188,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         return errors(rows)
     if "fold" in cell:
         train, held = list(parts.folds(_n_folds(settings)))[cell["fold"]]
-        X, y = parts.X, parts.y
+        X = parts.X
+        y = parts.y
         parts = parts._replace(X=X[train], y=y[train], X_val=X[held], y_val=y[held])
     if method == "hdsl_auto":
         auto = HDSL(random_state=cell["draw"])
@@ -208,13 +209,16 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
-    method, draw = cell["method"], cell["draw"]
+    method = cell["method"]
+    draw = cell["draw"]
     iterations = 100 if settings.quick else ITERATIONS.get(cell["set"], 1000)
     iterations = cell.get("iterations", iterations)
-    scale, prior = cell["scale"], 0.0
+    scale = cell["scale"]
+    prior = 0.0
     if method == "hdsl_prior":
         unit, prior = _units(settings, cell["set"])
-        scale, prior = scale * unit, cell["prior"] * prior
+        scale = scale * unit
+        prior = cell["prior"] * prior
     model = paper_hdsl(
         scale, prior=prior, oracle="heuristic" if method == "hdsl" else "ascent",
         max_iter=iterations, random_state=draw,
@@ -262,7 +266,8 @@ def _units(settings: Settings, name: str) -> tuple[float, float]:
     """Return 10 √n max(1, s/80) / m and 1 / m of all training rows."""
     parts = sets.load(settings, name)
     m = sets.typical_margin(parts.X, triplets(parts))
-    n, s = parts.X.shape[0], parts.X.nnz / parts.X.shape[0]
+    n = parts.X.shape[0]
+    s = parts.X.nnz / parts.X.shape[0]
     return 10.0 * float(np.sqrt(n)) * max(1.0, s / 80.0) / m, 1.0 / m
 
 
@@ -350,7 +355,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             by[line["cell"]["set"], line["cell"]["method"]].append(line)
     names = set_names(lines)
     head = ["set", "", *COLUMNS.values()]
-    rows, choices = [], []
+    rows = []
+    choices = []
     for name in names:
         cells_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
         where = reported(cells_of["dot"][0])

@@ -37,10 +37,12 @@ TABLES = ("abt_buy", "amazon_google", "dirty_walmart_amazon")
 #: F1 of Ditto, a fine-tuned transformer (PVLDB 2021).
 DITTO = {"abt_buy": 89.33, "amazon_google": 75.58}
 
-N_CANDIDATES, N_DRAWS = 10, 1000
+N_CANDIDATES = 10
+N_DRAWS = 1000
 
 #: Numbers of candidates in the table of recall, and nearest records that are not the match.
-RECALL_AT, N_OTHERS = (1, 2, 5, 10, 20), 20
+RECALL_AT = (1, 2, 5, 10, 20)
+N_OTHERS = 20
 
 METHODS = {
     "learned": "Linker, matches and non-matches",
@@ -106,7 +108,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     home = _home(settings)
     assert home is not None  # checked by `cells`
     data = load(home / cell["tables"])
-    began, busy = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    busy = time.process_time()
     ways: dict[str, Callable[[Benchmark], Found]] = {
         "learned": _learned, "matches": _from_matches, "cosine": _cosine,
         "string_grouper": _string_grouper, "similarity": _similarity,
@@ -116,9 +119,11 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     except ImportError as error:
         return {"left_out": f"{error.name} is not installed"}
     taken = {"taken": time.perf_counter() - began, "cpu": time.process_time() - busy}
-    valid, test = data.pairs["valid"], data.pairs["test"]
+    valid = data.pairs["valid"]
+    test = data.pairs["test"]
     threshold = best_threshold(valid[:, 2], found.score(valid[:, :2]))
-    scores, labels = found.score(test[:, :2]), test[:, 2]
+    scores = found.score(test[:, :2])
+    labels = test[:, 2]
     low, high = _interval(labels, scores >= threshold)
     ranks, n_ahead = _ranks(data, found.candidates)
     return {
@@ -230,9 +235,11 @@ def _string_grouper(data: Benchmark) -> Found:
 def _similarity(data: Benchmark) -> Found:
     """Learn from each match against the nearest other records, from both sides."""
     L, R = _rows(data, WORDS, GRAMS)
-    train, n_left = data.pairs["train"], L.shape[0]
+    train = data.pairs["train"]
+    n_left = L.shape[0]
     matches = train[train[:, 2] == 1, :2]
-    pairs, triplets = matches + np.array([0, n_left]), []
+    pairs = matches + np.array([0, n_left])
+    triplets = []
     known = {(a, b) for a, b in pairs.tolist()} | {(b, a) for a, b in pairs.tolist()}
     for ends, shift, (Q, X) in ((pairs, n_left, (L, R)), (pairs[:, ::-1], 0, (R, L))):
         near = top_k(Q[ends[:, 0] - (n_left - shift)], X, N_OTHERS).rows + shift
@@ -254,14 +261,18 @@ def _similarity(data: Benchmark) -> Found:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return F1, recall by number of candidates, and reliability, with intervals."""
-    measures, recall, reliability = [], [], []
+    measures = []
+    recall = []
+    reliability = []
     for line in lines:
         cell = line["cell"]
-        tables, method = cell["tables"], METHODS[cell["method"]]
+        tables = cell["tables"]
+        method = METHODS[cell["method"]]
         if "left_out" in line:
             measures.append([tables, method, f"left out: {line['left_out']}", *[""] * 7])
             continue
-        n, published = line["n_matches"], DITTO.get(tables)
+        n = line["n_matches"]
+        published = DITTO.get(tables)
         measures.append(
             [
                 tables, method,

@@ -30,7 +30,8 @@ PAPER = 0.90
 #: From "too small to satisfy the triplets" to "all are satisfied after a few steps".
 SCALES = (5.0, 7.0, 10.0, 20.0)
 
-MAX_ITER, MARKS = 800, 60
+MAX_ITER = 800
+MARKS = 60
 
 
 class Curve(NamedTuple):
@@ -74,7 +75,10 @@ def cells(settings: Settings) -> list[Cell]:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Learn from the training links; return the AUC of the model that validation links choose."""
-    d, run, scale, prior = cell["d"], cell["run"], cell["scale"], cell["prior"]
+    d = cell["d"]
+    run = cell["run"]
+    scale = cell["scale"]
+    prior = cell["prior"]
     made = _made(d, run, settings.quick)
     triplets = link_triplets(
         made.links[made.train], made.signs[made.train], n_per_link=cell["per_link"],

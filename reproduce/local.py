@@ -25,7 +25,8 @@ TITLE = "Local metrics: one similarity for all rows, or one more per region"
 MADE = "contradiction"
 
 #: Numbers of regions to fit and to choose from.
-REGIONS, QUICK_REGIONS = (0, 2, 4), (0, 2)
+REGIONS = (0, 2, 4)
+QUICK_REGIONS = (0, 2)
 
 #: The number that a fit chooses by itself.
 AUTO = "auto"
@@ -34,7 +35,8 @@ N_NEIGHBORS = 3
 MINING: dict[str, Any] = {"n_targets": 3, "n_impostors": 5}
 
 #: Most rows to learn from and to report on, drawn once.
-MOST_TRAINING, MOST_TEST = 600, 1000
+MOST_TRAINING = 600
+MOST_TEST = 1000
 
 #: Documents that each query of the synthetic set is compared with.
 PER_QUERY = 20
@@ -62,7 +64,8 @@ def cells(settings: Settings) -> list[Cell]:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors on test rows, and what was learned."""
-    task, method = _task(settings, cell["set"]), cell["method"]
+    task = _task(settings, cell["set"])
+    method = cell["method"]
     n_regions = AUTO if method == AUTO else int(method)
     shared = HDSL(random_state=0, n_jobs=1, **MINING)
     model = LocalHDSL(shared, n_regions=n_regions)
@@ -89,18 +92,22 @@ def _task(settings: Settings, name: str) -> Task:
 def real_task(settings: Settings, name: str, most_training: int, most_test: int) -> Task:
     """Return a real set at unit length; rows beyond the most are left out, by a draw."""
     X, y, X_test, y_test = sets.split(settings, name)
-    (X, y), (X_test, y_test) = _drawn(X, y, most_training), _drawn(X_test, y_test, most_test)
+    (X, y) = _drawn(X, y, most_training)
+    (X_test, y_test) = _drawn(X_test, y_test, most_test)
     columns = np.unique(X.indices)
-    X, X_test = sets.unit_rows(X, columns), sets.unit_rows(X_test, columns)
+    X = sets.unit_rows(X, columns)
+    X_test = sets.unit_rows(X_test, columns)
     return Task({"X": X, "y": y}, X, y, X_test, y_test)
 
 
 def _drawn(X: Any, y: Any, most: int) -> tuple[sp.csr_array, np.ndarray]:
     """Return rows and labels, at most so many, drawn without replacement."""
-    X, y = sp.csr_array(X), np.asarray(y)
+    X = sp.csr_array(X)
+    y = np.asarray(y)
     if len(y) > most:
         rows = np.sort(np.random.default_rng(0).choice(len(y), size=most, replace=False))
-        X, y = X[rows], y[rows]
+        X = X[rows]
+        y = y[rows]
     return X, y
 
 
@@ -144,13 +151,15 @@ def contradiction(n_rows: int, seed: int = 0) -> Task:
             pairs = rng.choice(same, size=PER_QUERY), rng.choice(other, size=PER_QUERY)
             triplets.append(np.column_stack([np.full(PER_QUERY, query), *pairs]))
     learn = {"X": X[is_training], "triplets": np.concatenate(triplets)}
-    documents, queries = is_training & ~is_query, ~is_training & is_query
+    documents = is_training & ~is_query
+    queries = ~is_training & is_query
     return Task(learn, X[documents], y[documents], X[queries], y[queries])
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the errors of every number of regions and of the choice."""
-    by, counts = by_set_and_method(lines), QUICK_REGIONS if settings.quick else REGIONS
+    by = by_set_and_method(lines)
+    counts = QUICK_REGIONS if settings.quick else REGIONS
     rows = []
     for name in set_names(lines):
         found = [by[name, str(count)][0] for count in counts]

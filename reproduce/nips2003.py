@@ -18,7 +18,9 @@ SETS = {"dexter": (20_000, False), "dorothea": (100_000, True)}
 
 def read_rows(path: Path, n_features: int, is_binary: bool) -> sp.csr_array:
     """Return the rows of a ``.data`` file: lines of ``index:value``, or of indices from 1."""
-    indptr, indices, values = [0], [], []
+    indptr = [0]
+    indices = []
+    values = []
     for line in path.read_text().splitlines():
         for word in line.split():
             index, _, value = word.partition(":")

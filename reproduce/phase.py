@@ -87,8 +87,11 @@ CONDITIONS: dict[str, Setting] = {
 }
 
 ALPHA = 0.2
-MAX_ITER, QUICK_MAX_ITER, TOL = 500, 60, 1e-4
-N_DRAWS, QUICK_DRAWS = 20, 2
+MAX_ITER = 500
+QUICK_MAX_ITER = 60
+TOL = 1e-4
+N_DRAWS = 20
+QUICK_DRAWS = 2
 
 #: Draws of the methods that are compared with the base, the first ones.
 N_PAIRED = 12
@@ -104,7 +107,8 @@ FEWEST = 8
 ENOUGH = 3
 
 KINDS = ("features", "entries")
-N_RESAMPLES, QUICK_RESAMPLES = 1000, 100
+N_RESAMPLES = 1000
+QUICK_RESAMPLES = 100
 
 
 # --- design --------------------------------------------------------------------------------------
@@ -359,7 +363,8 @@ def _needed_table(groups: Groups, lines: Sequence[Line]) -> Table:
             continue
         some = groups.of(**setting)
         medians = [groups.median(kind, **setting) for kind in KINDS]
-        k, d = setting["k"], setting["d"]
+        k = setting["k"]
+        d = setting["d"]
         rows.append(
             [
                 str(k), f"{d:,}", f"{setting['n']:,}", f"{setting['density']:g}",
@@ -510,7 +515,8 @@ def _draw_growth(ax: Any, groups: Groups, law: Law, place: int) -> None:
         found = [groups.median("entries", **law.other, **{name: x, other: fixed}) for x in values]
         ends = np.array([[one.value - one.low, one.high - one.value] for one in found])
         known = np.isfinite(ends).all(axis=1)
-        x, middle = np.array(values)[known], np.array([one.value for one in found])[known]
+        x = np.array(values)[known]
+        middle = np.array([one.value for one in found])[known]
         ax.errorbar(
             x, middle, ends[known].T, color=color, marker=marker, ms=5, capsize=2,
             label=f"{other} = {fixed:,}",

@@ -16,7 +16,9 @@ from .sets import Parts
 
 #: Principal components are exact up to so many rows. For more rows: the number of subspace
 #: iterations, and the dimensions that the subspace has to spare.
-EXACT, ITERATIONS, SPARE = 4000, 4, 20
+EXACT = 4000
+ITERATIONS = 4
+SPARE = 20
 
 
 def project(settings: Settings, name: str, method: str, n: int, draw: int) -> Parts:
@@ -78,7 +80,8 @@ def principal_components(X: sp.csr_array, n: int, seed: int = 0) -> tuple[np.nda
     def back(Q: np.ndarray) -> np.ndarray:
         return columns @ Q - np.outer(center, Q.sum(axis=0))
 
-    exact, rng = X.shape[0] <= EXACT, np.random.default_rng(seed)
+    exact = X.shape[0] <= EXACT
+    rng = np.random.default_rng(seed)
     Q = np.eye(X.shape[0]) if exact else rng.standard_normal((X.shape[0], n + SPARE))
     for _ in range(0 if exact else ITERATIONS):
         V = back(Q)

@@ -23,7 +23,8 @@ METHODS: dict[str, Method] = {
 }
 
 #: Neighbours of the balanced error and of the AUC.
-N_NEIGHBORS, N_RANKED = 3, 9
+N_NEIGHBORS = 3
+N_RANKED = 9
 
 
 class Figures(NamedTuple):
@@ -88,7 +89,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return a table per measure, ours and what others published, and the seconds."""
-    labels, tables = comparison.labels_of(METHODS), []
+    labels = comparison.labels_of(METHODS)
+    tables = []
     for name, figures in TABLES.items():
         chosen = [line for line in lines if line["cell"]["set"] in figures.sets]
         if chosen:

@@ -22,8 +22,10 @@ ALPHAS = (0.10, 0.20, 0.25, 0.30)
 #: Figures of the paper at the last iteration.
 PAPER = {0.10: "≈ 1", 0.20: "≈ 1", 0.30: "> 0.85"}
 
-SCALE, TOL = 100.0, 1e-5
-MAX_ITER, QUICK_MAX_ITER = 1000, 150
+SCALE = 100.0
+TOL = 1e-5
+MAX_ITER = 1000
+QUICK_MAX_ITER = 150
 QUICK: dict[str, Any] = {
     "n_rows": 600, "n_features": 400, "n_triplets": 4000, "n_atoms": 20, "block_size": 20,
     "density": 0.05,

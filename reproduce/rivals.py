@@ -37,7 +37,8 @@ DIMENSIONS = 100
 #: Values that folds of at most `CHOOSING_ROWS` training rows choose from.
 ALPHAS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 STEPS = (1e-3, 1e-2, 1e-1)
-FOLDS, CHOOSING_ROWS = 3, 2000
+FOLDS = 3
+CHOOSING_ROWS = 2000
 
 #: Training rows of the largest set: NCA takes all pairs of rows.
 MOST_ROWS = {"nca": 5000}
@@ -100,7 +101,8 @@ def _oasis(rows: np.ndarray, y: np.ndarray, embed: Any) -> Learned:
 def _by_folds(candidates: list[Any], X: Any, y: np.ndarray) -> Any:
     """Return the candidate with the lowest mean error over folds of the training rows."""
     few = np.random.default_rng(0).permutation(len(y))[:CHOOSING_ROWS]
-    X, y = X[few], y[few]
+    X = X[few]
+    y = y[few]
     folds = list(KFold(FOLDS).split(few))
 
     def error(candidate: Any) -> float:

@@ -109,7 +109,8 @@ def read(settings: Settings, name: str) -> dict[str, Line]:
 
 def check_size(settings: Settings) -> None:
     """Raise OtherSizeError if the folder has results of the other size."""
-    mark, size = settings.out / SIZE_FILE, settings.size
+    mark = settings.out / SIZE_FILE
+    size = settings.size
     there = mark.read_text(encoding="utf-8").strip() if mark.exists() else size
     if there != size:
         raise OtherSizeError(
@@ -166,7 +167,8 @@ def _compute(name: str, cells: Iterable[Cell], settings: Settings) -> Iterator[L
 def _line(name: str, settings: Settings, cell: Cell) -> Line:
     from . import load  # here, since a new process starts with this function
 
-    began, busy = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    busy = time.process_time()
     answer = load(name).compute(settings, cell)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
     return {"cell": cell, **answer, **{what: round(value, 2) for what, value in spent.items()}}

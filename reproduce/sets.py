@@ -120,7 +120,8 @@ def _modapte(home: Path, classes: Iterable[str] | None = None) -> tuple[Any, ...
     X, y, X_test, y_test = _npz(folder, "X_train", "y_train_r52", "X_test", "y_test_r52")
     known = (folder / "r52_class_names.txt").read_text(encoding="utf-8").split()
     labels = [known.index(name) for name in (known if classes is None else classes)]
-    here, there = np.isin(y, labels), np.isin(y_test, labels)
+    here = np.isin(y, labels)
+    there = np.isin(y_test, labels)
     return X[here], y[here], X_test[there], y_test[there]
 
 
@@ -133,8 +134,11 @@ def _standard(home: Path, classes: Iterable[str] | None = None) -> Parts:
 def _bbc(home: Path) -> Parts:
     """Counts; rows in their order: 40 % learn, 20 % choose, the last 40 % report."""
     X, y = _npz(home / "bbc_news", "X", "y")
-    first, second = len(y) * 4 // 10, len(y) * 6 // 10
-    train, valid, test = slice(0, first), slice(first, second), slice(second, None)
+    first = len(y) * 4 // 10
+    second = len(y) * 6 // 10
+    train = slice(0, first)
+    valid = slice(first, second)
+    test = slice(second, None)
     return Parts(X[train], y[train], X[valid], y[valid], X[test], y[test])
 
 
@@ -172,7 +176,8 @@ def present(settings: Settings, names: Iterable[str]) -> list[str]:
             f"it needs the real sets {', '.join(names)}: name their folder with --data "
             "(docs/datasets.md says where to get them)."
         )
-    there, reasons = [], []
+    there = []
+    reasons = []
     for name in names:
         try:
             load(settings, name)
@@ -250,15 +255,24 @@ def split(settings: Settings, name: str) -> Split:
         X, X_test, y, y_test = parts
     else:
         found = load_counts(settings, RAW[name]) if name in RAW else load(settings, name)
-        X, y, X_test, y_test = found.X, found.y, found.X_test, found.y_test
+        X = found.X
+        y = found.y
+        X_test = found.X_test
+        y_test = found.y_test
         if not found.has_test:
-            X_test, y_test = found.X_val, found.y_val
-    X, X_test = sp.csr_array(X), sp.csr_array(X_test)
+            X_test = found.X_val
+            y_test = found.y_val
+    X = sp.csr_array(X)
+    X_test = sp.csr_array(X_test)
     if name not in RAW:
         columns = np.unique(X.indices)
-        X, X_test = unit_rows(X, columns), unit_rows(X_test, columns)
+        X = unit_rows(X, columns)
+        X_test = unit_rows(X_test, columns)
     if settings.quick:
-        X, y, X_test, y_test = X[:300], y[:300], X_test[:100], y_test[:100]
+        X = X[:300]
+        y = y[:300]
+        X_test = X_test[:100]
+        y_test = y_test[:100]
     return Split(X, np.asarray(y), X_test, np.asarray(y_test))
 
 

@@ -57,7 +57,8 @@ def _row(line: Line) -> list[str]:
     row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
     off = row != col
     counts = [np.count_nonzero(~off), *(2 * np.count_nonzero(sign[off] == s) for s in (1, -1))]
-    name, d = line["cell"]["set"], line["dimension"]
+    name = line["cell"]["set"]
+    d = line["dimension"]
     paper = [str(PAPER[name][0]), _share(*PAPER[name])] if name in PAPER else ["–", "–"]
     return [name, str(d), str(line["nonzeros"]), _share(line["nonzeros"], d),
             *map(str, counts), *paper]  # fmt: skip
@@ -71,7 +72,8 @@ def _draw(figure: Any, lines: list[Line]) -> None:
     for axis, line in panels(figure, lines, (3.0, 3.6)):
         row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
         for s, color in ((1, COLORS[0]), (-1, COLORS[1])):
-            i, j = row[sign == s], col[sign == s]
+            i = row[sign == s]
+            j = col[sign == s]
             axis.scatter(np.append(i, j), np.append(j, i), 1.5, color, linewidths=0)
         d = line["dimension"]
         axis.set(xlim=(-0.5, d - 0.5), ylim=(d - 0.5, -0.5), aspect="equal")

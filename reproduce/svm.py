@@ -25,7 +25,8 @@ TITLE = "Errors of support vector machines, in percent"
 COSTS = tuple(10.0**e for e in range(-9, 9))
 
 #: Most passes over the data, liblinear's own limit, and most steps of libsvm.
-PASSES, STEPS = 1000, 1_000_000
+PASSES = 1000
+STEPS = 1_000_000
 
 COLUMNS = {
     "poly_2": "poly-2",
@@ -79,7 +80,9 @@ _settled: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors of one cell."""
-    C, method, gamma = cell["C"], cell["method"], cell.get("gamma")
+    C = cell["C"]
+    method = cell["method"]
+    gamma = cell.get("gamma")
     problem = (settings, cell["set"], method, gamma)
     if problem in _settled and _settled[problem][0] <= C:
         least, answer = _settled[problem]
@@ -88,7 +91,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     if gamma is not None:
         parts = _kernel(settings, cell["set"], int(method[-1]), gamma)
     model = _fit(cell, parts.X, parts.y)
-    models, answer = [model], {"valid": _error(model, parts.X_val, parts.y_val)}
+    models = [model]
+    answer = {"valid": _error(model, parts.X_val, parts.y_val)}
     if parts.has_test:
         answer["test"] = _error(model, parts.X_test, parts.y_test)
     else:
@@ -109,7 +113,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _fit(cell: Cell, X: Any, y: np.ndarray) -> Any:
-    C, method = cell["C"], cell["method"]
+    C = cell["C"]
+    method = cell["method"]
     if "gamma" in cell:
         model = SVC(kernel="precomputed", C=C, max_iter=STEPS, cache_size=500)
     elif method == "linear_rest":  # beyond the paper: the usual choice
@@ -176,7 +181,8 @@ def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors and the table of choices."""
     by = by_set_and_method(lines)
-    rows, choices = [], []
+    rows = []
+    choices = []
     for name in set_names(lines):
         where = reported(by[name, METHODS[0]][0])
         ours = [_text(knn.chosen(by[name, method]), where) for method in METHODS]

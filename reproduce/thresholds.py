@@ -16,7 +16,8 @@ from scipy.special import expit
 RIDGE = 1e-3
 
 #: Limits of Newton's method: steps, and the length of one.
-MAX_STEPS, LONGEST = 200, 2.0
+MAX_STEPS = 200
+LONGEST = 2.0
 
 
 class Interval(NamedTuple):
@@ -135,7 +136,8 @@ def explained(samples: Sequence[Sample], fixed: str, names: Sequence[str]) -> fl
     over the gain with the exponents of `names` fitted: 1 if it explains all, 0 if nothing, and
     negative if it is worse than no growth.
     """
-    trials, wins = _trials(samples), _all_wins(samples)
+    trials = _trials(samples)
+    wins = _all_wins(samples)
     shifted = [
         sample._replace(counts=[count / sample.factors[fixed] for count in sample.counts])
         for sample in samples

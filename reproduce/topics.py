@@ -33,7 +33,8 @@ METHODS = {
 }
 
 #: Neighbours that vote, and resamples of the test texts for the intervals.
-N_NEIGHBORS, N_RESAMPLES = (3, 10), 1000
+N_NEIGHBORS = (3, 10)
+N_RESAMPLES = 1000
 
 FILES = ("X_train", "Y_train_topics", "X_test", "Y_test_topics")
 
@@ -55,7 +56,8 @@ def _load(home: Path, quick: bool) -> tuple[Any, ...]:
     )
     has, has_test = (np.flatnonzero(np.diff(part.indptr)) for part in (Y, Y_test))
     if quick:
-        has, has_test = has[:600], has_test[:200]
+        has = has[:600]
+        has_test = has_test[:200]
     weights = TfidfTransformer(sublinear_tf=True).fit(X[has])
     parts = weights.transform(X[has]), Y[has], weights.transform(X_test[has_test]), Y_test[has_test]
     return tuple(part.toarray().astype(int) if k % 2 else part for k, part in enumerate(parts))
@@ -65,7 +67,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the scores of one method, with intervals, and CPU seconds."""
     assert settings.data is not None  # checked by `cells`
     X, Y, X_test, Y_test = _load(settings.data, settings.quick)
-    method, start = cell["method"], process_time()
+    method = cell["method"]
+    start = process_time()
     if method == "svc":
         predicted = {0: OneVsRestClassifier(LinearSVC(random_state=0)).fit(X, Y).predict(X_test)}
         return {"cpu": process_time() - start, **_scores(predicted, Y_test)}
@@ -99,7 +102,8 @@ def _scores(predicted: dict[int, np.ndarray], truth: np.ndarray) -> dict[str, An
 
 def f1(truth: np.ndarray, labels: np.ndarray, kind: str) -> float:
     """Return the F1 score over all topics together, or its mean; 0 where a topic has no hit."""
-    hit, total = (truth & labels).sum(axis=0), truth.sum(axis=0) + labels.sum(axis=0)
+    hit = (truth & labels).sum(axis=0)
+    total = truth.sum(axis=0) + labels.sum(axis=0)
     if kind == "micro":
         return float(2 * hit.sum() / max(total.sum(), 1))
     return float(np.mean(2 * hit / np.maximum(total, 1)))

@@ -96,7 +96,9 @@ class Disk:
     """Counts what is asked of a disk, and fails at one call, or at all from it on."""
 
     def __init__(self, fails_at: int, error: int = errno.ENOSPC, for_good: bool = False) -> None:
-        self.fails_at, self.error, self.for_good = fails_at, error, for_good
+        self.fails_at = fails_at
+        self.error = error
+        self.for_good = for_good
         self.n_calls = 0
 
     def call(self) -> None:
@@ -135,11 +137,13 @@ class Disk:
 
 def disks(count: int, seed: int) -> str:
     """Let the disk fail at every call of saves, a report and a fit with checkpoints."""
-    old, new = fitted(max_iter=5), fitted()
+    old = fitted(max_iter=5)
+    new = fitted()
     strikes = n_fits = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        path, page = folder / "model.hdsl", folder / "page.html"
+        path = folder / "model.hdsl"
+        page = folder / "page.html"
         new.save(path)
         whole = path.read_bytes()
         for error in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
@@ -149,7 +153,8 @@ def disks(count: int, seed: int) -> str:
             ):
                 write_old(target)
                 before = target.read_bytes()
-                fails_at, ends = 0, False
+                fails_at = 0
+                ends = False
                 while not ends:
                     fails_at += 1
                     disk = Disk(fails_at, error)
@@ -288,7 +293,8 @@ def engines(count: int, seed: int) -> str:
     refused = 0
     for k in range(count):
         lie = list(LIES)[k % len(LIES)]
-        n, d = int(rng.integers(1, 30)), int(rng.integers(1, 8))
+        n = int(rng.integers(1, 30))
+        d = int(rng.integers(1, 8))
         Y = (rng.random((n, d)) < 0.5) * rng.random((n, d)).round(2)
         Q = (rng.random((3, d)) < 0.7) * rng.normal(size=(3, d)).round(2)
         top = int(rng.integers(1, 6))
@@ -321,7 +327,8 @@ def _lying(lie: str, Y: np.ndarray, rng: np.random.Generator) -> Callable:
     def search(indices, values, m):
         scores = Y[:, indices] @ np.array(values)
         best = np.argsort(-scores, kind="stable")[: m + (rng.random() < 0.1)]
-        ids, scores = best.tolist(), scores[best].tolist()
+        ids = best.tolist()
+        scores = scores[best].tolist()
         if rng.random() < 0.3:
             return ids, scores
         return LIES[lie](ids, scores, int(rng.integers(len(ids))), len(Y))

@@ -57,7 +57,8 @@ class Result(NamedTuple):
 
 def hdsl(*arguments):
     """Return how a command ended."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(part) for part in arguments])
     return Result(code, out.getvalue(), err.getvalue())

@@ -59,7 +59,8 @@ def lockable():
     """Yield a folder, and a function that makes it read-only."""
     if os.name != "posix":
         pytest.skip("needs POSIX permissions")
-    folder, user = Path(tempfile.mkdtemp()), os.geteuid()
+    folder = Path(tempfile.mkdtemp())
+    user = os.geteuid()
 
     def lock():
         folder.chmod(0o555)
@@ -121,7 +122,8 @@ def chromium():
 @pytest.fixture
 def show(chromium, tmp_path):
     """Write a report, open it, and hold against it all that it says or asks for in the end."""
-    contexts, said = [], []
+    contexts = []
+    said = []
 
     def show(model, X=None, y=None, *, window=(), **parts):
         path = tmp_path / f"{len(contexts)}.html"

@@ -79,7 +79,8 @@ def model_bytes() -> list[bytes]:
     """Return a file of each kind of model, as this version writes it."""
     texts = ["a late goal", "the goal of a match", "profit fell", "the bank cut its profit"] * 3
     words = text.Words(ngrams=2).fit(texts)
-    rows, labels = words.transform(texts), np.array(["sport", "sport", "money", "money"] * 3)
+    rows = words.transform(texts)
+    labels = np.array(["sport", "sport", "money", "money"] * 3)
     small = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter": 4}
     model = HDSL(**small, random_state=0).fit(rows, labels)
     scored = make_pipeline(ClassScores(random_state=0), HDSL(**small, random_state=0))
@@ -129,7 +130,8 @@ def checkpoint_bytes() -> bytes:
     before = checkpoint.INTERVAL, checkpoint.TIME_SHARE
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.ckpt")
-        checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
+        checkpoint.INTERVAL = 0.0
+        checkpoint.TIME_SHARE = np.inf
         try:
             run(path, callback=cut)
         except Cut:
@@ -442,9 +444,11 @@ FORMS = {
 def by_chance(name: str, seconds: float, seed: int, folder: Path) -> int:
     """Read damaged files until the time is up; return how many."""
     rng = random.Random(f"{name} {seed}")
-    good, bad = seeds(name, "good"), seeds(name, "bad")
+    good = seeds(name, "good")
+    bad = seeds(name, "bad")
     path = folder / f"input{TARGETS[name].suffix}"  # remains if the process dies
-    count, end = 0, time.monotonic() + seconds
+    count = 0
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         start = rng.choice(bad if bad and rng.random() < 0.1 else good)
         path.write_bytes(mutated(start, name, rng))

@@ -38,7 +38,8 @@ def fit(path, kept, parameters, speed, n_rows):
     if speed:
         checkpoint.time = SimpleNamespace(monotonic=lambda: speed * time.monotonic())
     else:
-        checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
+        checkpoint.INTERVAL = 0.0
+        checkpoint.TIME_SHARE = np.inf
     seen = []
 
     def callback(state):
@@ -67,7 +68,8 @@ def in_child(function, *args):
 
 def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     """Compare a fit that is not killed with one that is killed so many times."""
-    folder, rng = Path(folder), np.random.default_rng(int(seed))
+    folder = Path(folder)
+    rng = np.random.default_rng(int(seed))
     given = json.loads(parameters), float(speed), int(n_rows)
     whole, kept, pieced = (folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl"))
     warnings.simplefilter("ignore")  # it does not converge
@@ -76,7 +78,8 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", *given), 0)[1] == 0
     (folder / "other.ckpt.started").unlink()
     length = time.perf_counter() - began
-    killed, started = 0, Path(f"{kept}.started")
+    killed = 0
+    started = Path(f"{kept}.started")
     while killed < int(kills):
         child = in_child(fit, pieced, kept, *given)
         time.sleep(rng.uniform(0.0, length))

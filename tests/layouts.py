@@ -76,7 +76,8 @@ def draw_margins(twin, data):
 def assert_gradient(gradient, dense, m, some_atoms):
     """Compare all that is additive over comparisons with C = -∇f, d × d."""
     C = -dense.gradient(m)
-    S, size = C + C.T, 1e-12 * max(dense.score_size(m), 1e-290)
+    S = C + C.T
+    size = 1e-12 * max(dense.score_size(m), 1e-290)
     tolerance = {"rtol": 0.0, "atol": size / dense.scale}
     assert (gradient.n_features, gradient.scale) == (dense.d, dense.scale)
     assert_allclose(gradient.diagonal, np.diag(C), **tolerance)

@@ -53,7 +53,8 @@ def atom_vector(atom, d):
     """Return e_i + sign·e_j."""
     i, j, sign = atom
     vector = np.zeros(d)
-    vector[i], vector[j] = 1, sign
+    vector[i] = 1
+    vector[j] = sign
     return vector
 
 
@@ -110,7 +111,8 @@ class Problem:
     weights: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self):
-        self.d, self.T = self.X.shape[1], len(self.triplets)
+        self.d = self.X.shape[1]
+        self.T = len(self.triplets)
         weights = np.ones(self.T) if self.weights is None else self.weights
         self.omega = weights / weights.sum()
         given = self.loss
@@ -212,15 +214,19 @@ class Problem:
 
         The lower bound is f - max ⟨M - B, ∇f⟩ and so holds however well the method does.
         """
-        V, omega = self.vertices, self.omega
+        V = self.vertices
+        omega = self.omega
         n = V.shape[1]
         alpha = np.full(n, 1 / n)
-        upper, lower = np.inf, 0.0
+        upper = np.inf
+        lower = 0.0
         mu = max(1.0, self.value(V @ alpha))
         for _ in range(150):
             margins = V @ alpha
-            value, G = self.value(margins), V.T @ (omega * self.ell1(margins))
-            upper, lower = min(upper, value), max(lower, value - (G @ alpha - G.min()))
+            value = self.value(margins)
+            G = V.T @ (omega * self.ell1(margins))
+            upper = min(upper, value)
+            lower = max(lower, value - (G @ alpha - G.min()))
             if upper - lower <= 1e-11 * max(1.0, upper):
                 break
             # A Newton step on value - mu Σ log alpha with Σ alpha = 1, in units of alpha.
@@ -252,7 +258,8 @@ def frank_wolfe(problem, step, n_iter):
     atoms = all_atoms(problem.d)
     column = dict(zip(atoms, problem.vertices.T, strict=True))
     _, start = problem.best_atom(problem.offset)
-    weights, size = {start: 1.0}, 1.0
+    weights = {start: 1.0}
+    size = 1.0
     for _ in range(n_iter + 1):
         margins = sum(weight * column[atom] for atom, weight in weights.items())
         yield problem.value(margins), dict(weights), size
@@ -261,12 +268,14 @@ def frank_wolfe(problem, step, n_iter):
         worst = min(weights, key=score.get)
         here = sum(weight * score[atom] for atom, weight in weights.items())
         if step == "forward" or score[toward] - here >= here - score[worst]:
-            direction, max_step = column[toward] - margins, 1.0
+            direction = column[toward] - margins
+            max_step = 1.0
             change = {atom: -weight for atom, weight in weights.items()}
             change[toward] = change.get(toward, 0.0) + 1.0
         else:
             alpha = weights[worst]
-            direction, max_step = margins - column[worst], alpha / (1 - alpha)
+            direction = margins - column[worst]
+            max_step = alpha / (1 - alpha)
             change = dict(weights)
             change[worst] -= 1.0
         size = problem.line_search(margins, direction, max_step)
@@ -283,7 +292,8 @@ def frank_wolfe(problem, step, n_iter):
 
 def top_k(queries, index, k, exclude_self=False):
     """Return scores and rows, the largest inner products first, the smaller row of equals."""
-    scores, rows = [], []
+    scores = []
+    rows = []
     for r, own in enumerate(queries @ index.T):
         others = [b for b in range(len(index)) if not (exclude_self and b == r)]
         best = sorted(others, key=lambda b, own=own: (-own[b], b))[:k]
@@ -390,20 +400,24 @@ def best_change(curvature, scores, weights):
 
     It tries every set of atoms that may have a weight, and solves for their best weights.
     """
-    n, linear = len(weights), scores + curvature @ weights
-    best, found = -np.inf, np.zeros(n)
+    n = len(weights)
+    linear = scores + curvature @ weights
+    best = -np.inf
+    found = np.zeros(n)
     for size in range(1, n + 1):
         for some in combinations(range(n), size):
             inside = np.ix_(some, some)
             system = np.ones((size + 1, size + 1))
-            system[:size, :size], system[size, size] = curvature[inside], 0.0
+            system[:size, :size] = curvature[inside]
+            system[size, size] = 0.0
             right = np.append(linear[list(some)], weights.sum())
             v = np.zeros(n)
             v[list(some)] = np.linalg.lstsq(system, right, rcond=None)[0][:size]
             change = v - weights
             gain = scores @ change - change @ curvature @ change / 2
             if v.min() >= -1e-12 and abs(change.sum()) <= 1e-9 and gain > best:
-                best, found = gain, change
+                best = gain
+                found = change
     return found
 
 

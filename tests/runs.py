@@ -115,12 +115,16 @@ class Watch:
     """A callback that compares each state with the dense reference."""
 
     def __init__(self, twin, *, upper=np.inf, one_atom_each=True):
-        self.twin, self.dense, self.upper = twin, twin.dense, upper
+        self.twin = twin
+        self.dense = twin.dense
+        self.upper = upper
         self.one_atom_each = one_atom_each
-        self.size, self.models = twin.dense.margin_size(), []
+        self.size = twin.dense.margin_size()
+        self.models = []
 
     def __call__(self, state):
-        dense, k = self.dense, len(self.models)
+        dense = self.dense
+        k = len(self.models)
         assert state.n_iter == k
         assert (state.weights > 0).all()
         assert abs(state.weights.sum() - 1) <= 1e-12

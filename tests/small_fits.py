@@ -36,7 +36,10 @@ def labelled_counts(seed=0, n=60, d=12):
 
 
 ROWS, LABELS = labelled_rows()
-X, Y, X_VAL, Y_VAL = ROWS[:40], LABELS[:40], ROWS[40:], LABELS[40:]
+X = ROWS[:40]
+Y = LABELS[:40]
+X_VAL = ROWS[40:]
+Y_VAL = LABELS[40:]
 N, D = X.shape
 T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
 

@@ -49,7 +49,8 @@ def make_twin(
 
     `layout` is the class, or a partial of it; the CPU's where it is None.
     """
-    X, triplets = np.asarray(X, dtype=float), np.asarray(triplets)
+    X = np.asarray(X, dtype=float)
+    triplets = np.asarray(triplets)
     weights = None if weights is None else np.asarray(weights, dtype=float)
     layout = layout or partial(CPULayout, workers=Workers(n_jobs))
     layout = layout(sp.csr_array(X), triplets, weights)
@@ -86,7 +87,8 @@ def random_twin(seed, *, n=10, d=8, T=30, density=0.5, **parameters):
 @st.composite
 def matrices(draw, elements=None, min_features=2, max_features=12):
     """Dense arrays, mostly zeros: empty rows and columns, equal rows and columns, negatives."""
-    n, d = draw(st.integers(2, 10)), draw(st.integers(min_features, max_features))
+    n = draw(st.integers(2, 10))
+    d = draw(st.integers(min_features, max_features))
     elements = draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
     X = draw(arrays(np.float64, (n, d), elements=elements, fill=st.just(0.0)))
     if draw(st.booleans()):
@@ -108,7 +110,8 @@ def every_comparison(n, width):
 @st.composite
 def triplets(draw, n, sizes=None, width=3):
     """Triplets of n rows: duplicates, a row as its own positive or negative; never p = q."""
-    every, size = every_comparison(n, width), draw(st.integers(1, 30) if sizes is None else sizes)
+    every = every_comparison(n, width)
+    size = draw(st.integers(1, 30) if sizes is None else sizes)
     number = st.integers(0, len(every) - 1)
     return every[draw(st.lists(number, min_size=size, max_size=size))]
 
@@ -199,7 +202,8 @@ def hard_matrices(draw):
     elif kind == "one feature per row":
         X = X * (np.arange(d) == np.abs(X).argmax(axis=1)[:, None])
     elif kind == "outlier":
-        row, column = draw(st.integers(0, n - 1)), draw(st.integers(0, d - 1))
+        row = draw(st.integers(0, n - 1))
+        column = draw(st.integers(0, d - 1))
         X[row, column] = 10.0 ** draw(EXPONENTS)
     if np.count_nonzero(X.any(axis=0)) < 2:
         X[:2, :2] = np.eye(2)

@@ -29,7 +29,8 @@ def count_code(path):
     """Return the number of lines of code of a Python file."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
-    empty, inside = {k for k, line in enumerate(lines, start=1) if not line.strip()}, set()
+    empty = {k for k, line in enumerate(lines, start=1) if not line.strip()}
+    inside = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             empty |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
@@ -79,7 +80,8 @@ def imports(modules):
         package = (
             _name(path).split(".") if path.endswith("__init__.py") else _name(path).split(".")[:-1]
         )
-        found[path], typing = set(), _typing_lines(tree)
+        found[path] = set()
+        typing = _typing_lines(tree)
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom) or not node.level or node.lineno in typing:
                 continue
@@ -111,7 +113,8 @@ def circles(graph):
     """Return sets of modules that import each other, directly or through others."""
     reached = {}
     for start in graph:
-        seen, left = set(), list(graph[start])
+        seen = set()
+        left = list(graph[start])
         while left:
             path = left.pop()
             if path not in seen:
@@ -203,7 +206,8 @@ def width(function, owner):
 
 def signatures(modules):
     """Return {"path: name": width}, kernels apart from the others."""
-    kernels, others = {}, {}
+    kernels = {}
+    others = {}
     for path, tree in modules.items():
         for function, owner in functions(tree):
             name = f"{path}: {owner.name}.{function.name}" if owner else f"{path}: {function.name}"
@@ -268,7 +272,9 @@ def hdsl_parameters(modules):
 
 def main():
     """Print the figures of the source."""
-    modules, source, tests = parsed(), sizes("src/hdsl"), sizes("tests")
+    modules = parsed()
+    source = sizes("src/hdsl")
+    tests = sizes("tests")
     kernels, others = signatures(modules)
     frames, files = road_to_kernel()
     for title, counts in (

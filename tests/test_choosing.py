@@ -83,7 +83,8 @@ def test_the_number_of_iterations_can_be_chosen_too():
 
 
 def test_priors_are_relative_to_the_size_of_rows():
-    plain, large = HDSL(norm=None, random_state=0), HDSL(norm=None, random_state=0)
+    plain = HDSL(norm=None, random_state=0)
+    large = HDSL(norm=None, random_state=0)
     plain.fit(X, Y)
     large.fit(8 * X, Y)
     assert large.prior_ == pytest.approx(plain.prior_ / 64)
@@ -119,7 +120,8 @@ def test_where_there_is_nothing_to_learn_it_is_said(capsys):
 
 
 def test_the_choice_depends_on_the_seed_alone():
-    one, two = fitted(n_jobs=1), fitted(n_jobs=2)
+    one = fitted(n_jobs=1)
+    two = fitted(n_jobs=2)
     for name, column in one.choice_.items():
         assert_array_equal(column, two.choice_[name])
     assert_array_equal(one.weights_, two.weights_)
@@ -165,9 +167,11 @@ def test_the_nearest_are_the_first_of_a_stable_sort(n, k, n_values, seed):
 
 
 def test_what_harms_the_search_for_a_row_is_out():
-    good, bad = np.ones(100), np.zeros(100)
+    good = np.ones(100)
+    bad = np.zeros(100)
     cosine = score(bad, np.ones(50))
-    kept, lost = np.full(50, 0.985), np.full(50, 0.975)
+    kept = np.full(50, 0.985)
+    lost = np.full(50, 0.975)
     assert simplest([score(bad, kept), score(good, lost)], cosine) == (0, 0)
     assert simplest([score(bad, lost), score(good, lost)], cosine) == (0, 0)
 

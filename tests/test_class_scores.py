@@ -31,7 +31,8 @@ def test_scikit_learn_checks(estimator, check):
 
 def make_rows(n_classes=3, n_rows=60, d=12):
     """Sparse rows, each with more of the feature of its class, and labels."""
-    rng, codes = np.random.default_rng(0), np.arange(n_rows) % n_classes
+    rng = np.random.default_rng(0)
+    codes = np.arange(n_rows) % n_classes
     X = rng.random((n_rows, d)) * (rng.random((n_rows, d)) < 0.5)
     X[np.arange(n_rows), codes] += 1.0
     return sp.csr_array(X), np.array(["apple", "pear", "plum", "quince"])[codes]
@@ -55,7 +56,8 @@ class Memory(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("cv", [2, 5, KFold(4, shuffle=True, random_state=1)])
 def test_fit_transform_scores_rows_by_a_classifier_that_has_not_seen_them(cv):
     X, y = make_rows()
-    X, scores = X.toarray(), ClassScores(Memory(), weight=1.0, cv=cv, random_state=0)
+    X = X.toarray()
+    scores = ClassScores(Memory(), weight=1.0, cv=cv, random_state=0)
     assert_allclose(scores.fit_transform(X, y)[:, -3:], 1 / np.sqrt(3))
     assert_array_equal(scores.transform(X)[:, -3:], y[:, None] == scores.classes_)
     assert_array_equal(scores.transform(X), scores.fit(X, y).transform(X))
@@ -81,7 +83,8 @@ def test_scores_are_squashed_or_probable_then_squared_and_at_unit_length(classif
 def test_rows_with_long_indices_are_those_with_short_ones(tmp_path):
     X, y = make_rows()
     wide = X.copy()
-    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    wide.indices = wide.indices.astype(np.int64)
+    wide.indptr = wide.indptr.astype(np.int64)
     made = [ClassScores(random_state=0).fit_transform(rows, y) for rows in (X, wide)]
     assert_array_equal(made[0].toarray(), made[1].toarray())
     model = HDSL(prior=1.0, max_iter=2).fit(wide, y)
@@ -175,15 +178,18 @@ def test_names_are_those_of_the_input_then_the_classes():
 def test_a_reason_ends_in_words():
     X, y = make_rows(n_rows=90)
     names = [f"w{k}" for k in range(12)]
-    scores, model = ClassScores(random_state=0), HDSL(prior=4.0, max_iter=5, random_state=0)
+    scores = ClassScores(random_state=0)
+    model = HDSL(prior=4.0, max_iter=5, random_state=0)
     model.fit(scores.fit_transform(X[:60], y[:60]), y[:60])
     words = scores.words(X[[60]])[0]
-    coef, unit = scores.classifier_.coef_, dense(scores.transform(X[[60]]))[0, :12]
+    coef = scores.classifier_.coef_
+    unit = dense(scores.transform(X[[60]]))[0, :12]
     for label, columns in words.items():
         parts = coef[label] * unit
         assert columns == [k for k in np.argsort(-parts, kind="stable")[:3] if parts[k] > 0]
     found = scores.explain(model, X[[60]], X[[63]], feature_names=names)
-    rows, all_names = scores.transform(X[[60, 63]]), scores.get_feature_names_out(names)
+    rows = scores.transform(X[[60, 63]])
+    all_names = scores.get_feature_names_out(names)
     plain = model.explain(rows[[0]], rows[[1]], feature_names=all_names)
     assert found.total == pytest.approx(plain.total)
     classed = [part for part in found.to_dict()["parts"] if "class:" in part["name"]]
@@ -250,7 +256,8 @@ def test_a_pipeline_comes_back_from_a_file(tmp_path, options):
 
 
 def test_a_pipeline_of_two_models_comes_back(tmp_path):
-    X, y = np.eye(8)[np.arange(24) % 8] + 0.1, np.arange(24) % 2
+    X = np.eye(8)[np.arange(24) % 8] + 0.1
+    y = np.arange(24) % 2
     pipeline = make_pipeline(*(hdsl.HDSL(prior=2.0, max_iter=2) for _ in range(2))).fit(X, y)
     hdsl.save(pipeline, tmp_path / "m.hdsl")
     loaded = hdsl.load(tmp_path / "m.hdsl")
@@ -295,7 +302,8 @@ def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, 
     new = sp.csr_array(([1.0, 2.0, 5.0], [columns[0], columns[3], 2**40 - 1], [0, 2, 3]))
     new.resize((2, 2**40))
     scores, narrow = (ClassScores(classifier, random_state=0) for _ in range(2))
-    Z, expected = scores.fit_transform(wide, y), narrow.fit_transform(X, y)
+    Z = scores.fit_transform(wide, y)
+    expected = narrow.fit_transform(X, y)
     assert Z.shape == (60, 2**40 + 3)
     assert scores.is_wide_
     assert not narrow.is_wide_

@@ -44,7 +44,8 @@ from strategies import (
 @given(data=st.data())
 def test_margins_and_value(layout, data):
     twin = data.draw(some_twins(layout=layout))
-    ours, dense = twin.ours, twin.dense
+    ours = twin.ours
+    dense = twin.dense
     model = data.draw(models(dense.d))
     tolerance = 1e-13 * dense.margin_size()
     margins = ours.margins(*model)
@@ -81,12 +82,14 @@ def draw_moves(dense, m, data):
 @given(data=st.data())
 def test_steps_minimise(layout, data):
     twin = data.draw(some_twins(layout=layout))
-    ours, dense = twin.ours, twin.dense
+    ours = twin.ours
+    dense = twin.dense
     margins, m = draw_margins(twin, data)
     moves = draw_moves(dense, m, data)
     some = [moves[0][0].toward]
     for move, way in moves:
-        step, limit = ours.step(margins, move), move.max_step_size
+        step = ours.step(margins, move)
+        limit = move.max_step_size
         assert_array_equal(flat(margins), m)
         room = 1e-12 * dense.margin_size()  # of rounding, in margins
         slope = dense.slope(m, way, 0.0)
@@ -94,7 +97,8 @@ def test_steps_minimise(layout, data):
             assert slope >= -room * (dense.omega @ np.abs(dense.ell1(m)))
             continue
         assert 0.0 < step.step_size <= limit
-        there, best = m + step.step_size * way, dense.line_search(m, way, limit)
+        there = m + step.step_size * way
+        best = dense.line_search(m, way, limit)
         assert_allclose(flat(step.margins), there, rtol=1e-15, atol=4 * room)
         # A search ends where the slope is this much of the first one.
         room = room * (1 + dense.omega @ np.abs(dense.ell1(there))) - 1e-13 * slope
@@ -102,7 +106,8 @@ def test_steps_minimise(layout, data):
         assert found <= dense.value(m + best * way) * (1 + 1e-9) + room
         assert step.value == pytest.approx(found, rel=1e-9, abs=room)
         there = flat(step.margins)
-        scores, size = ours.gradient(step.margins).scores(np.array(some)), dense.score_size(there)
+        scores = ours.gradient(step.margins).scores(np.array(some))
+        size = dense.score_size(there)
         assert_allclose(scores, dense.scores(there, some), rtol=0, atol=1e-12 * max(size, 1e-290))
 
 
@@ -111,7 +116,8 @@ def test_steps_minimise(layout, data):
 @given(data=st.data())
 def test_what_steps_are_built_on(layout, data):
     twin = data.draw(some_twins(layout=layout))
-    ours, dense = twin.ours, twin.dense
+    ours = twin.ours
+    dense = twin.dense
     margins, m = draw_margins(twin, data)
     sizes = data.draw(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=3))
     room = dense.margin_size()
@@ -219,7 +225,8 @@ def test_statistics(layout, data):
     T = data.draw(comparisons(len(X)))
     weights = data.draw(triplet_weights(len(T)) | st.just([0.0] * (len(T) - 1) + [2.0]))
     twin = make_twin(X, T, weights=weights, layout=layout)
-    found, dense = twin.layout.statistics(), twin.dense
+    found = twin.layout.statistics()
+    dense = twin.dense
     own = np.ones(len(T)) if weights is None else np.array(weights) / np.max(weights)
     margins = np.abs(np.trace(dense.A, axis1=1, axis2=2))
     margins[margins < 1e-12] = 0.0
@@ -289,7 +296,8 @@ def test_partners(layout, data, after):
 def test_ties_go_to_the_smallest(layout, data, after, count):
     """Without rounding the answer is the first of the best, also among those with S_ij = 0."""
     twin = data.draw(exact_twins(layout=layout, compared=comparisons))
-    gradient, features = twin.ours.gradient(twin.ours.margins(*NOTHING)), np.arange(twin.dense.d)
+    gradient = twin.ours.gradient(twin.ours.margins(*NOTHING))
+    features = np.arange(twin.dense.d)
     C = -twin.dense.gradient(np.zeros(twin.dense.T))
     largest = np.argsort(-np.diag(C), kind="stable")[:count]
     assert_array_equal(gradient.largest_diagonal(count), largest)
@@ -309,7 +317,9 @@ def test_ties_go_to_the_smallest(layout, data, after, count):
 @given(data=st.data())
 def test_drift_bounds_every_row(layout, data):
     twin = data.draw(some_twins(layout=layout))
-    S, gradients, size = [], [], 0.0
+    S = []
+    gradients = []
+    size = 0.0
     for _ in range(2):
         margins, m = draw_margins(twin, data)
         C = -twin.dense.gradient(m)
@@ -326,7 +336,8 @@ def test_drift_bounds_every_row(layout, data):
 @every_layout
 def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
     """Where nothing pulls it is zero; where two pull against each other it only cancels."""
-    X, T = [[2.0, 1.0], [2.0, 1.0], [0.0, 0.0]], [[0, 1, 2], [0, 2, 1]]
+    X = [[2.0, 1.0], [2.0, 1.0], [0.0, 0.0]]
+    T = [[0, 1, 2], [0, 2, 1]]
     problem = make_twin(X, T[:1], prior=1.0, layout=layout).ours
     gradient = problem.gradient(problem.margins(np.array([[0, 1, 1]]), np.ones(1)))
     assert gradient.is_zero()
@@ -345,13 +356,15 @@ def test_sums_over_several_chunks(layout, monkeypatch):
     X, T = random_arrays(0, T=2 * CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T))
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)
-    ours, dense = twin.ours, twin.dense
+    ours = twin.ours
+    dense = twin.dense
     some = np.array([[0, 1, 1], [2, 7, -1], [3, 4, 1]])
     margins = ours.margins(some, np.array([0.5, 0.2, 0.3]))
     m = flat(margins)
     way = dense.margins(some[1:2], [1.0]) - m
     step = ours.step(margins, Move("forward", Atom(2, 7, -1), None, 1.0))
-    there, best = m + step.step_size * way, dense.line_search(m, way, 1.0)
+    there = m + step.step_size * way
+    best = dense.line_search(m, way, 1.0)
     assert step.step_size == pytest.approx(best, rel=1e-6)
     assert_allclose(flat(step.margins), there, rtol=1e-13, atol=1e-13)
     assert step.value == pytest.approx(dense.value(there), rel=1e-12)
@@ -401,7 +414,8 @@ def test_an_ascent_to_many_vertices(layout, data):
 def test_a_fixed_model_below(data):
     """Its margins are an offset, as the prior's are; features that X does not have add nothing."""
     twin = data.draw(some_twins(LAYOUTS["cpu"]))
-    dense, features = twin.dense, twin.layout.features
+    dense = twin.dense
+    features = twin.layout.features
     below, weights = data.draw(models(dense.d))
     users = twin.ours.to_user(below)
     far = np.array([[int(users[0, 0]), twin.X.shape[1] + 5, 1]])  # e_i alone, in effect

@@ -212,7 +212,8 @@ def test_broken_links_are_found(tmp_path):
 
 
 #: Figures in sentences: page, pattern, file of results, line and column of each group.
-BOTH, OURS = "ClassScores(), HDSL()", "HDSL()"
+BOTH = "ClassScores(), HDSL()"
+OURS = "HDSL()"
 FIGURES = [
     ("../README.md", r"of (\S+) % \(R8\) and (\S+) % \(R52\)", "published-accuracy",
      [(BOTH, "r8"), (BOTH, "r52")]),

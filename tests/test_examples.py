@@ -36,7 +36,8 @@ def run(name):
     """
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
-    printed, said = StringIO(), StringIO()
+    printed = StringIO()
+    said = StringIO()
 
     def show():
         figures = [plt.figure(k).canvas.draw() for k in plt.get_fignums()]

@@ -59,7 +59,8 @@ def test_comparisons_are_of_rows_that_share_more_and_weigh_the_difference(sets, 
 
 def test_one_label_each_makes_the_triplets_of_one_label_per_row():
     rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 4, size=(40, 12)).astype(float), rng.integers(3, size=40)
+    X = rng.integers(0, 4, size=(40, 12)).astype(float)
+    y = rng.integers(3, size=40)
     made = triplets.shared_label_triplets(X, [[label] for label in y.tolist()], 3, 4)
     expected = triplets.neighbor_triplets(X, y, 3, 4)
     assert sorted(made.triplets.tolist()) == sorted(expected.tolist())

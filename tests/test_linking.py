@@ -108,7 +108,8 @@ def test_frames_with_ids_and_missing_values(library):
     frame = pytest.importorskip(library).DataFrame
     left, right, matches = make_tables(30)
     right = {"sku": right["sku"], "name": right["title"], "cost": right["price"]}
-    right["name"][3], right["cost"][4] = None, None
+    right["name"][3] = None
+    right["cost"][4] = None
     ids = [(left["sku"][a], right["sku"][b]) for a, b in matches[:20].tolist()]
     linker = Linker(id_column="sku", random_state=0).fit(frame(left), frame(right), ids)
     links = linker.predict(0.3)
@@ -291,7 +292,8 @@ def test_columns_keep_their_order_in_a_file(tmp_path):
         table["model"] = [text.split()[1] for text in table["title"]]
     linker = Linker(["title", "price", "model"], random_state=0).fit(*tables, matches[:100])
     linker.save(tmp_path / "linker.hdsl")
-    found, loaded = linker.candidates(), hdsl.load(tmp_path / "linker.hdsl").candidates()
+    found = linker.candidates()
+    loaded = hdsl.load(tmp_path / "linker.hdsl").candidates()
     np.testing.assert_allclose(loaded.probability, found.probability, rtol=0, atol=1e-14)
 
 
@@ -317,7 +319,8 @@ def test_records_are_tables_too():
 
 def test_dates_are_ids_and_each_table_names_its_own(tmp_path):
     days = pd.date_range("2024-01-01", periods=4)
-    left, right = {"day": days, "name": TEXTS}, {"code": [*"abcd"], "name": TEXTS}
+    left = {"day": days, "name": TEXTS}
+    right = {"code": [*"abcd"], "name": TEXTS}
     linker = Linker(id_column=("day", "code")).fit(left, right, [(days[1], "b")])
     linker.save(tmp_path / "linker.hdsl")
     loaded = hdsl.load(tmp_path / "linker.hdsl")

@@ -15,7 +15,8 @@ from hdsl.solver.losses import SmoothedHinge
 from sklearn_checks import every_check
 
 RNG = np.random.default_rng(3)
-N, D = 60, 10
+N = 60
+D = 10
 X = RNG.integers(1, 24, size=(N, D)) / 8 * (RNG.random((N, D)) < 0.5)
 X[:, :2] += 1 / 8
 Y = (X[:, 0] > X[:, 1]).astype(int)
@@ -43,7 +44,8 @@ def test_scikit_learn_checks(estimator, check):
 
 def dense_similarity(model, A, B, assigned):
     """Return S by dense matrices, row by row."""
-    d, shared = A.shape[1], model.shared_
+    d = A.shape[1]
+    shared = model.shared_
     M = reference.model_matrix(shared.atoms_, shared.weights_, d, shared.scale_)
     if shared.norm_ == "l2":
         A, B = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (A, B))
@@ -57,7 +59,8 @@ def dense_similarity(model, A, B, assigned):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_every_way_to_compare_is_the_same_similarity(model, form):
-    A, B = X[:20], X[20:]
+    A = X[:20]
+    B = X[20:]
     S = dense_similarity(model, A, B, model.region(A))
     assert len(np.unique(model.region(A))) > 1
     assert_allclose(model.similarity(form(A), form(B)), S, atol=1e-9)
@@ -72,7 +75,8 @@ def test_every_way_to_compare_is_the_same_similarity(model, form):
 
 
 def test_transform_compares_rows_of_a_region_by_its_similarity(model):
-    Z, regions = model.transform(X), model.region(X)
+    Z = model.transform(X)
+    regions = model.region(X)
     assert Z.shape[1] == len(model.get_feature_names_out())
     same = regions[:, None] == regions
     assert_allclose((Z @ Z.T)[same], dense_similarity(model, X, X, regions)[same], atol=1e-9)
@@ -83,7 +87,8 @@ def test_rounds_go_to_the_optimum_of_all_parts_together():
     rng = np.random.default_rng(0)
     A = rng.random((40, 12)) * (rng.random((40, 12)) < 0.4) + 1e-3
     triplets = rng.integers(40, size=(300, 3))
-    triplets, regions = triplets[triplets[:, 1] != triplets[:, 2]], rng.integers(3, size=40)
+    triplets = triplets[triplets[:, 1] != triplets[:, 2]]
+    regions = rng.integers(3, size=40)
     shared = HDSL(5.0, prior=0.5, norm=None, max_iter=50, tol=1e-9, oracle="exact", min_rows=1)
     objectives = []
     for n_rounds in (1, 2, 10):
@@ -155,7 +160,8 @@ def test_an_interrupt_leaves_the_model_as_it_was(model):
     def interrupt(state):
         raise KeyboardInterrupt
 
-    again, before = deepcopy(model).set_params(model__callback=interrupt), model.similarity(X)
+    again = deepcopy(model).set_params(model__callback=interrupt)
+    before = model.similarity(X)
     with pytest.raises(KeyboardInterrupt):
         again.fit(X, Y)
     assert_array_equal(again.similarity(X), before)

@@ -22,9 +22,11 @@ from small_fits import STEPS, D, N, T, X, assert_same_model, assert_whole, dense
 )
 def test_all_ways_to_score_agree_and_have_the_kind_of_the_input(form, dtype, prior):
     model = small(prior=prior).fit(form(X.astype(dtype)), triplets=T)
-    A, B = X[:9], X[9:18]
+    A = X[:9]
+    B = X[9:18]
     expected = prior * A @ B.T + A @ model.matrix().toarray() @ B.T
-    A, B = form(A.astype(dtype)), form(B.astype(dtype))
+    A = form(A.astype(dtype))
+    B = form(B.astype(dtype))
     for method in (model.transform, model.rewrite):
         answer = method(A)
         assert sp.issparse(answer) == sp.issparse(A)
@@ -52,7 +54,8 @@ def test_what_a_fit_promises(step):
     assert len(np.unique(model.atoms_, axis=0)) == len(model.atoms_)
     assert (model.scale_, model.prior_) == (7.0, 0.0)
     assert (model.n_features_in_, model.n_triplets_) == (D, len(T))
-    M, L = model.matrix(), model.components_
+    M = model.matrix()
+    L = model.components_
     assert sp.issparse(M)
     assert_allclose(M.trace(), 2 * 7.0, rtol=1e-12)
     M = M.toarray()
@@ -90,7 +93,8 @@ def test_at_is_the_run_that_stopped_there(step, oracle):
     whole = small(step=step, oracle=oracle).fit(X, triplets=T)
     assert whole.n_iter_ == 25
     for k in (1, 2, 3, 7, 12, 24, 25):
-        early, replayed = whole.at(k), small(step=step, oracle=oracle, max_iter=k)
+        early = whole.at(k)
+        replayed = small(step=step, oracle=oracle, max_iter=k)
         replayed.fit(X, triplets=T)
         assert_array_equal(early.atoms_, replayed.atoms_)
         assert_allclose(early.weights_, replayed.weights_, rtol=0, atol=1e-12)

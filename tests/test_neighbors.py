@@ -48,8 +48,10 @@ def test_scikit_learn_checks(estimator, check):
 @st.composite
 def votes(draw):
     """Neighbours of a few queries with falling scores, often equal or negative, and classes."""
-    n_rows, n_classes = draw(st.integers(1, 9)), draw(st.integers(1, 4))
-    m, k = draw(st.integers(0, 5)), draw(st.integers(1, n_rows))
+    n_rows = draw(st.integers(1, 9))
+    n_classes = draw(st.integers(1, 4))
+    m = draw(st.integers(0, 5))
+    k = draw(st.integers(1, n_rows))
     codes = draw(st.lists(st.integers(0, n_classes - 1), min_size=n_rows, max_size=n_rows))
     rows = [draw(st.permutations(range(n_rows)))[:k] for _ in range(m)]
     # Powers of two: the sums of weights are exact, and so are ties.
@@ -68,7 +70,8 @@ def votes(draw):
 @given(case=votes())
 def test_vote(weights, case):
     rows, scores, codes, n_classes = case
-    shares, winners = knn_votes(*case, weights), knn_predict(*case, weights)
+    shares = knn_votes(*case, weights)
+    winners = knn_predict(*case, weights)
     assert shares.shape == (len(rows), n_classes)
     weigh = {"uniform": np.ones_like, "similarity": lambda s: np.maximum(s, 0)}[weights]
     for r in range(len(rows)):

@@ -73,7 +73,8 @@ def with_rounding(model, X, triplets, weights=None):
         weights=None if weights is None else np.asarray(weights) / np.max(weights),
     )
     X = compared_rows(model, X)
-    problem, sizes = dense(X), dense(np.abs(X))
+    problem = dense(X)
+    sizes = dense(np.abs(X))
     a, p, q = sizes.X[triplets.T]
     sizes.A = a[:, :, None] * (p + q)[:, None, :]
     plus = np.column_stack([model.atoms_[:, :2], np.ones(len(model.atoms_), dtype=int)])

@@ -17,7 +17,8 @@ def test_reference_gradient_is_the_derivative_of_its_value(loss, width):
     problem = make_twin(X, T, loss, 5.0, 0.5).dense
     M = reference.model_matrix([(0, 1, 1), (2, 5, -1)], [0.3, 0.7], problem.d, problem.scale)
     margins = problem.offset + problem.margins_of(M)
-    G, h = problem.gradient(margins), 1e-6
+    G = problem.gradient(margins)
+    h = 1e-6
     for i, j in np.ndindex(*M.shape):
         E = np.zeros_like(M)
         E[i, j] = h
@@ -34,6 +35,7 @@ def test_reference_optimum_is_certified(loss, scale, seed):
 
 def test_reference_optimum_by_hand():
     """One triplet, two features: margins run from 0 (e1 - e2) to 4·scale (e1 + e2)."""
-    X, T = [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [[0, 1, 2]]
+    X = [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
+    T = [[0, 1, 2]]
     assert_allclose(make_twin(X, T, scale=0.1).dense.optimum(), 0.5 * (1 - 0.4) ** 2, atol=1e-10)
     assert make_twin(X, T, scale=1.0).dense.optimum().upper == pytest.approx(0.0, abs=1e-15)

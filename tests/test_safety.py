@@ -199,7 +199,8 @@ def test_processes_of_joblib_share_the_cores():
     def threads(n_jobs):  # inside: sent by value, so that it can be called in another process
         import threading
 
-        seen, own = set(), {thread.ident for thread in threading.enumerate()}
+        seen = set()
+        own = {thread.ident for thread in threading.enumerate()}
         model = HDSL(
             scale=1.0, prior=0.0, max_iter=3, n_jobs=n_jobs,
             callback=lambda state: seen.update(thread.ident for thread in threading.enumerate()),
@@ -208,7 +209,8 @@ def test_processes_of_joblib_share_the_cores():
         model.fit(rng.random((600, 40)) * (rng.random((600, 40)) < 0.3), np.arange(600) % 3)
         return 1 + len(seen - own)
 
-    share, given = max(1, joblib.cpu_count() // 2), (None, 7, -1)
+    share = max(1, joblib.cpu_count() // 2)
+    given = (None, 7, -1)
     found = joblib.Parallel(2, backend="loky")(map(joblib.delayed(threads), given))
     for n_jobs, used in zip(given, found, strict=True):
         assert used <= (1 if n_jobs is None else share), n_jobs
@@ -221,7 +223,9 @@ class Interruption:
     """Raise KeyboardInterrupt at the n-th executed line of the library, as Ctrl-C might."""
 
     def __init__(self, at=None):
-        self.at, self.lines, self.callers = at, 0, []
+        self.at = at
+        self.lines = 0
+        self.callers = []
 
     def __enter__(self):
         self._before = sys.gettrace()
@@ -276,10 +280,12 @@ OTHER, OTHER_Y = labelled_counts(seed=1, n=30, d=17)
     ids=["early stopping and mining", "threads and batches"],
 )
 def test_an_interrupt_leaves_the_old_model_or_a_new_one(parameters, tmp_path):
-    seen, before = set(), small(**parameters).fit(OTHER, OTHER_Y)
+    seen = set()
+    before = small(**parameters).fit(OTHER, OTHER_Y)
     old = learned(before)
     for at in moments(lambda: small(**parameters).fit(X, Y), 10):
-        model, came_out = deepcopy(before), False
+        model = deepcopy(before)
+        came_out = False
         try:
             with Interruption(at) as interruption:
                 model.fit(X, Y)
@@ -402,14 +408,16 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     wide, columns = spread(X, n_columns)
     narrow = sp.csr_array(X)
     for parameters in ({"prior": "auto", "max_iter": 3}, {"batch_size": 30}):
-        one, other = small(**parameters).fit(narrow, Y), small(**parameters).fit(wide, Y)
+        one = small(**parameters).fit(narrow, Y)
+        other = small(**parameters).fit(wide, Y)
         assert_array_equal(other.atoms_[:, :2], columns[one.atoms_[:, :2]])
         assert other.weights_.tobytes() == one.weights_.tobytes()
     other.save(tmp_path / "model.hdsl")
     other = load(tmp_path / "model.hdsl")
     assert_array_equal(other.similarity(wide), one.similarity(narrow))
     assert_array_equal(other.pair_score(wide, wide[::-1]), one.pair_score(narrow, narrow[::-1]))
-    n_atoms, narrow_columns = len(one.weights_), sp.csc_array(one.transform(narrow))
+    n_atoms = len(one.weights_)
+    narrow_columns = sp.csc_array(one.transform(narrow))
     made = other.transform(wide)
     assert made.shape == (len(X), n_atoms + n_columns)
     (made, _), used = drop_unused_columns(sp.csr_array(made), sp.csr_array(made))

@@ -23,7 +23,8 @@ def rows_and_labels(seed=0, n=60, d=15):
     y = np.arange(n) % 3
     X = rng.integers(-2, 5, size=(n, d)) * (rng.random((n, d)) < 0.3) * 0.5
     X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 2.0
-    X[7], X[:, -1] = X[1], 0.0
+    X[7] = X[1]
+    X[:, -1] = 0.0
     return X, y
 
 
@@ -64,7 +65,9 @@ def saved(model, folder):
 def large(monkeypatch):
     """Rows and labels, where two threads share even the smallest work."""
     rng = np.random.default_rng(0)
-    n, d, per_row = 300, 200, 15
+    n = 300
+    d = 200
+    per_row = 15
     columns = (rng.integers(d, size=(n, 1)) + np.arange(per_row) * rng.integers(1, 20, (n, 1))) % d
     rows = np.repeat(np.arange(n), per_row)
     A = sp.csr_array((rng.random(n * per_row), (rows, columns.ravel())), shape=(n, d))
@@ -151,7 +154,8 @@ def untidy(A):
 
 def wide_indices(A):
     made = sp.csr_array(A)
-    made.indices, made.indptr = made.indices.astype(np.int64), made.indptr.astype(np.int64)
+    made.indices = made.indices.astype(np.int64)
+    made.indptr = made.indptr.astype(np.int64)
     return made
 
 

@@ -49,7 +49,8 @@ def assert_found(found, expected):
 def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
     queries, index, k = case
     assert_found(search.top_k(form(queries), form(index), k), reference.top_k(*case))
-    k, rows = data.draw(st.integers(1, len(index) - 1)), form(index)
+    k = data.draw(st.integers(1, len(index) - 1))
+    rows = form(index)
     found = search.top_k(rows, rows, k, exclude_self=True)
     assert_found(found, reference.top_k(index, index, k, exclude_self=True))
 
@@ -150,7 +151,8 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
         "halves": 1e150 * 0.5 ** rng.integers(0, 9, X.shape),
     }
     rows = np.where(X, values[kind], 0.0)[rng.integers(n, size=n)]
-    X, labels = sp.csr_array(rows), rng.integers(n_classes, size=n)
+    X = sp.csr_array(rows)
+    labels = rng.integers(n_classes, size=n)
     expected = *search.neighbors_by_label(X, labels, 4, 6), search.top_k(X, X, 3, exclude_self=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "MEETING_ROWS", 16)
@@ -180,7 +182,9 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
 
     The test counts pieces: an interrupt is raised in the second, and none runs afterwards.
     """
-    X, kernel, ran = sp.csr_array(large()[1]), search_kernels.top_by_columns, []
+    X = sp.csr_array(large()[1])
+    kernel = search_kernels.top_by_columns
+    ran = []
 
     def interrupted(start, stop, *args):
         ran.append(stop - start)
@@ -312,7 +316,8 @@ def test_above_says_what_is_wrong():
 
 
 def test_labels_and_rows_by_label_are_checked():
-    X, y = np.eye(6) + 0.1, np.arange(6) % 2
+    X = np.eye(6) + 0.1
+    y = np.arange(6) % 2
     dense, sparse = (
         search.neighbors_by_label(form(X), y, 2, 2) for form in (np.asarray, sp.csc_array)
     )

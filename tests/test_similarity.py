@@ -24,7 +24,8 @@ def cases(draw):
     X = draw(strategies.matrices())
     d = X.shape[1]
     atoms, weights = draw(strategies.models(d))
-    scale, prior = draw(strategies.SCALES), draw(strategies.PRIORS)
+    scale = draw(strategies.SCALES)
+    prior = draw(strategies.PRIORS)
     M = reference.model_matrix(atoms, weights, d, scale)
     Y = X[draw(st.permutations(range(len(X))))][: draw(st.integers(1, len(X)))]
     return Similarity(atoms, weights, scale, prior, d), M + prior * np.eye(d), X, Y
@@ -54,8 +55,10 @@ def test_matrix_is_the_combination_of_its_atoms(case):
 @given(case=cases())
 def test_every_way_to_score_is_the_same_bilinear_form(form, case):
     similarity, S, X, Y = case
-    expected, tol = X @ S @ Y.T, tolerance(S, X)
-    Z, W = similarity.transform(form(X)), similarity.transform(form(Y))
+    expected = X @ S @ Y.T
+    tol = tolerance(S, X)
+    Z = similarity.transform(form(X))
+    W = similarity.transform(form(Y))
     assert_allclose(dense(Z) @ dense(W).T, expected, atol=tol)
     assert_allclose(dense(similarity.rewrite(form(X))) @ Y.T, expected, atol=tol)
     assert_allclose(similarity.pairwise(form(X), form(Y)), expected, atol=tol)
@@ -112,7 +115,8 @@ def test_float32_stays_float32(form, case):
 @given(cases())
 def test_transform_puts_components_before_the_prior(case):
     similarity, S, X, _ = case
-    Z, k = similarity.transform(X), len(similarity.weights)
+    Z = similarity.transform(X)
+    k = len(similarity.weights)
     assert_allclose(Z[:, :k], X @ similarity.components.toarray().T, atol=tolerance(S, X))
     if similarity.prior > 0:
         assert_allclose(Z[:, k:], np.sqrt(similarity.prior) * X, rtol=1e-15)

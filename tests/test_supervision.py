@@ -211,7 +211,8 @@ def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
     """Where every two rows are compared from both sides, nothing is learned of a held-out row."""
-    rows, n = np.arange(30), 30
+    rows = np.arange(30)
+    n = 30
     T = np.array([(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3])
     T = T if is_dense else T[T[:, 0] % 6 == 0]
     for train, held in split_anchors(judged(n, T), 3, np.random.default_rng(0)):
@@ -249,7 +250,8 @@ def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
     assert made.X.shape[0] == len(made.y)
     assert_array_equal(made.y[made.compared[:, 0]], made.y[made.compared[:, 1]])
     for limit in (2, 10, 21):  # fewer than two classes have their share
-        whole, rng = labelled(np.arange(400) % 3), np.random.default_rng(limit)
+        whole = labelled(np.arange(400) % 3)
+        rng = np.random.default_rng(limit)
         assert len(np.unique(sample_rows(Mining(max_anchors=limit), whole, rng) % 3)) >= 2
 
 

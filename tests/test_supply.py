@@ -136,12 +136,15 @@ def test_every_claimed_python_is_tested():
 
 
 def test_one_version_number_and_one_list_of_dependencies(tmp_path):
-    version, recipe = project()["version"], text_of("conda/recipe.yaml")
+    version = project()["version"]
+    recipe = text_of("conda/recipe.yaml")
     assert f"\nversion: {version}\n" in text_of("CITATION.cff")
     assert f"\n## {version}\n" in text_of("CHANGELOG.md")
     assert f'version: "{version}"\n' in recipe
     assert all(f"- {name.replace('>=', ' >=')}\n" in recipe for name in project()["dependencies"])
-    tool, new = ROOT / ".ci" / "sbom.py", tmp_path / "sbom.json"  # as `make sbom` writes it
+    # as `make sbom` writes it
+    tool = ROOT / ".ci" / "sbom.py"
+    new = tmp_path / "sbom.json"
     subprocess.run([sys.executable, tool, "requirements/run.txt", new], cwd=ROOT, check=True)
     assert new.read_bytes() == (ROOT / "requirements" / "sbom.cdx.json").read_bytes()
 

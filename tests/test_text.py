@@ -30,7 +30,8 @@ MODEL = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter
 def collection(request):
     """Return texts with a model, without class scores and with them."""
     words = Words().fit(TEXTS)
-    X, model = words.transform(TEXTS), HDSL(**MODEL, random_state=0)
+    X = words.transform(TEXTS)
+    model = HDSL(**MODEL, random_state=0)
     model = make_pipeline(ClassScores(random_state=0), model) if request.param else model
     part = np.array([TRAIN] * 11 + [TEST], dtype=np.int8)
     ids = [f"d{k}" for k in range(12)]  # a list is as good as an array
@@ -136,7 +137,8 @@ def test_documents_have_ids_and_numbers(collection):
     assert (
         collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4
     )
-    by_id, by_text = collection.explain("d0", "d1"), collection.explain(TEXTS[0], TEXTS[1])
+    by_id = collection.explain("d0", "d1")
+    by_text = collection.explain(TEXTS[0], TEXTS[1])
     assert by_id.total == pytest.approx(by_text.total)
     for name in ("d12", 12, "-1", "9" * 4000, None):
         with pytest.raises(ValueError, match="12") as caught:

@@ -63,12 +63,15 @@ def lipschitz_constant(
     weights = checks.check_weights(sample_weight, len(triplets), "triplet")
     weights = np.ones(len(triplets)) if weights is None else weights
     weights = weights / weights.sum()
-    norms, symmetric = 0.0, 0.0
-    anchors, others = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    norms = 0.0
+    symmetric = 0.0
+    anchors = np.zeros(X.shape[1])
+    others = np.zeros(X.shape[1])
     for start in range(0, len(triplets), BLOCK):
         a, p, q = triplets[start : start + BLOCK].T
         w = weights[start : start + BLOCK]
-        x, y = X[a], X[p] - X[q]
+        x = X[a]
+        y = X[p] - X[q]
         product = row_sums(x.power(2)) * row_sums(y.power(2))
         norms += float(w @ product)
         symmetric += float(w @ (product + row_sums(x * y) ** 2)) / 2

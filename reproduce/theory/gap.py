@@ -127,7 +127,9 @@ def gap_path(
         "norm": norm,
         "loss_at_zero": float(loss.value(np.zeros(1))[0]) + offset,
     }
-    n, scale, d = X.shape[0], model.scale_, model.n_features_in_
+    n = X.shape[0]
+    scale = model.scale_
+    d = model.n_features_in_
     bound = deviation_bound(n, scale, d=d, **settings)
     test_risk = [
         loss.value(_margins(model.at(k), X_test, triplets_test)).mean() for k in n_iter.tolist()

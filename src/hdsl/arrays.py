@@ -44,7 +44,8 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
         raise ValueError(f"scale is {scale} and prior is {prior}, expected finite numbers")
     if norm not in (None, "l2"):
         raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
-    atoms, weights = get_array(arrays, "atoms", "i"), get_array(arrays, "weights", "f")
+    atoms = get_array(arrays, "atoms", "i")
+    weights = get_array(arrays, "weights", "f")
     check_atoms(atoms, weights, n_features)
     if columns is not None:
         tables.check_columns(columns, n_features)
@@ -72,7 +73,8 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
 def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
     similarity = similarity_from_arrays(arrays, header)
-    params, known = get_value(header, "params", dict), kind().get_params(deep=False)
+    params = get_value(header, "params", dict)
+    known = kind().get_params(deep=False)
     model = kind(**{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED})
     for name in ("atoms", "weights", "scale", "prior", "norm", "columns"):
         setattr(model, name + "_", getattr(similarity, name))

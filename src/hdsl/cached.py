@@ -21,7 +21,9 @@ class cached(Generic[T]):  # noqa: N801 - a decorator
     """
 
     def __init__(self, find: Callable[[Any], T]) -> None:
-        self._find, self._name, self.__doc__ = find, find.__name__, find.__doc__
+        self._find = find
+        self._name = find.__name__
+        self.__doc__ = find.__doc__
 
     def __get__(self, one: Any, owner: Any = None) -> T:
         if one is None:

@@ -63,8 +63,11 @@ class ParameterError(ValueError):
 
     def __init__(self, owner: str, name: str, wanted: str, got: str, in_python: str = "") -> None:
         super().__init__(owner, name, wanted, got, in_python)  # for pickle
-        self.owner, self.name = owner, name
-        self.wanted, self.got, self.in_python = wanted, got, in_python
+        self.owner = owner
+        self.name = name
+        self.wanted = wanted
+        self.got = got
+        self.in_python = in_python
 
     def __str__(self) -> str:
         return (
@@ -100,7 +103,9 @@ class WayOutError(ValueError):
 
     def __init__(self, facts: str, way_out: str = "", remedy: str = "") -> None:
         super().__init__(facts, way_out, remedy)  # for pickle
-        self.facts, self.way_out, self.remedy = facts, way_out, remedy
+        self.facts = facts
+        self.way_out = way_out
+        self.remedy = remedy
 
     def __str__(self) -> str:
         return self.message(self.way_out)
@@ -123,9 +128,11 @@ class NoTripletError(ValueError):
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside the package that led to the warning."""
     package = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    level, frame = 1, inspect.currentframe()
+    level = 1
+    frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(package):
-        level, frame = level + 1, frame.f_back
+        level = level + 1
+        frame = frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
@@ -215,7 +222,8 @@ class TakesSparse:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse, tags.target_tags.required = True, self.needs_y
+        tags.input_tags.sparse = True
+        tags.target_tags.required = self.needs_y
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -309,8 +317,10 @@ def check_structure(X: Any, name: str = "X") -> None:
     elif X.format in ("csr", "csc", "bsr"):
         major, minor = X.shape[::-1] if X.format == "csc" else X.shape
         if X.format == "bsr":
-            major, minor = major // X.blocksize[0], minor // X.blocksize[1]
-        indptr, n = X.indptr, min(len(X.indices), len(X.data))
+            major = major // X.blocksize[0]
+            minor = minor // X.blocksize[1]
+        indptr = X.indptr
+        n = min(len(X.indices), len(X.data))
         if len(indptr) != major + 1 or indptr[0] != 0 or indptr[-1] > n:
             raise ValueError(
                 f"{name} is damaged: indptr must have {major + 1} entries from 0 to at most {n}."
@@ -366,7 +376,8 @@ def check_finite(X: Any, name: str = "X") -> None:
     if sp.issparse(X):
         k = int(np.flatnonzero(bad)[0])
         row = int(np.searchsorted(X.indptr, k, side="right")) - 1
-        column, value = int(X.indices[k]), X.data[k]
+        column = int(X.indices[k])
+        value = X.data[k]
     else:
         row, column = (int(part) for part in np.argwhere(bad)[0])
         value = X[row, column]
@@ -418,7 +429,8 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
 
 def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
     """Raise ValueError if margins, or their squares in a loss, may overflow."""
-    largest, width = largest_value(X.data), float(np.diff(X.indptr).max())
+    largest = largest_value(X.data)
+    width = float(np.diff(X.indptr).max())
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(
@@ -515,7 +527,8 @@ def numbered_names(n_features: int, why: str) -> np.ndarray:
 
     `why` says what needs them, as the start of the message.
     """
-    needed, free = BYTES_PER_NAME * n_features, memory.available()
+    needed = BYTES_PER_NAME * n_features
+    free = memory.available()
     if free is not None and needed > free:
         raise ValueError(
             f"{why}: the names of {n_features} columns need about {memory.format_bytes(needed)}, "
@@ -536,9 +549,11 @@ def check_comparisons(
         array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
     except ValueError:
-        array, shape = np.empty(0), "rows of unequal length"
+        array = np.empty(0)
+        shape = "rows of unequal length"
     width = width or (4 if array.shape[1:] == (4,) else 3)
-    kind, matrix = "triplet" if width == 3 else "quadruplet", "X_val" if "_val" in name else "X"
+    kind = "triplet" if width == 3 else "quadruplet"
+    matrix = "X_val" if "_val" in name else "X"
     if array.shape[1:] != (width,):
         columns = "of anchor, positive and negative", "a, b, c, d of S(a, b) > S(c, d)"
         raise ValueError(

@@ -43,7 +43,8 @@ FIXED_PRIOR = 64.0
 
 #: Iterations for the first candidate, and for each that starts from the model of the one before.
 #: With fewer a small prior still loses known items that it finds at the end of a run.
-FIRST_STEPS, NEXT_STEPS = 12, 3
+FIRST_STEPS = 12
+NEXT_STEPS = 3
 
 #: Most neighbours of one kind per row to learn from: they tell priors apart at half the time.
 MOST_MINED = 5
@@ -53,13 +54,16 @@ STEPS = (5, 10, 15, 20, 30)
 FIXED_STEPS = 15
 
 #: Most rows (or anchors) to learn from and to choose by: a part is enough to tell priors apart.
-MOST_TRAIN, MOST_HELD = 3000, 1500
+MOST_TRAIN = 3000
+MOST_HELD = 1500
 
 #: Comparisons for each of them, in the mean, that are enough.
 MOST_EACH = 100
 
 #: A choice by fewer held-out rows, anchors or comparisons is not made.
-FEW_ROWS, FEW_ANCHORS, FEW_COMPARISONS = 50, 20, 200
+FEW_ROWS = 50
+FEW_ANCHORS = 20
+FEW_COMPARISONS = 200
 
 #: Nearest rows whose labels are looked at.
 N_NEIGHBORS = 10
@@ -179,7 +183,8 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
     if not data.is_judged:
         rows = supervision.sample_rows(Mining(max_anchors=n), data, rng)
         return data if rows is None else data.take(rows)
-    anchors, weights = data.anchors, data.compared_weights
+    anchors = data.anchors
+    weights = data.compared_weights
     used = np.arange(len(data.compared)) if weights is None else np.flatnonzero(weights)
     if len(used) > MOST_EACH * n:
         data = data.with_compared(np.sort(rng.choice(used, MOST_EACH * n, replace=False)))
@@ -192,7 +197,8 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
 
 
 def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:
-    train, held = _at_most(train, MOST_TRAIN, rng), _at_most(held, MOST_HELD, rng)
+    train = _at_most(train, MOST_TRAIN, rng)
+    held = _at_most(held, MOST_HELD, rng)
     judge = judge_comparisons(held) if held.is_judged else judge_labels(train, held, rng)
     mining = Mining.of(model)
     few = {name: min(getattr(mining, name), MOST_MINED) for name in ("n_targets", "n_impostors")}
@@ -208,7 +214,8 @@ def judge_labels(train: Supervision, held: Supervision, rng: np.random.Generator
     points = (_set_points if isinstance(train.y, LabelSets) else _points)(train.y, held.y)
     searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
     halves = half_rows(held.X[searched], 0.5, rng)
-    to_train, to_held = cosines_between(held.X, train.X), cosines_between(halves, held.X)
+    to_train = cosines_between(held.X, train.X)
+    to_held = cosines_between(halves, held.X)
 
     def judge(similarity: Similarity) -> Score:
         near = nearest(to_train(similarity), N_NEIGHBORS)
@@ -227,9 +234,11 @@ def cosines_between(X: sp.csr_array, Y: sp.csr_array) -> Callable[[Rewriter], np
 
     def cosines(similarity: Rewriter) -> np.ndarray:
         if isinstance(similarity, Similarity) and similarity.norm is None:
-            prior, sides = similarity.prior, (similarity.learned(X), similarity.learned(Y))
+            prior = similarity.prior
+            sides = (similarity.learned(X), similarity.learned(Y))
         else:
-            prior, sides = 0.0, (similarity.rewrite(X), similarity.index_rows(Y))
+            prior = 0.0
+            sides = (similarity.rewrite(X), similarity.index_rows(Y))
         scores = search.add_products(*sides, prior * plain)
         scores /= LearnedCosine(similarity).lengths(Y)
         return check_result(scores, "The similarity")
@@ -245,14 +254,16 @@ def nearest(scores: np.ndarray, k: int) -> np.ndarray:
     >>> nearest(np.array([[1.0, 3.0, 2.0, 3.0]]), 3).tolist()
     [[1, 3, 2]]
     """
-    n, k = scores.shape[1], min(k, scores.shape[1])
+    n = scores.shape[1]
+    k = min(k, scores.shape[1])
     n_parts = min(n, 8 * k)
     # k parts have a score from this on, and few other scores are above it.
     largest = np.maximum.reduceat(scores, n * np.arange(n_parts) // n_parts, axis=1)
     least = np.partition(largest, n_parts - k, axis=1)[:, [n_parts - k]]
     row, column = np.nonzero(scores >= least)
     order = np.lexsort((-scores[row, column], row))
-    row, column = row[order], column[order]
+    row = row[order]
+    column = column[order]
     return column[np.searchsorted(row, np.arange(len(scores)))[:, None] + np.arange(k)]
 
 
@@ -273,7 +284,8 @@ def _set_points(y: LabelSets, truth: LabelSets) -> Points:
     y, truth = aligned(y, truth)
 
     def points(near: np.ndarray) -> np.ndarray:
-        share, first = truth.shared_with(y, near), near[:, :3]
+        share = truth.shared_with(y, near)
+        first = near[:, :3]
         voted = y.voted(y.votes(first, np.ones(first.shape)))
         return 0.5 * share.mean(axis=1) + 0.5 * overlap(truth.indicator, voted.indicator)
 
@@ -321,7 +333,9 @@ def choose(
     runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
     candidates = PRIORS if is_free else (float(model.prior),)
     cosine = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
-    tried, steps = [(np.inf, 0, cosine)], []  # in the order of their simplicity
+    # in the order of their simplicity
+    tried = [(np.inf, 0, cosine)]
+    steps = []
     progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
     for prior in candidates:
         tried.append((prior, 0, Score.joined([run.next(prior) for run in progress.each(runs)])))
@@ -336,7 +350,8 @@ def choose(
             if large.units.mean() > cosine.units.mean():
                 break
     best, chosen = simplest([score for *_, score in tried[1:]], cosine)
-    (prior, _, taken), n_iter = tried[chosen + 1], model.max_iter
+    (prior, _, taken) = tried[chosen + 1]
+    n_iter = model.max_iter
     if n_iter == "auto":
         progress.stage("choosing the number of iterations", len(runs))
         along = zip(*(run.path(prior) for run in progress.each(runs)), strict=True)
@@ -365,7 +380,8 @@ class _Runs:
     """The runs on one part: each starts where the one of the next larger prior ended."""
 
     def __init__(self, fits: Fits, judge: Judge, is_relative: bool) -> None:
-        self.fits, self.judge = fits, judge
+        self.fits = fits
+        self.judge = judge
         self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0
 

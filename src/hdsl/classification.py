@@ -183,7 +183,8 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         given = np.ones(len(y)) if weights is None else weights[kept]
         if len(kept) < len(y):
-            X, y = X[kept], y[kept]
+            X = X[kept]
+            y = y[kept]
         learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -206,7 +207,8 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
         # In the order of a file: sums over another order of the same numbers may round otherwise.
-        learned.landmarks_, learned.coef_ = kept[drawn[used]], np.ascontiguousarray(coef[:, used])
+        learned.landmarks_ = kept[drawn[used]]
+        learned.coef_ = np.ascontiguousarray(coef[:, used])
         learned.intercept_ = intercept - coef @ mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
@@ -241,7 +243,8 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
             if not len(kept) or len(known) < 2:
                 continue
             n_judged += len(held)
-            inside, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
+            inside = features[np.ix_(train, kept)]
+            other = features[np.ix_(held, kept)]
             for k, factor in enumerate(FACTORS):
                 coef, intercept, _ = self._solve(inside, label, given[train], factor * least, seed)
                 predicted = known[_decide(other @ coef.T + intercept)]

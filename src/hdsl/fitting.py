@@ -184,9 +184,12 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
         check_memory(model, run.data.X, run.data.compared)
     choice = choose(model, run, lambda rng: run.data, workers, progress)
     progress.stage("making comparisons")
-    data, earlier = supervision.compare(Mining.of(model), run.data, run.rng), run.earlier
+    data = supervision.compare(Mining.of(model), run.data, run.rng)
+    earlier = run.earlier
     if data.X.shape[0] < run.data.X.shape[0]:
-        n, n_all, weights = data.X.shape[0], run.data.X.shape[0], run.data.weights
+        n = data.X.shape[0]
+        n_all = run.data.X.shape[0]
+        weights = run.data.weights
         is_sample = n < (n_all if weights is None else np.count_nonzero(weights))
         why = "max_anchors" if is_sample else "sample_weight"
         progress.say(f"{n} of {n_all} rows are compared: {why}")
@@ -231,7 +234,10 @@ class Fits:
     def __init__(
         self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
-        self.model, self.data, self.rng, self.workers = model, data, rng, workers
+        self.model = model
+        self.data = data
+        self.rng = rng
+        self.workers = workers
         self.layout: Any = make_layout(model, data.X, data.compared, data.compared_weights, workers)
         statistics = self.layout.statistics()
         self.scale = automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
@@ -388,7 +394,9 @@ def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays |
 
     They are those of the path that it continues, those of its checkpoint, or new ones.
     """
-    earlier, checkpoint, (layout, choice, data, X) = run.earlier, run.checkpoint, laid_out
+    earlier = run.earlier
+    checkpoint = run.checkpoint
+    (layout, choice, data, X) = laid_out
     table: Arrays | None
     if earlier is None and checkpoint is not None and checkpoint.arrays is not None:
         with checkpoint.explain_damage():
@@ -449,14 +457,17 @@ def store(model: Any, learned: Learned) -> None:
     """Give a model the fitted attributes of a run."""
     for name in FITTED:
         setattr(model, name + "_", getattr(learned.result, name))
-    model.scale_, model.prior_, model.choice_ = learned.scale, learned.prior, learned.choice
+    model.scale_ = learned.scale
+    model.prior_ = learned.prior
+    model.choice_ = learned.choice
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 
 
 def summary(model: Any) -> str:
     """Return what a fit has learned, in one line."""
-    n, seconds = len(model.weights_), float(model.trace_["seconds"][-1])
+    n = len(model.weights_)
+    seconds = float(model.trace_["seconds"][-1])
     return (
         f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), objective "
         f"{model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
@@ -469,9 +480,12 @@ def at(model: Any, n_iter: int) -> Any:
     active = replay(model.trace_, n_iter, model.corrections_)
     then = model.trace_[n_iter]
     if n_iter != model.n_iter_:
-        copied.atoms_, copied.weights_ = active.atoms, active.weights
-    copied.objective_, copied.gap_ = float(then["objective"]), float(then["gap"])
-    copied.gap_is_exact_, copied.n_iter_ = bool(then["gap_is_exact"]), n_iter
+        copied.atoms_ = active.atoms
+        copied.weights_ = active.weights
+    copied.objective_ = float(then["objective"])
+    copied.gap_ = float(then["gap"])
+    copied.gap_is_exact_ = bool(then["gap_is_exact"])
+    copied.n_iter_ = n_iter
     copied.trace_ = model.trace_[: n_iter + 1]
     copied.corrections_ = _corrections_until(model, n_iter)
     copied.status_ = "at"
@@ -509,7 +523,8 @@ def check_same_path(model: Any) -> None:
             "set that of the path, or fit with warm_start=False."
         )
     for name in ("scale", "prior"):
-        value, used = getattr(model, name), getattr(model, name + "_")
+        value = getattr(model, name)
+        used = getattr(model, name + "_")
         if value != "auto" and value != used:
             raise ValueError(
                 f"The path so far has {name} {used:g}, but the {name!r} parameter is "
@@ -605,7 +620,8 @@ def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None
 def check_parameters(model: Any) -> None:
     """Raise ValueError for a parameter that no fit can use."""
     name = type(model).__name__
-    number, word = checks.check_number, checks.check_word
+    number = checks.check_number
+    word = checks.check_word
     number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     number(name, "prior", model.prior, low=0, words=("auto",))
     if model.norm is not None:
@@ -654,7 +670,8 @@ def _check_loss(owner: str, loss: Any) -> None:
     except ValueError as error:
         raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
     # The slope of a convex function is between those of its chords.
-    chords, slack = np.diff(value) / np.diff(LOOKED_AT), 1e-6 * (1.0 + np.abs(slope).max())
+    chords = np.diff(value) / np.diff(LOOKED_AT)
+    slack = 1e-6 * (1.0 + np.abs(slope).max())
     is_between = (chords[:-1] - slack <= slope[1:-1]) & (slope[1:-1] <= chords[1:] + slack)
     faults = {
         "derivative() is not negative at -3: a loss falls where margins rise": slope[0] >= 0.0,

@@ -122,7 +122,8 @@ def aligned(*parts: LabelSets) -> list[LabelSets]:
         raise ValueError(checks.MIXED_LABELS) from None
     found = []
     for part in parts:
-        old, columns = part.indicator, np.searchsorted(classes, part.classes)
+        old = part.indicator
+        columns = np.searchsorted(classes, part.classes)
         arrays = old.data, columns[old.indices], old.indptr
         indicator = sp.csr_array(arrays, (len(part), len(classes)))
         found.append(replace(part, indicator=indicator, classes=classes))

@@ -43,21 +43,24 @@ from .triplets import link_triplets
 __all__ = ["Linker", "Links"]
 
 #: Rows of the other table that a rank is known among, and those that are candidates.
-DEPTH, N_CANDIDATES = 20, 10
+DEPTH = 20
+N_CANDIDATES = 10
 
 #: Weight of the cosine under what is learned. Of 2, 4 and 8 it was the best on validation pairs of
 #: the benchmarks; a choice in each fit takes a third of the time and had no better links there.
 PRIOR = 4.0
 
 #: Fewer matches teach nothing; folds of the matches.
-FEW, N_FOLDS = 5, 4
+FEW = 5
+N_FOLDS = 4
 
 #: Non-matches, and as many as matches, that are enough for the classifier: near pairs of records
 #: with another match count as non-matches else, which is less certain.
 ENOUGH = 500
 
 #: Pairs that are looked at together, and most columns that are compared one by one.
-BLOCK, MOST_COLUMNS = 2**16, 12
+BLOCK = 2**16
+MOST_COLUMNS = 12
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal rank.
 LEAST_MRR = 0.95
@@ -66,7 +69,8 @@ LEAST_MRR = 0.95
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
 
 #: Numbers of candidates that recall is shown for, and bins of the reliability.
-RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+RECALL_AT = (1, 2, 5, 10, 20)
+EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 class Links(NamedTuple):
@@ -154,21 +158,29 @@ class _View:
     """
 
     def __init__(self, X: sp.csr_array, n_left: int, n_jobs: int | None, only: Any = None) -> None:
-        n, depth = X.shape[0], DEPTH + (n_left == X.shape[0])  # in one table each finds itself
-        self.X, self.near, self.scores = X, np.full((n, depth), -1), np.full((n, depth), -np.inf)
+        # in one table each finds itself
+        n = X.shape[0]
+        depth = DEPTH + (n_left == X.shape[0])
+        self.X = X
+        self.near = np.full((n, depth), -1)
+        self.scores = np.full((n, depth), -np.inf)
         asked = np.arange(n) if only is None else np.unique(only)
         first = n_left % n  # of the other table
         sides = (asked[asked < n_left], X[first:]), (asked[asked >= n_left], X[:n_left])
         for rows, others in sides:
             found = top_k(X[rows], others, depth, n_jobs=n_jobs)
             self.near[rows] = np.where(found.rows < 0, -1, found.rows + first)
-            self.scores[rows], first = found.scores, 0
+            self.scores[rows] = found.scores
+            first = 0
         is_self = self.near == np.arange(n)[:, None]
-        self.near[is_self], self.scores[is_self] = -1, -np.inf
+        self.near[is_self] = -1
+        self.scores[is_self] = -np.inf
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return the score, leads over the best other row, and ranks from 1 on, shape (n, 5)."""
-        score, leads, ranks = row_products(*(self.X[rows] for rows in pairs.T)), [], []
+        score = row_products(*(self.X[rows] for rows in pairs.T))
+        leads = []
+        ranks = []
         for rows, other in zip(pairs.T, pairs.T[::-1], strict=True):
             others = np.where(self.near[rows] == other[:, None], -np.inf, self.scores[rows])
             leads.append(score - np.maximum(others.max(axis=1), 0.0))
@@ -204,7 +216,8 @@ class _Space:
         self.names = parts.get_feature_names_out()[kept].tolist()  # grams before words
         self.n_grams = sum(name[0] in "'\"" for name in self.names)
         self.n_left = len(tables[0].ids)
-        grams, words = rows[:, : self.n_grams], rows[:n, self.n_grams :]
+        grams = rows[:, : self.n_grams]
+        words = rows[:n, self.n_grams :]
         self.X = unit_rows(sp.csr_array(sp.hstack([unit_rows(grams[:n]), unit_rows(words)])))
         self.views = [_View(part, self.n_left, n_jobs) for part in (self.X, unit_rows(grams[:n]))]
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
@@ -217,7 +230,8 @@ class _Space:
         parts = [view.features(pairs) for view in self.views]
         for block, squares in self._blocks:
             left, right = (block[rows] for rows in pairs.T)
-            common, only = row_products(left, right), left - right
+            common = row_products(left, right)
+            only = left - right
             with np.errstate(invalid="ignore"):  # NaN where a record has nothing
                 parts += [common / squares[rows] for rows in pairs.T]
             parts += [only.max(axis=1).toarray(), only.min(axis=1).toarray()]
@@ -387,7 +401,8 @@ class Linker(BaseEstimator):
 
     def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
         """Return the ids, or the row numbers, of both sides."""
-        left, right = pairs[..., 0], pairs[..., 1] - self._shift
+        left = pairs[..., 0]
+        right = pairs[..., 1] - self._shift
         return self._tables[0].ids[left], self._tables[-1].ids[right]
 
     def _learn(self, progress: Progress) -> None:
@@ -396,13 +411,16 @@ class Linker(BaseEstimator):
         near = self._space.views[0].pairs()
         near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
         parts = self._matches, self._non_matches, near
-        pairs, labels = np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
+        pairs = np.concatenate(parts)
+        labels = np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
         fold, n_groups = self._folds(pairs)
         if n_groups < FEW or labels.all():
             return
-        n, n_others = len(self._matches), len(self._non_matches)
+        n = len(self._matches)
+        n_others = len(self._non_matches)
         used = slice(None if n_others < max(n, ENOUGH) else n + n_others)
-        asked, learned = pairs[used], np.empty((len(pairs[used]), 5))
+        asked = pairs[used]
+        learned = np.empty((len(pairs[used]), 5))
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
             model = self._fit_similarity(pairs[fold != f], labels[fold != f])
@@ -433,10 +451,12 @@ class Linker(BaseEstimator):
 
     def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
         """Return a fold per pair, one for all matches that hang together, and how many do not."""
-        n, rng = self._space.X.shape[0], np.random.default_rng(self._seed)
+        n = self._space.X.shape[0]
+        rng = np.random.default_rng(self._seed)
         graph = sp.coo_array((np.ones(len(self._matches)), tuple(self._matches.T)), shape=(n, n))
         n_parts, part = connected_components(graph, directed=False)
-        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[self._matches])
+        fold = rng.integers(N_FOLDS, size=n_parts)
+        matched = np.unique(part[self._matches])
         fold[matched] = rng.permutation(len(matched)) % N_FOLDS
         left, right = part[pairs.T]
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
@@ -539,7 +559,8 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("candidates", "k", k, low=1, integer=True)
         sides = [self._candidates, self._candidates[:, ::-1]][: 1 if self._shift else 2]
-        pairs, found = np.concatenate(sides), np.tile(self._probability, len(sides))
+        pairs = np.concatenate(sides)
+        found = np.tile(self._probability, len(sides))
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
         order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
@@ -588,7 +609,8 @@ class Linker(BaseEstimator):
         They add up to the similarity that was learned, or to the cosine.
         """
         check_is_fitted(self, "statement_")
-        X, (a, b) = self._space.X, self._pairs([(left, right)], "explain")[0]
+        X = self._space.X
+        (a, b) = self._pairs([(left, right)], "explain")[0]
         cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=X.shape[1], norm="l2")
         similarity = cosine if self.model_ is None else self.model_.similarity_
         names = self._space.names

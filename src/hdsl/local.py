@@ -125,7 +125,8 @@ class LocalSimilarity(Pairwise):
 
     def _by_region(self, X: Any) -> Iterator[tuple[Similarity, Any]]:
         """Yield the part of each region, and rows as they are compared, 0 in other regions."""
-        rows, assigned = self.index_rows(X), self.assign(X)
+        rows = self.index_rows(X)
+        assigned = self.assign(X)
         for region, part in enumerate(self.local):
             is_inside = (assigned == region)[:, None]
             inside = rows.multiply(is_inside) if sp.issparse(rows) else rows * is_inside
@@ -238,7 +239,8 @@ class LocalHDSL(SimilarityModel):
         from .cpu.workers import Workers  # compiled code is loaded by the first fit
 
         model = HDSL() if self.model is None else clone(self.model)
-        name, number = type(self).__name__, checks.check_number
+        name = type(self).__name__
+        number = checks.check_number
         number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
         number(name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",))
         number(name, "n_rounds", self.n_rounds, low=1, integer=True)
@@ -249,11 +251,14 @@ class LocalHDSL(SimilarityModel):
         run = fitting.prepare(model, X, given, (None, None, None), False)
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
-            regions, n_rows = np.asarray(self.regions), run.data.X.shape[0]
+            regions = np.asarray(self.regions)
+            n_rows = run.data.X.shape[0]
             if regions.shape != (n_rows,) or any(map(checks.is_missing, regions.tolist())):
                 wanted = f"'kmeans' or an array with the region of each of {n_rows} rows"
                 raise checks.ParameterError(name, "regions", wanted, checks.short(regions))
-        learned, shared, rng = copy(self), run.learned, checks.generator(model.random_state)
+        learned = copy(self)
+        shared = run.learned
+        rng = checks.generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
             laid_out = fitting.lay_out(model, run, workers, progress)
@@ -273,8 +278,10 @@ class LocalHDSL(SimilarityModel):
             path, similarity, assigned = self._descend(whole, regions, found.result)
         fitting.store(shared, found._replace(result=path))
         fitting.keep_checkpoint(shared, run.checkpoint)
-        learned.shared_, learned.local_ = shared, similarity.local
-        learned.centers_, learned.n_regions_ = similarity.centers, len(similarity.local)
+        learned.shared_ = shared
+        learned.local_ = similarity.local
+        learned.centers_ = similarity.centers
+        learned.n_regions_ = len(similarity.local)
         learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=learned.n_regions_)
         checks.replace_fitted(self, learned)
         return self
@@ -288,7 +295,9 @@ class LocalHDSL(SimilarityModel):
         each makes the mean loss smaller. `regions` are as in `make_regions`, and `shared` is where
         the shared part begins. A region without comparisons has no atoms.
         """
-        data, scale, prior = whole.data, whole.scale, whole.model.prior_
+        data = whole.data
+        scale = whole.scale
+        prior = whole.model.prior_
         centers, assigned = make_regions(regions, data.X, whole.rng)
         n_regions = centers.shape[0]
         automatic = scale / max(n_regions, 1) ** 0.5
@@ -302,7 +311,8 @@ class LocalHDSL(SimilarityModel):
         chosen = {r: data.with_compared(order[is_inside]) for r, is_inside in inside.items()}
         fits = {r: whole.with_data(part) for r, part in chosen.items()}
         parts: dict[int, Result] = {}
-        offset, n_more = np.zeros(len(region)), fitting.n_steps(whole.model)
+        offset = np.zeros(len(region))
+        n_more = fitting.n_steps(whole.model)
         for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
             base = Base(shared.atoms, scale * shared.weights)
             for r, fit in fits.items():
@@ -323,7 +333,8 @@ class LocalHDSL(SimilarityModel):
 
         It is 0 where these are too few.
         """
-        model, found = whole.model, []
+        model = whole.model
+        found = []
         for part in choosing.make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
             path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
@@ -361,7 +372,8 @@ class LocalHDSL(SimilarityModel):
         """Return a name for each region: the features that set its center apart."""
         (centers,), columns = drop_unused_columns(self.similarity_.centers)
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
-        mean, found = centers.sum(axis=0) / max(self.n_regions_, 1), []
+        mean = centers.sum(axis=0) / max(self.n_regions_, 1)
+        found = []
         for region in range(self.n_regions_):
             apart = centers[[region]].toarray().ravel() - mean
             first = [k for k in np.argsort(-apart, kind="stable")[:N_NAMED] if apart[k] > 0]
@@ -375,7 +387,9 @@ class LocalHDSL(SimilarityModel):
 
     def _in_region(self, region: int) -> HDSL:
         """Return a model of M + N_r; of M where the region is -1."""
-        similarity, model, n = self.similarity_, copy(self.shared_), self.n_regions_
+        similarity = self.similarity_
+        model = copy(self.shared_)
+        n = self.n_regions_
         checks.check_number("LocalHDSL", "region", region, low=-1, integer=True, high=n)
         if region >= 0:
             parts = (similarity.shared, similarity.local[region])
@@ -442,7 +456,9 @@ class LocalHDSL(SimilarityModel):
         n_regions = centers.shape[0]
         given = {name: header[name] for name in ("local_scale", "n_rounds")}
         self = cls(clone(shared), n_regions=n_regions, **given)
-        self.shared_, self.centers_, self.n_regions_ = shared, centers, n_regions
+        self.shared_ = shared
+        self.centers_ = centers
+        self.n_regions_ = n_regions
         self.local_ = [
             similarity_from_arrays(part_of(arrays, str(r)), get_value(header, str(r), dict))
             for r in range(n_regions)

@@ -30,15 +30,19 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
         self, what: str, needed: int, allowed: int, is_limit: bool, options: tuple[str, ...]
     ) -> None:
         super().__init__(what, needed, allowed, is_limit, options)  # for pickle
-        self.what, self.needed, self.allowed = what, needed, allowed
-        self.is_limit, self.options = is_limit, options
+        self.what = what
+        self.needed = needed
+        self.allowed = allowed
+        self.is_limit = is_limit
+        self.options = options
 
     def __str__(self) -> str:
         return self.message("memory_limit", self.options)
 
     def message(self, limit: str, options: Sequence[str]) -> str:
         """Return the facts, with the caller's name for the limit and its ways out."""
-        needed, allowed = format_bytes(self.needed), format_bytes(self.allowed)
+        needed = format_bytes(self.needed)
+        allowed = format_bytes(self.allowed)
         why = f"are allowed by {limit}" if self.is_limit else "are free on this machine"
         way_out = ", or ".join(filter(None, [", ".join(options[:-1]), *options[-1:]]))
         return (

@@ -139,7 +139,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
-        similarity, d = self.similarity_, self.n_features_in_
+        similarity = self.similarity_
+        d = self.n_features_in_
         features = self._feature_names(input_features)
         names = atoms_module.names(similarity.atoms, as_names(features, d))
         if similarity.prior == 0:
@@ -206,7 +207,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
           cat (prior) +0.2 |+++++
           pet (prior) +0.1 |++
         """
-        similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
+        similarity = self.similarity_
+        rows = {"x": x, "y": y, "rather_than": rather_than}
         checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
         names = self._feature_names(feature_names)
         return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)

@@ -288,7 +288,8 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         """
         checks.check_word("kneighbors_graph", "mode", mode, MODES)
         found, X = self._search(X, n_neighbors)
-        values, rows = found.scores, found.rows
+        values = found.scores
+        rows = found.rows
         if mode == "connectivity":
             values = np.ones_like(values)
         elif mode == "distance":

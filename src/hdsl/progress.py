@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 #: Seconds between two updates: in a terminal or a notebook, and elsewhere by `verbose`.
-LIVE_EVERY, LOG_EVERY = 0.1, {1: 10.0, 2: 1.0}
+LIVE_EVERY = 0.1
+LOG_EVERY = {1: 10.0, 2: 1.0}
 
 #: What a closed or full stderr raises; the work goes on.
 BROKEN = (OSError, ValueError)
@@ -43,7 +44,8 @@ class Progress:
     """
 
     def __init__(self, verbose: int) -> None:
-        self._verbose, self._bar = int(verbose), None
+        self._verbose = int(verbose)
+        self._bar = None
 
     def __enter__(self) -> Progress:
         return self

@@ -85,12 +85,16 @@ class Scores:
 
     def restore(self, arrays: Arrays, header: dict[str, Any]) -> Scores:
         """Take what ``ClassScores.to_arrays`` returned; raise ValueError if it is damaged."""
-        scorer, n_scores = LinearScorer.from_arrays(arrays), header.get("n_scores")
-        self.classifier_, self.classes_ = scorer, scorer.classes_
-        self.weight_, self.n_scores = get_value(header, "weight", float), n_scores
+        scorer = LinearScorer.from_arrays(arrays)
+        n_scores = header.get("n_scores")
+        self.classifier_ = scorer
+        self.classes_ = scorer.classes_
+        self.weight_ = get_value(header, "weight", float)
+        self.n_scores = n_scores
         checks.check_number("ClassScores", "weight", self.weight_, low=0)
         checks.check_number("ClassScores", "n_scores", n_scores, low=1, integer=True, words=(None,))
-        self.n_features_in_, self.columns_ = get_value(header, "n_features", int), None
+        self.n_features_in_ = get_value(header, "n_features", int)
+        self.columns_ = None
         if "columns" in arrays:
             self.columns_ = get_array(arrays, "columns", "i")
             check_columns(self.columns_, self.n_features_in_)
@@ -169,7 +173,8 @@ class LinearScorer:
                 intercept = np.repeat(intercept, len(coef))
             scorer = cls(coef, intercept, np.asarray(classifier.classes_))
             X = np.random.default_rng(0).normal(size=(3, coef.shape[1]))
-            found, given = scorer.decision_function(X), classifier.decision_function(X)
+            found = scorer.decision_function(X)
+            given = classifier.decision_function(X)
             is_same = found.shape == given.shape  # not so for votes of pairs of classes
             if is_same and np.allclose(found, given, rtol=1e-4, atol=1e-5):
                 return scorer
@@ -203,13 +208,15 @@ def fit_each_label(make: Callable[[], Any], X: Any, y: LabelSets, **given: Any) 
     A label that all rows have, or none, has the same score for all. `make` returns a classifier
     that is not fitted; others go to its ``fit``.
     """
-    coef, intercept = np.zeros((len(y.classes), X.shape[1])), np.empty(len(y.classes))
+    coef = np.zeros((len(y.classes), X.shape[1]))
+    intercept = np.empty(len(y.classes))
     for k, has in enumerate((y.indicator.toarray() > 0).T):
         if has.all() or not has.any():
             intercept[k] = CERTAIN if has.all() else -CERTAIN
         else:
             found = LinearScorer.from_classifier(make().fit(X, has, **given))
-            coef[k], intercept[k] = found.coef_[0], found.intercept_[0]
+            coef[k] = found.coef_[0]
+            intercept[k] = found.intercept_[0]
     return LinearScorer(coef, intercept, y.classes)
 
 

@@ -33,17 +33,24 @@ SORTED = 4096
 #: Rows from which on each pair of rows meets once. Of such a meeting: the cost of a pair where one
 #: product takes 1, rows of a block, rows that meet it side by side, and the share of rows that have
 #: a frequent feature.
-MEETING_ROWS, PAIR_COST, MEETING_BLOCK, SIDE_BY_SIDE, FREQUENT = 2**14, 3.0, 2**12, 16, 0.12
+MEETING_ROWS = 2**14
+PAIR_COST = 3.0
+MEETING_BLOCK = 2**12
+SIDE_BY_SIDE = 16
+FREQUENT = 0.12
 
 #: Features that two rows must share on average for that to pay.
 LEAST_SHARED = 1.0
 
 #: Least value over the largest whose products float32 holds; entries of a row whose sum it holds.
-FLOAT_RANGE, LONGEST_ROW = 2.0**-60, 2**17
+FLOAT_RANGE = 2.0**-60
+LONGEST_ROW = 2**17
 
 #: Share of a threshold that skipped features may add, products of a block of an answer, and bytes
 #: that an entry takes while blocks are joined.
-SKIPPED_SHARE, BLOCK_PRODUCTS, ENTRY_BYTES = 0.6, 2**22, 48
+SKIPPED_SHARE = 0.6
+BLOCK_PRODUCTS = 2**22
+ENTRY_BYTES = 48
 
 
 class Neighbors(NamedTuple):
@@ -175,10 +182,13 @@ def above(
             "and, with exclude_self=True, be the same rows."
         )
     _check_products(_largest(Q), _largest(X), X.shape[1])
-    parts, size, share = [], 0, 0.0
+    parts = []
+    size = 0
+    share = 0.0
     for block in _blocks_above(*_on_shared_columns(Q, X), float(threshold), exclude_self):
         parts.append(block)
-        size, share = size + ENTRY_BYTES * block.nnz, share + block.shape[0] / max(1, Q.shape[0])
+        size = size + ENTRY_BYTES * block.nnz
+        share = share + block.shape[0] / max(1, Q.shape[0])
         memory.check_fits(
             "The answer", int(size / (share or 1.0)), memory_limit,
             ("take a higher threshold", "ask for some of the queries at a time"),
@@ -196,9 +206,13 @@ def _blocks_above(
     products are computed of the pairs whose sum can still reach the threshold.
     """
     Q.sort_indices()
-    q, x = _largest(Q) or 1.0, _largest(X) or 1.0  # squares of shares of them do not overflow
-    norms, by_column = x * np.sqrt((X / x).power(2).sum(axis=1)), X.T.tocsr()
-    row, largest = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr)), norms.max(initial=0.0)
+    # squares of shares of them do not overflow
+    q = _largest(Q) or 1.0
+    x = _largest(X) or 1.0
+    norms = x * np.sqrt((X / x).power(2).sum(axis=1))
+    by_column = X.T.tocsr()
+    row = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr))
+    largest = norms.max(initial=0.0)
     square = (Q.data / q) ** 2
     squares = np.append(0.0, np.cumsum(square))
     before = q * np.sqrt(np.maximum(squares[1:] - squares[Q.indptr[row]], 0.0))
@@ -219,9 +233,11 @@ def _blocks_above(
         bound = sums.data + skipped[at] * norms[sums.col]  # rounding is far below 1e-9 of it
         is_near = bound >= threshold - 1e-9 * (threshold + abs(bound))
         is_near &= (at != sums.col) | (not exclude_self)
-        left, right = at[is_near], sums.col[is_near]
+        left = at[is_near]
+        right = sums.col[is_near]
         scores = np.asarray(Q[left].multiply(X[right]).sum(axis=1)).ravel()
-        k, shape = scores >= threshold, (min(last, Q.shape[0]) - first, X.shape[0])
+        k = scores >= threshold
+        shape = (min(last, Q.shape[0]) - first, X.shape[0])
         yield sp.csr_array((scores[k], (left[k] - first, right[k])), shape=shape)
         first = last
 
@@ -262,7 +278,8 @@ class Index:
 
     def __init__(self, X: Any) -> None:
         self.rows = checks.as_rows(X, "index")
-        self._given, self._largest = X, _largest(self.rows)
+        self._given = X
+        self._largest = _largest(self.rows)
         self._on_card: _OnCard | None = None
         self._lock = threading.Lock()  # what is kept serves one search at a time
 
@@ -286,9 +303,11 @@ class Index:
         """
         checks.check_number("top_k", "k", k, low=1, integer=True)
         checks.check_device("top_k", device)
-        is_same, index = queries is self._given or queries is self.rows, self.rows
+        is_same = queries is self._given or queries is self.rows
+        index = self.rows
         queries = index if is_same else checks.as_rows(queries, "queries")
-        m, n = queries.shape[0], index.shape[0]
+        m = queries.shape[0]
+        n = index.shape[0]
         if queries.shape[1] != index.shape[1]:
             raise ValueError(
                 f"queries has {queries.shape[1]} features and index has {index.shape[1]}: they "
@@ -333,12 +352,15 @@ class Index:
         from .cuda import runtime
         from .cuda import search as on_card
 
-        held, self._on_card = self._on_card, None  # what an error leaves behind is of no use
+        # what an error leaves behind is of no use
+        held = self._on_card
+        self._on_card = None
         name = "cuda:0" if name == "cuda" else name
         if held is None or held.name != name:
             held = None  # before the next one comes
             device = runtime.get_device(name)  # raises where there is none
-            rows, columns = sp.csr_array(self.rows, dtype=np.float64), None
+            rows = sp.csr_array(self.rows, dtype=np.float64)
+            columns = None
             if is_wide(rows):  # columns that only queries have add nothing
                 columns = np.unique(rows.indices) if rows.nnz else np.zeros(1, dtype=np.int64)
                 rows = take_columns(rows, columns)
@@ -424,7 +446,8 @@ def neighbors_between(
     -------
     same, other : Neighbors
     """
-    (X, query_labels), (Y, labels) = queries, index
+    (X, query_labels) = queries
+    (Y, labels) = index
     lists = _lists_by_label(query_labels, labels, n_same, n_other, exclude_self)
     with _threads(n_jobs) as workers:
         _search_sparse(X, Y, lists, workers)
@@ -435,9 +458,11 @@ def _lists_by_label(
     query_labels: np.ndarray, labels: np.ndarray, n_same: int, n_other: int, leaves_self: bool
 ) -> Task:
     """Return empty lists; none waits for more rows than there are: full ones leave rows out."""
-    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
+    query_labels = query_labels.astype(np.int64)
+    labels = labels.astype(np.int64)
     n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
-    n, size = len(query_labels), np.bincount(labels, minlength=n_labels)[query_labels]
+    n = len(query_labels)
+    size = np.bincount(labels, minlength=n_labels)[query_labels]
     wanted = np.minimum(n_same, size - leaves_self), np.minimum(n_other, len(labels) - size)
     return Task(query_labels, labels, leaves_self, *wanted, _empty(n, n_same), _empty(n, n_other))
 
@@ -454,7 +479,9 @@ def _search_sparse(
     is_same = queries is index and lists.leaves_self
     queries, index, frequency = _on_shared_columns(queries, index)
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
-    chosen, n, by_row = np.arange(queries.shape[0]), index.shape[0], arrays_of(queries)
+    chosen = np.arange(queries.shape[0])
+    n = index.shape[0]
+    by_row = arrays_of(queries)
     if is_same and n >= MEETING_ROWS and n_products > LEAST_SHARED * n * n:
         chosen = _search_among(index, by_row, frequency, lists, workers)
     cost = (n_products + index.nnz) / queries.shape[0] + ROW_COST * n
@@ -485,7 +512,9 @@ def _search_among(
     from .cpu.kernels import search as kernels
     from .cpu.rows import arrays_of
 
-    n, largest, longest = X.shape[0], _largest(X), int(np.diff(X.indptr).max())
+    n = X.shape[0]
+    largest = _largest(X)
+    longest = int(np.diff(X.indptr).max())
     if X.data.min() < FLOAT_RANGE * largest or longest > LONGEST_ROW:
         return np.arange(n)
     n_frequent = int(np.searchsorted(-frequency, -FREQUENT * n))
@@ -508,12 +537,14 @@ def _search_among(
         )  # fmt: skip
         kernels.meet(start, stop, pairs, bounds, near, by_row, lists.arrays, low, scale, room)
 
-    one, other = np.arange(n_groups), np.arange(n_groups)
+    one = np.arange(n_groups)
+    other = np.arange(n_groups)
     for turn in range(n_groups):
         cost = PAIR_COST * (n // n_groups) ** 2
         workers.run_pieces(fill, len(one), cost, np.stack([one, other], axis=1))
         turned = np.append(0, 1 + (np.arange(n_groups - 1) + turn) % (n_groups - 1))
-        one, other = turned[: n_groups // 2], turned[: n_groups // 2 - 1 : -1]
+        one = turned[: n_groups // 2]
+        other = turned[: n_groups // 2 - 1 : -1]
     # A list that wants nothing has scores of -inf.
     is_left = np.hstack([found.scores[:, :1] == 0.0 for found in (lists.same, lists.other)]).any(1)
     lists.same.scores[is_left] = lists.other.scores[is_left] = -np.inf
@@ -581,7 +612,8 @@ def _on_shared_columns(
     """
     is_same = queries is index
     matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
-    index, queries = matrices[0], matrices[-1]
+    index = matrices[0]
+    queries = matrices[-1]
     d = index.shape[1]
     frequency = np.bincount(index.indices, minlength=d)
     is_queried = np.zeros(d, dtype=bool)

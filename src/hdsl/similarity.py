@@ -100,7 +100,8 @@ class Similarity:
         features, place = np.unique(self.atoms[:, :2], return_inverse=True)
         i, j = place.reshape(-1, 2).T
         values = self.scale * self.weights
-        rows, columns = np.concatenate([i, i, j]), np.concatenate([j, i, j])
+        rows = np.concatenate([i, i, j])
+        columns = np.concatenate([j, i, j])
         all_values = np.concatenate([values * self.atoms[:, 2], values, values])
         M = sp.coo_array((all_values, (rows, columns)), (len(features),) * 2).tocsr()
         M.eliminate_zeros()  # an atom with a plus and one with a minus may cancel
@@ -245,7 +246,8 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
         largest = np.abs(counted).max(axis=1, initial=0.0)
         scaled = counted / np.where(largest > 0.0, largest, 1.0)[:, None]
         return _divided(X, _lengths(largest, np.square(scaled).sum(axis=1)))
-    largest, squares = np.zeros(X.shape[0], dtype=X.dtype), np.zeros(X.shape[0])
+    largest = np.zeros(X.shape[0], dtype=X.dtype)
+    squares = np.zeros(X.shape[0])
     for rows, entries, counts in _parts(X):
         values = np.abs(X.data[entries])
         if columns is not None:
@@ -253,7 +255,8 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
             values[columns[place] != X.indices[entries]] = 0.0
         full = np.flatnonzero(counts)
         if len(full):
-            first, at = (X.indptr[rows] - entries.start)[full], rows.start + full
+            first = (X.indptr[rows] - entries.start)[full]
+            at = rows.start + full
             largest[at] = np.maximum.reduceat(values, first)
             unit = np.where(largest[rows] > 0.0, largest[rows], 1.0)
             values = values / np.repeat(unit, counts)
@@ -449,7 +452,8 @@ def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewrit
     rights, right = np.unique(triplets[:, [1, 3]].T.ravel(), return_inverse=True)
     pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
     left, right = np.divmod(pairs, X.shape[0])
-    queries, others = X[lefts], X[rights]
+    queries = X[lefts]
+    others = X[rights]
 
     def points(similarity: Rewriter) -> np.ndarray:
         rewritten = sp.csr_array(similarity.rewrite(queries))
@@ -457,7 +461,8 @@ def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewrit
         scores = row_products(rewritten[left], indexed[right])
         scores = check_result(scores, "The similarity")[pair]
         larger, smaller = np.split(scores, 2)
-        lead, tie = larger - smaller, TIE * np.maximum(abs(larger), abs(smaller))
+        lead = larger - smaller
+        tie = TIE * np.maximum(abs(larger), abs(smaller))
         return 0.5 * (1.0 + np.where(abs(lead) <= tie, 0.0, np.sign(lead)))
 
     return points

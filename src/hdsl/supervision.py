@@ -126,7 +126,8 @@ class Supervision:
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
                 "triplets_val=, judgements of the rows of X_val."
             )
-        sets, several = label_sets(y_val), isinstance(self.y, LabelSets)
+        sets = label_sets(y_val)
+        several = isinstance(self.y, LabelSets)
         is_plain = sets is None or (not several and (sets.size == 1).all())  # a column of labels
         if several == is_plain:
             raise ValueError("y and y_val must both have one label per row, or both several.")
@@ -201,7 +202,8 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     """
     n_all = data.X.shape[0]
     rows = np.arange(n_all) if data.weights is None else np.flatnonzero(data.weights)
-    n, limit = len(rows), how.max_anchors or len(rows)
+    n = len(rows)
+    limit = how.max_anchors or len(rows)
     if n == n_all and n <= limit:
         return None
     codes = np.unique(data.codes[rows], return_inverse=True)[1]
@@ -230,7 +232,9 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
 
 def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     """Return comparisons of rows by their labels, and their weights."""
-    X, y, weights = data.X, data.y, data.weights
+    X = data.X
+    y = data.y
+    weights = data.weights
     several = isinstance(y, LabelSets)
     if callable(how.mining):
         made = how.mining(X, y.as_given() if several else y, rng)
@@ -317,13 +321,16 @@ def split_anchors(
     quadruplets without a held-out row. A held-out triplet whose two pairs are learned from with
     other anchors measures nothing; where many are such, rows are held out of all triplets.
     """
-    compared, n_rows = data.compared, data.X.shape[0]
-    anchors, others = compared[:, :1], compared[:, 1:]
+    compared = data.compared
+    n_rows = data.X.shape[0]
+    anchors = compared[:, :1]
+    others = compared[:, 1:]
     pairs = np.minimum(anchors, others) * n_rows + np.maximum(anchors, others)
     fold = rng.permutation(n_rows) % n_folds
     for k in range(n_folds):
         held = (fold == k)[compared]
-        validates, trains = held[:, 0], ~held.any(axis=1)
+        validates = held[:, 0]
+        trains = ~held.any(axis=1)
         if compared.shape[1] == 4:
             validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
         else:

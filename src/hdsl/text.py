@@ -28,7 +28,8 @@ TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
 
 #: The part of a row: learned from, or held out to measure by.
-TRAIN, TEST = 0, 1
+TRAIN = 0
+TEST = 1
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -77,8 +78,11 @@ class Words:
         checks.check_number("Words", "ngrams", ngrams, low=1, integer=True)
         if isinstance(stop_words, str):
             checks.check_word("Words", "stop_words", stop_words, STOP_WORDS)
-        self.tokens, self.ngrams, self.stop_words = tokens, int(ngrams), stop_words
-        self.min_df, self.max_df = min_df, max_df
+        self.tokens = tokens
+        self.ngrams = int(ngrams)
+        self.stop_words = stop_words
+        self.min_df = min_df
+        self.max_df = max_df
         self.names = np.empty(0, dtype=object)
         self.idf = np.empty(0)
         self._index: dict[str, int] = {}
@@ -134,12 +138,14 @@ class Words:
         return unit_rows(weigh_counts(self._count(texts, self._index, grow=False), self.idf))
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
-        self.names, self.idf = names, idf
+        self.names = names
+        self.idf = idf
         self._index = {name: k for k, name in enumerate(names.tolist())}
 
     def _count(self, texts: Iterable[str], index: dict[str, int], *, grow: bool) -> sp.csr_array:
         """Return how often each text has each term."""
-        indices, ends = array("q"), array("q", [0])
+        indices = array("q")
+        ends = array("q", [0])
         for text in [None] if isinstance(texts, str) else texts:
             if not isinstance(text, str):
                 raise ValueError(f"Words takes a list of texts. Got {checks.short(texts)}.")
@@ -150,7 +156,8 @@ class Words:
             ends.append(len(indices))
         shape = len(ends) - 1, max(len(index), 1)
         kind = np.int32 if max(*shape, len(indices)) <= checks.INDEX_LIMIT else np.int64
-        at, indptr = np.array(indices, dtype=kind), np.array(ends, dtype=kind)
+        at = np.array(indices, dtype=kind)
+        indptr = np.array(ends, dtype=kind)
         return checks.canonical(sp.csr_array((np.ones(len(at)), at, indptr), shape=shape))
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -165,7 +172,8 @@ class Words:
         stop_words = get_value(header, "stop_words", list)
         if not all(isinstance(word, str) for word in stop_words):
             raise ValueError("stop words are not words")
-        tokens, ngrams = get_value(header, "tokens", str), get_value(header, "ngrams", int)
+        tokens = get_value(header, "tokens", str)
+        ngrams = get_value(header, "ngrams", int)
         words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
         names = tables.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
@@ -312,7 +320,8 @@ class Scored:
     """
 
     def __init__(self, similarity: Any, scores: Any = None) -> None:
-        self.similarity, self.scores = similarity, scores
+        self.similarity = similarity
+        self.scores = scores
 
     @property
     def n_scores(self) -> int:
@@ -453,7 +462,8 @@ class Collection:
 
     def row_number(self, name: Any) -> int:
         """Return the row of a document by its id, or by its number where ids are no numbers."""
-        documents, name = self.documents, str(name)
+        documents = self.documents
+        name = str(name)
         if documents.X is None:
             raise ValueError("The model has no documents: give texts instead of rows.")
         ids = [] if documents.ids is None else [str(value) for value in documents.ids.tolist()]
@@ -521,13 +531,15 @@ class Collection:
 
         With `first_by_cosine` the nearest document by cosine comes last, if it is not among them.
         """
-        X, scored = self.documents.X, self.scored
+        X = self.documents.X
+        scored = self.scored
         if X is None:
             raise ValueError("The model has no documents: fit it again without --no-documents.")
         if k < 1 or why < 0:
             raise ValueError(f"k must be 1 or more and why 0 or more. Got {k} and {why}.")
         learned = LearnedCosine(scored.similarity)
-        index, plain = learned.index_rows(scored.rows(X)), unit_rows(X)
+        index = learned.index_rows(scored.rows(X))
+        plain = unit_rows(X)
         left_out = [] if leave_out is None else [leave_out]
         answers: list[list[dict[str, Any]]] = []
         for query in (queries[[q]] for q in range(queries.shape[0])):
@@ -538,7 +550,8 @@ class Collection:
             scores, cosines = (np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides)
             scores[left_out] = cosines[left_out] = -np.inf
             nearest = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(left_out))]
-            rows, first = nearest.tolist(), int(np.argmax(cosines))
+            rows = nearest.tolist()
+            first = int(np.argmax(cosines))
             if first_by_cosine and first not in rows and cosines[first] > 0.0:
                 rows.append(first)
             answers[-1] += [self._hit(row, query, scores, cosines, why) for row in rows]
@@ -548,7 +561,8 @@ class Collection:
         self, row: int, query: Any, scores: np.ndarray, cosines: np.ndarray, why: int
     ) -> dict[str, Any]:
         """Return a document that was found, with what is known of it and the reasons."""
-        documents, score = self.documents, float(scores[row])
+        documents = self.documents
+        score = float(scores[row])
         reasons = self._reasons(query, documents.X[[row]], score)
         known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
         return {
@@ -566,7 +580,8 @@ class Collection:
         """Return the parts of the similarity of rows without scores, classes with their words."""
         from . import explain
 
-        scored, names = self.scored, self.scored.names(self.feature_names)
+        scored = self.scored
+        names = self.scored.names(self.feature_names)
         given = {name: scored.rows(row) for name, row in rows.items()}
         found = explain.explain(scored.similarity, **given, by=by, feature_names=names, top=top)
         if scored.scores is None or names is None:
@@ -620,7 +635,8 @@ class Collection:
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Collection:
         """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
-        found, layout = cls(None), header.get("words")
+        found = cls(None)
+        layout = header.get("words")
         found._saved = part_of(arrays, "model"), get_value(header, "model", dict)
         if found._saved[1].get("kind") == "Collection":
             raise ValueError("a collection holds a model")
@@ -629,6 +645,7 @@ class Collection:
         n_features = found.scored.n_features
         if found.words is not None and len(found.words.names) != n_features:
             raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
-        documents, facts = part_of(arrays, "documents"), get_value(header, "documents", dict)
+        documents = part_of(arrays, "documents")
+        facts = get_value(header, "documents", dict)
         found.documents = Documents.from_arrays(documents, facts, n_features)
         return found

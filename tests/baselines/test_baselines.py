@@ -147,11 +147,13 @@ def diagonal_objective(X, T, loss="smoothed_hinge", penalty="l1", alpha=1.0):
 
 def check_optimal(model, X, T, tol):
     """Check the objective, and that 0 is in its subdifferential, which proves the minimum."""
-    w, alpha = model.weights_, model.alpha
+    w = model.weights_
+    alpha = model.alpha
     value, gradient = diagonal_objective(X, T, model.loss, model.penalty, alpha)
     assert model.objective_ == pytest.approx(value(w), rel=1e-12)
     assert model.n_active_features_ == np.count_nonzero(w)
-    g, unit = gradient(w), np.abs(gradient(np.zeros_like(w))).max()
+    g = gradient(w)
+    unit = np.abs(gradient(np.zeros_like(w))).max()
     violation = np.abs(g + 2 * alpha * w)
     if model.penalty == "l1":
         at_zero = np.maximum(np.abs(g) - alpha, 0)
@@ -196,7 +198,8 @@ def test_max_iter_warns_and_threads_change_nothing():
 
 def oasis(X, T, C):
     """Return W by one step at a time, as in the paper of OASIS."""
-    W, updates = np.eye(X.shape[1]), 0
+    W = np.eye(X.shape[1])
+    updates = 0
     for a, p, q in T:
         V = np.outer(X[a], X[p] - X[q])
         hinge = max(0.0, 1.0 - X[a] @ W @ X[p] + X[a] @ W @ X[q])

@@ -122,7 +122,8 @@ def test_unknown_names_raise(capsys):
 
 
 def test_command_writes_a_file_that_compare_and_show_read(tmp_path, capsys):
-    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    old = tmp_path / "old.jsonl"
+    new = tmp_path / "new.jsonl"
     arguments = ["mean_iteration", "--problems", "recovery", "--threads", "1", "--toy"]
     assert command.main([*arguments, "--out", str(old)]) == 0
     printed = capsys.readouterr().out

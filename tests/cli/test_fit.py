@@ -39,11 +39,13 @@ def test_fit_saves_texts_and_prints_errors(place, tmp_path):
 def test_nothing_is_taken_from_rows_held_out(place):
     words = [text.split() for _, _, text in texts()]
     found = load(place / "model.hdsl")
-    documents, new = found.documents, found.documents.is_new
+    documents = found.documents
+    new = found.documents.is_new
     known = {word for k in np.flatnonzero(~new) for word in words[k]}
     assert set(found.feature_names) <= known
     assert np.bincount(documents.part)[[TRAIN, TEST]].tolist() == [72, 18]
-    X, y = documents.X, documents.labels
+    X = documents.X
+    y = documents.labels
     scores = ClassScores(random_state=0).fit(X[~new], y[~new])  # nor by the classifier
     assert_allclose(found.model[0].transform(X).toarray(), scores.transform(X).toarray())
     rows = ClassScores(random_state=0).fit_transform(X[~new], y[~new])
@@ -53,7 +55,9 @@ def test_nothing_is_taken_from_rows_held_out(place):
 
 def test_the_figures_are_those_of_the_library(place):
     found = load(place / "model.hdsl")
-    X, y, new = found.documents.X, found.documents.labels, found.documents.is_new
+    X = found.documents.X
+    y = found.documents.labels
+    new = found.documents.is_new
     shown = told("evaluate", place / "model.hdsl")
     errors = compare_errors(found.scored, X[~new], y[~new], X[new], y[new], cosine=True)
     assert shown["comparison"] == errors.to_dict()
@@ -76,7 +80,8 @@ def test_a_column_of_several_labels(between, given, tmp_path):
         (i, f"{topic}{between}d" if k % 2 else topic, text)
         for k, (i, topic, text) in enumerate(texts())
     ]
-    table, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    table = write_csv(tmp_path / "t.csv", rows)
+    out = tmp_path / "m.hdsl"
     facts = told("fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out)
     assert (facts["labels"], facts["class scores"]) == (4, 4)
     again = told("evaluate", out)
@@ -109,7 +114,8 @@ def test_words_of_few_texts_are_not_paired_beside_class_scores(place):
 def test_a_fit_without_a_gain_says_so(tmp_path):
     rng = np.random.default_rng(0)
     rows = [(name, rng.choice(["a", "b"]), text) for name, _, text in texts()]
-    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    path = write_csv(tmp_path / "t.csv", rows)
+    out = tmp_path / "m.hdsl"
     shown = good("fit", path, *LABELLED, "--max-iter", 9, "-o", out).stdout
     assert "not more than chance" in shown
     facts = told("evaluate", out)
@@ -170,7 +176,8 @@ def test_split_takes_shares_of_each_label():
 
 @pytest.mark.slow
 def test_demo(tmp_path):
-    page, model = tmp_path / "demo.html", tmp_path / "demo.hdsl"
+    page = tmp_path / "demo.html"
+    model = tmp_path / "demo.hdsl"
     facts = told("demo", "-o", page, "--model", model)
     assert facts["error"]["learned"] < 0.75 * facts["error"]["cosine"]
     assert facts["comparison"]["verdict"] == "better"

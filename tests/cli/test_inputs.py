@@ -28,7 +28,9 @@ from hdsl.text import TEST
 @pytest.mark.parametrize("kind", ["svm", "npz"])
 def test_fit_rows(tmp_path, kind):
     X, y = rows_and_labels()
-    path, out, options = tmp_path / f"rows.{kind}", tmp_path / "m.hdsl", ()
+    path = tmp_path / f"rows.{kind}"
+    out = tmp_path / "m.hdsl"
+    options = ()
     if kind == "svm":
         dump_svmlight_file(sp.csr_matrix(X), y, str(path), zero_based=False)
     else:
@@ -93,7 +95,8 @@ def written(kind):
 
 @pytest.mark.parametrize("kind", ["clicks", "grades", "links"])
 def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
-    path, out = write_csv(tmp_path / "J.csv", *written(kind)), tmp_path / "m.hdsl"
+    path = write_csv(tmp_path / "J.csv", *written(kind))
+    out = tmp_path / "m.hdsl"
     command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
     facts = told(*command, "--max-iter", 5, "--test", 0.3, "-o", out)
     assert facts["triplets"] > 100
@@ -127,7 +130,8 @@ def test_judgements_by_id(place, tmp_path, kind):
 
 def test_quadruplets_are_split_by_pair(tmp_path):
     """A quadruplet measures if each of its pairs has a new row, and trains if none has."""
-    rng, out = np.random.default_rng(0), tmp_path / "m.hdsl"
+    rng = np.random.default_rng(0)
+    out = tmp_path / "m.hdsl"
     Q = rng.integers(60, size=(3000, 4))
     Q = Q[(Q[:, 0] != Q[:, 1]) & (Q[:, 2] != Q[:, 3])]
     sp.save_npz(tmp_path / "X.npz", rows_and_labels()[0])
@@ -148,7 +152,8 @@ def test_tables_of_other_kinds(tmp_path):
     """Another separator and encoding, rows without a value, and ids that search returns."""
     rows = [(a, b, f"{c} für") for a, b, c in texts()]
     rows[5], rows[9] = (rows[5][0], "", rows[5][2]), (rows[9][0], rows[9][1], "")
-    path, out = tmp_path / "t.csv", tmp_path / "m.hdsl"
+    path = tmp_path / "t.csv"
+    out = tmp_path / "m.hdsl"
     lines = [";".join(row) for row in [("id", "topic", "body"), *rows]]
     path.write_bytes("\n".join(lines).encode("latin-1"))
     options = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
@@ -166,7 +171,8 @@ def test_tables_of_other_kinds(tmp_path):
 def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
     rows = texts()
     rows[0], rows[7] = (*rows[0][:2], ""), (*rows[7][:2], "")
-    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    path = write_csv(tmp_path / "t.csv", rows)
+    out = tmp_path / "m.hdsl"
     good("fit", path, *LABELLED, "--skip-missing", "--max-iter", 5, "-o", out)
     found = load(out)
     for row in (1, 6, 8, 89):
@@ -178,7 +184,8 @@ def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
 def test_labels_are_cleaned_with_a_word(tmp_path):
     rows = [(a, f" {b} " if k < 5 else b, c) for k, (a, b, c) in enumerate(texts())]
     rows += [("x", "Sport", "goal keeper"), ("y", "NA", "goal"), ("z", "  ", "match")]
-    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    path = write_csv(tmp_path / "t.csv", rows)
+    out = tmp_path / "m.hdsl"
     command = ("fit", path, *LABELLED, "--max-iter", 5, "-o", out)
     message = bad(*command)
     assert "line 93" in message  # the first row without a label
@@ -201,7 +208,8 @@ def test_ids_that_occur_twice_are_refused_with_the_line(tmp_path):
 
 def test_numbers_that_are_names(tmp_path):
     """Labels of more digits than a float has, ids after a missing value, ids with zeros before."""
-    out, few = tmp_path / "m.hdsl", ("--prior", 1, "--no-class-scores", "--max-iter", 2)
+    out = tmp_path / "m.hdsl"
+    few = ("--prior", 1, "--no-class-scores", "--max-iter", 2)
     lines = [f"{2**53 + k % 3} {k % 3 + 1}:1 {k % 7 + 4}:1\n" for k in range(60)]
     (tmp_path / "x.svm").write_text("".join(lines), encoding="utf-8")
     assert "3 labels" in good("fit", tmp_path / "x.svm", *few, "-o", out).stdout
@@ -218,7 +226,8 @@ def test_numbers_that_are_names(tmp_path):
 
 
 def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
-    out, y = tmp_path / "m.hdsl", rows_and_labels()[1]
+    out = tmp_path / "m.hdsl"
+    y = rows_and_labels()[1]
     np.save(tmp_path / "y.npy", y.astype("S"))
     options = ("--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out)
     assert "3 labels" in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout

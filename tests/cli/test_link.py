@@ -119,7 +119,8 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
 
 def test_answers_are_of_the_records_they_name(files, tmp_path):
     folder, pairs = files
-    links, right = tmp_path / "links.csv", folder / "right.csv"
+    links = tmp_path / "links.csv"
+    right = folder / "right.csv"
     said = ["yes"] * 20 + ["no"] * 4 + ["unsure"]
     rows = [(*pair, word) for pair, word in zip(pairs[:25], said, strict=True)]
     given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "is_match"))
@@ -174,7 +175,8 @@ def test_bad_answers_are_named_and_nothing_is_written(files, tmp_path, content, 
 
 def test_bad_tables_and_options_are_named(files, tmp_path):
     folder, _ = files
-    left, links = folder / "left.csv", tmp_path / "links.csv"
+    left = folder / "left.csv"
+    links = tmp_path / "links.csv"
     (tmp_path / "header.csv").write_text("id,title\n", encoding="utf-8")
     (tmp_path / "numbers.csv").write_text("id,size\na,3\nb,7\n", encoding="utf-8")
     for other, words in (("header.csv", "empty"), ("numbers.csv", "no text"), ("x.csv", "no file")):
@@ -264,7 +266,8 @@ def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path
 
 def test_nothing_that_is_read_is_overwritten(files, tmp_path):
     folder, _ = files
-    left, pairs = folder / "left.csv", folder / "pairs.csv"
+    left = folder / "left.csv"
+    pairs = folder / "pairs.csv"
     for other in (left, pairs, folder / "." / "right.csv"):
         before = other.read_bytes()
         tables = left, folder / "right.csv", "--matches", pairs

@@ -82,7 +82,8 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
 def test_the_checkpoint_is_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 1)
-    seen, save = [], saving.save
+    seen = []
+    save = saving.save
 
     def look_and_save(*given):
         seen.extend(file.name for file in tmp_path.iterdir())

@@ -29,10 +29,13 @@ def test_search(place):
     for line, why in zip(lines[::2], lines[1::2], strict=True):
         parts = [float(part) for part in re.findall(r" ([+-][\d.]+)", why)]
         assert sum(parts) == pytest.approx(float(line.split()[0]), abs=0.006 * (1 + len(parts)))
-    facts, found = found_by(model, "goal", "striker"), load(model)
+    facts = found_by(model, "goal", "striker")
+    found = load(model)
     assert facts["query"] == "goal striker"
-    x, X = found.rows_of(["goal striker"]), found.documents.X
-    scores, hits = cosines(model, x, X), facts["neighbours"]
+    x = found.rows_of(["goal striker"])
+    X = found.documents.X
+    scores = cosines(model, x, X)
+    hits = facts["neighbours"]
     assert_allclose([hit["similarity"] for hit in hits], np.sort(scores)[::-1][:5])
     assert hits[0]["text"] == found.documents.texts[hits[0]["row"]]
     plain = (X @ x.T).toarray().ravel()
@@ -127,7 +130,8 @@ def test_explain(place):
 
 
 def test_export(place, tmp_path):
-    path, model = tmp_path / "index.any", place / "model.hdsl"
+    path = tmp_path / "index.any"
+    model = place / "model.hdsl"
     assert "90 documents" in good("export", model, "--to", "jsonl", "-o", path).stdout
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     (hit,) = found_by(model, "goal", "-k", 1)["neighbours"]

@@ -23,10 +23,12 @@ def test_comparisons_and_their_pairs(X, data):
     """Comparisons are sorted by their first row; each pair of rows that they name comes once."""
     T = data.draw(comparisons(len(X)))
     twin = make_twin(X, T)
-    compared, dense = twin.layout.comparisons, twin.dense
+    compared = twin.layout.comparisons
+    dense = twin.dense
     assert_array_equal(np.column_stack(compared.columns), T[np.argsort(T[:, 0], kind="stable")])
     a, b, c, d = (side.tolist() for side in compared.sides)
-    winners, losers = list(zip(a, b, strict=True)), list(zip(c, d, strict=True))
+    winners = list(zip(a, b, strict=True))
+    losers = list(zip(c, d, strict=True))
     pairs = sorted({tuple(sorted(pair)) for pair in winners + losers})
     assert list(zip(compared.pairs.a, compared.pairs.b, strict=True)) == pairs
     for side, number in ((winners, compared.winner), (losers, compared.loser)):
@@ -44,7 +46,8 @@ def test_comparisons_and_their_pairs(X, data):
 def test_products_links_and_costs(X, data):
     """A pair is linked from both of its rows; its products are those of shared features."""
     twin = make_twin(X, data.draw(comparisons(len(X))))
-    pairs, X = twin.layout.comparisons.pairs, twin.dense.X
+    pairs = twin.layout.comparisons.pairs
+    X = twin.dense.X
     both = list(zip(pairs.a.tolist(), pairs.b.tolist(), strict=True))
     ptr, feature, product = pairs.products
     for s, (a, b) in enumerate(both):
@@ -73,7 +76,8 @@ def test_columns_far_apart_cost_nothing(index, n_columns):
     layout = CPULayout(wide, np.array([[0, 1, 2]]), workers=ONE)
     assert_array_equal(layout.features, columns)
     assert layout.features.dtype == np.int64
-    rows, pairs = layout.comparisons.rows, layout.comparisons.pairs
+    rows = layout.comparisons.rows
+    pairs = layout.comparisons.pairs
     assert_array_equal(rows.matrix.toarray(), narrow.toarray())
     for arrays in (rows.by_row, rows.by_column):
         assert [array.dtype for array in arrays] == [np.int64, np.int32, np.float64]
@@ -108,7 +112,8 @@ def test_columns_that_an_earlier_model_uses_come_last():
 @given(twins(compared=comparisons), st.data())
 def test_parts_of_a_batch_and_of_a_problem_add_up(twin, data):
     """With the weight of the whole, gradients of batches and values of parts are summands."""
-    ours, dense = twin.ours, twin.dense
+    ours = twin.ours
+    dense = twin.dense
     batch = data.draw(subsets(dense.T))
     parts = [part for part in (batch, np.setdiff1d(np.arange(dense.T), batch)) if len(part)]
     total = ours.batch_weight(np.arange(dense.T))
@@ -140,11 +145,10 @@ def test_statistics_from_a_sample(monkeypatch):
 
 
 def test_the_memory_of_a_fit_grows_with_what_it_holds():
-    X, T = (
-        sp.csr_array(random_arrays(0, n=300, d=50, T=2000)[0]),
-        random_arrays(0, 300, T=2000)[1],
-    )
-    small, more = estimate(X, T[:1000]), estimate(X, T)
+    X = sp.csr_array(random_arrays(0, n=300, d=50, T=2000)[0])
+    T = random_arrays(0, 300, T=2000)[1]
+    small = estimate(X, T[:1000])
+    more = estimate(X, T)
     assert 0 < small.total < more.total
     assert estimate(X, T, batch_size=10).products < more.products
     assert estimate(X, T, n_threads=8).matrix > more.matrix

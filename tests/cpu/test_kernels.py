@@ -85,7 +85,8 @@ def test_memory_serves_again_when_nobody_holds_it():
 @given(twin=twins(), data=st.data())
 def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
     """Rows of Z, similarities and scores; scores from stored terms, or without room for them."""
-    pairs, X = twin.layout.comparisons.pairs, twin.dense.X
+    pairs = twin.layout.comparisons.pairs
+    X = twin.dense.X
     some, factors = data.draw(models(twin.dense.d))
     w = np.random.default_rng(0).normal(size=pairs.n_pairs)
     diagonal = lambda: pairs.diagonal(w)  # noqa: E731
@@ -117,7 +118,9 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
 def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
     """While some atoms come and others go; for a moment they lie in two places."""
     pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
-    ours, limit, w = Atoms(pairs), 8 * pairs.n_pairs, np.ones(pairs.n_pairs)
+    ours = Atoms(pairs)
+    limit = 8 * pairs.n_pairs
+    w = np.ones(pairs.n_pairs)
     monkeypatch.setattr(atoms_module, "TERMS_LIMIT", limit)
     monkeypatch.setattr(pairs.rows, "is_small", False)
     every = np.array([[i, j, 1] for i in range(12) for j in range(i + 1, 12)])
@@ -134,8 +137,11 @@ def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(monkeypatch
     X, triplets = random_arrays(0, n=40, d=12, T=9 * CHUNK)
     omega = np.random.default_rng(0).random(len(triplets)) if weighted else None
     layout = CPULayout(sp.csr_array(X), triplets, omega, workers=Workers(1))
-    ours, asked, found = layout.problem(losses.get("smoothed_hinge"), 1e4), [], []
-    slopes, move = ours.slopes, Move("forward", Atom(2, 5, 1), None, 1.0)
+    ours = layout.problem(losses.get("smoothed_hinge"), 1e4)
+    asked = []
+    found = []
+    slopes = ours.slopes
+    move = Move("forward", Atom(2, 5, 1), None, 1.0)
     monkeypatch.setattr(ours, "slopes", lambda *given: asked.append(0) or slopes(*given))
     monkeypatch.setattr(problem, "FEWER", 4)
     for n in (16, 2):
@@ -177,7 +183,8 @@ def partners(way, of, features, after):
     """Find partners by one of the ways that `partners` chooses from, by their cost."""
     of.pairs.side_by_side = WAYS[way]
     if way == "turns":  # the fullest features first, and the others in parts
-        first, middle = of.n_features // 3, of.n_features // 2
+        first = of.n_features // 3
+        middle = of.n_features // 2
         turns = [[0, first], [first, middle, of.n_features]]
         of.pairs.rows.bounds_by_turn = [np.array(bounds) for bounds in turns]
     return of.partners(features, after=after)
@@ -189,8 +196,10 @@ def test_partners(way, case, after, batch, data):
     """Features may come in any order, and twice."""
     twin, margins = case
     subset = np.arange(0, twin.dense.T, 2) if batch else np.arange(twin.dense.T)
-    part, own = twin.dense.subproblem(subset), margins[subset]
-    C, tolerance = -part.gradient(own), 1e-12 * part.score_size(own) / part.scale
+    part = twin.dense.subproblem(subset)
+    own = margins[subset]
+    C = -part.gradient(own)
+    tolerance = 1e-12 * part.score_size(own) / part.scale
     features = np.array(data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=14)))
     found = partners(way, twin.ours.gradient(margins, subset if batch else None), features, after)
     reference.check_partners(found, C, features, after, tolerance)
@@ -200,7 +209,8 @@ def test_partners(way, case, after, batch, data):
 @given(twin=exact_twins(), after=st.booleans())
 def test_partners_tie_to_the_smallest(way, twin, after):
     """Without rounding the partner is the first of the best, also among those with S_ij = 0."""
-    features, margins = np.arange(twin.dense.d), np.zeros(twin.dense.T)
+    features = np.arange(twin.dense.d)
+    margins = np.zeros(twin.dense.T)
     values = reference.partner_values(-twin.dense.gradient(margins), features, after)
     value, partner, _ = partners(way, twin.ours.gradient(margins), features, after)
     assert_array_equal(value, values.max(axis=1))
@@ -220,7 +230,8 @@ def test_rare_columns_count_in_inner_products_alone(way, after):
     anchors, near, far = (X[rows] for rows in twin.dense.triplets.T)
     dots = (anchors * (near - far)).sum(axis=1)
     assert_allclose(twin.layout.comparisons.dot_margins, dots, rtol=0, atol=1e-14)
-    features, margins = np.arange(twin.dense.d), np.zeros(len(T))
+    features = np.arange(twin.dense.d)
+    margins = np.zeros(len(T))
     for batch in (None, np.arange(0, len(T), 2)):
         of = twin.ours.gradient(margins, batch)
         part = twin.dense if batch is None else twin.dense.subproblem(batch)
@@ -243,7 +254,8 @@ def test_partners_of_many_features(after):
     """Several groups of features, the last not full, some of them rare and some not."""
     X, T = random_arrays(0, n=200, d=12 * WIDTH + 5, T=400, density=0.01)
     X[:, ::10] += 0.5
-    twin, features = make_twin(X, T), np.arange(X.shape[1])
+    twin = make_twin(X, T)
+    features = np.arange(X.shape[1])
     ours = twin.ours.gradient(np.zeros(400))
     values = reference.partner_values(-twin.dense.gradient(np.zeros(400)), features, after)
     found = ours.partners(features, after=after)  # both ways, by cost
@@ -258,7 +270,8 @@ def test_drift_is_the_bound_by_sizes(case, data):
     twin, margins = case
     here = twin.ours.gradient(margins)
     there = twin.ours.gradient(data.draw(st.sampled_from([0.0, 0.5, 0.99])) * margins)
-    X, change = np.abs(twin.dense.X), np.zeros((len(twin.X), len(twin.X)))
+    X = np.abs(twin.dense.X)
+    change = np.zeros((len(twin.X), len(twin.X)))
     np.add.at(change, (here.pairs.a, here.pairs.b), np.abs(here.w - there.w))
     expected = X.T @ (change + change.T) @ X.max(axis=1)
     assert_allclose(here.drift_since(there), expected, rtol=1e-12, atol=1e-300)
@@ -300,7 +313,8 @@ def on_threads(arrays, monkeypatch):
 
 def everything(ours):
     """Return all that a problem can be asked for at one model, as a list of arrays."""
-    d, T = ours.n_features, ours.n_comparisons
+    d = ours.n_features
+    T = ours.n_comparisons
     some = np.array([[0, 7, 1], [3, 21, -1], [7, 40, 1], [0, 49, -1]])
     weights = np.array([0.1, 0.2, 0.3, 0.4])
     margins = ours.margins(some, weights)

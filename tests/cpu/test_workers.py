@@ -13,7 +13,8 @@ from hdsl.cpu.workers import Workers
 
 def count(workers, n_ranges=37):
     """Return how often each range was visited."""
-    seen, lock = [], threading.Lock()
+    seen = []
+    lock = threading.Lock()
 
     def note(start, stop):
         with lock:
@@ -62,7 +63,8 @@ def test_an_error_comes_out_and_the_workers_work_on():
 
 def test_an_interrupt_ends_the_work_before_it_comes_out():
     """No thread writes to an array after the call has returned."""
-    running, n_started = threading.Semaphore(0), []
+    running = threading.Semaphore(0)
+    n_started = []
 
     def work(start, stop):
         n_started.append(start)
@@ -105,7 +107,8 @@ def test_where_no_thread_can_be_started_the_caller_works_alone(monkeypatch):
     grain=st.integers(1, 20),
 )
 def test_splits_cover_all_items(n_jobs, items, grain):
-    workers, n = Workers(n_jobs), len(items)
+    workers = Workers(n_jobs)
+    n = len(items)
     work = np.concatenate([[0], np.cumsum(items)])
     for bounds in (workers.split(n, grain=grain), workers.split(n, grain=grain, work=work)):
         assert bounds[0] == 0

@@ -71,7 +71,8 @@ def test_rows_and_ties_are_those_of_the_slow_twin(device, case, chunk_rows, is_t
 @fewer
 @given(X=matrices(elements=INTEGERS), chunk_rows=CHUNKS, data=st.data())
 def test_neighbors_by_label_are_those_of_the_cpu(device, X, chunk_rows, data):
-    n, matrix = len(X), sp.csr_array(X)
+    n = len(X)
+    matrix = sp.csr_array(X)
     labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
     found = on(
@@ -152,7 +153,8 @@ def test_the_classifier_and_mining_use_the_device(device):
 
 def count_launches(patch, device):
     """Return a list that gets the name of every kernel that the device runs."""
-    launched, launch = [], device.launch
+    launched = []
+    launch = device.launch
     patch.setattr(device, "launch", lambda *args: launched.append(args[0]) or launch(*args))
     return launched
 
@@ -208,7 +210,8 @@ def test_rows_are_sent_to_the_device_once(device, monkeypatch):
 @every_device
 def test_an_interrupt_leaves_nothing_half_done_in_an_index(device, monkeypatch):
     X, _ = text_like(70, 50, seed=4)
-    expected, index = search.top_k(X[:9], X, 4), search.Index(X)
+    expected = search.top_k(X[:9], X, 4)
+    index = search.Index(X)
     look = partial(index.top_k, X[:9], 4, device="cuda")
     launch = device.launch
     for at in range(1, 14, 3):

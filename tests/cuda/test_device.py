@@ -107,7 +107,10 @@ class Failing:
     """The emulator, which fails from one of its calls on; without memory, where it needs more."""
 
     def __init__(self, failure, at=10**9):
-        self.device, self.failure, self.at, self.n_calls = Emulator(), failure, at, 0
+        self.device = Emulator()
+        self.failure = failure
+        self.at = at
+        self.n_calls = 0
 
     def __getattr__(self, name):
         found = getattr(self.device, name)
@@ -134,7 +137,8 @@ def test_a_card_that_fails_loses_nothing(monkeypatch, failure, part):
     monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
     fixed = {**FIXED, "tol": 0.0}
     whole = HDSL(max_iter=6, device="cuda", **fixed).fit(X, triplets=T)
-    n_calls, device.n_calls = device.n_calls, 0
+    n_calls = device.n_calls
+    device.n_calls = 0
     model = HDSL(max_iter=2, warm_start=True, **fixed).fit(X, triplets=T)
     before = model.weights_.copy(), model.n_iter_
     device.at = max(1, int(part * n_calls / 2))
@@ -162,8 +166,12 @@ class Dead:
 
 
 def test_every_call_of_a_dead_card_names_what_failed():
-    card, numbers = runtime.Device.__new__(runtime.Device), np.zeros(2)
-    card.name, card._module, card._functions, card._blocks = "dead", None, {}, {}
+    card = runtime.Device.__new__(runtime.Device)
+    numbers = np.zeros(2)
+    card.name = "dead"
+    card._module = None
+    card._functions = {}
+    card._blocks = {}
     card._cupy = card._device = card._stream = card._pool = Dead()
     calls = [
         lambda: card.empty(2), lambda: card.host(2), lambda: card.zeros(2),

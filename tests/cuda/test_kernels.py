@@ -46,9 +46,11 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
         patch.setattr(segments, "SHORTEST", limit)
         patch.setattr(segments, "LONGEST", limit)
         idx = device.upload(matrix.indices.astype(np.int32))
-        ptr, val = matrix.indptr.astype(np.int64), device.upload(matrix.data)
+        ptr = matrix.indptr.astype(np.int64)
+        val = device.upload(matrix.data)
         cut = Segments(device, ptr, idx, val, n_source, block)
-    out, slots = device.empty(n * lanes), device.empty(max(1, cut.n_slots * lanes))
+    out = device.empty(n * lanes)
+    slots = device.empty(max(1, cut.n_slots * lanes))
     query = device.upload(np.array([width, *range(8)]))
     cut.sum(query, device.upload(padded.ravel()), slots, out, absolute=absolute)
     expected = (np.abs(X) if absolute else X) @ source
@@ -68,7 +70,8 @@ def test_largest_places(device, values, repeats, count):
     x = np.tile(np.array(values), repeats)
     tiles = -(-len(x) // 2048)
     room = device.empty(8 * tiles), device.empty(8 * tiles, np.int64), device.zeros(1, np.uint32)
-    out, given_x = device.empty(8, np.int64), device.upload(x)
+    out = device.empty(8, np.int64)
+    given_x = device.upload(x)
     device.run("largest_places", len(x), len(x), count, given_x, *room, out, per_block=2048)
     expected = np.argsort(-x, kind="stable")
     assert_array_equal(device.download(out)[: min(count, len(x))], expected[:count])
@@ -92,7 +95,8 @@ def compiled_names(source, arch, more, folder):
     if nvrtc is None and shutil.which("nvcc") is None:
         pytest.skip("neither NVRTC (package nvidia-cuda-nvrtc) nor nvcc is installed")
     if nvrtc is None:
-        code, out = folder / "kernels.cu", folder / "kernels.cubin"
+        code = folder / "kernels.cu"
+        out = folder / "kernels.cubin"
         code.write_text(source, encoding="utf-8")
         options = [*runtime.COMPILER_OPTIONS, f"-arch={arch}", *more]
         subprocess.run(["nvcc", *options, "-cubin", code, "-o", out], check=True)

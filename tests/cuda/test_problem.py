@@ -72,7 +72,8 @@ def test_many_atoms_at_once_are_the_dense_ones(device, data):
     with pytest.MonkeyPatch.context() as patch:
         cut_atoms(patch, data)
         twin = data.draw(twins(LOSSES, layout=on(device), compared=comparisons))
-        ours, dense = twin.ours, twin.dense
+        ours = twin.ours
+        dense = twin.dense
         some, change = data.draw(models(dense.d))
         margins = ours.margins(some, change)
         m = np.asarray(margins)
@@ -81,7 +82,8 @@ def test_many_atoms_at_once_are_the_dense_ones(device, data):
         ours.forget()
         again = gradient.scores(some)
         found = ours.curvature(margins, some)
-    V, size = reference.atom_margins(dense, some), dense.scale * np.abs(twin.X).max() ** 2
+    V = reference.atom_margins(dense, some)
+    size = dense.scale * np.abs(twin.X).max() ** 2
     assert_allclose(m, dense.margins(some, change), rtol=0, atol=1e-12 * (1 + 8 * size))
     tolerance = 1e-12 * max(dense.score_size(m), 1e-290)
     for found_scores in (scores, again):
@@ -115,7 +117,8 @@ def test_rare_columns_count_in_the_prior_alone(device):
     assert 2 < ours.n_features < 15
     assert_array_equal(ours.features, cpu.features)
     assert_allclose(ours.statistics(), cpu.statistics(), rtol=1e-12)
-    some, weights = np.array([[0, 1, 1], [1, 2, -1]]), np.full(2, 0.5)
+    some = np.array([[0, 1, 1], [1, 2, -1]])
+    weights = np.full(2, 0.5)
     ours, cpu = (of.problem(losses.get("logistic"), 2.0, 0.7) for of in (ours, cpu))
     margins = ours.margins(some, weights)
     assert_allclose(np.asarray(margins), cpu.margins(some, weights), atol=1e-13)
@@ -182,7 +185,8 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
         del ours, margins
         tracemalloc.reset_peak()
         ours = CUDALayout(X, T, device=Emulator()).problem(losses.get("logistic"), 9.0, 0.0)
-        single, rng = Options("zero", None, 30, 0.0, False), np.random.default_rng(0)
+        single = Options("zero", None, 30, 0.0, False)
+        rng = np.random.default_rng(0)
         frank_wolfe(ours, ORACLES["ascent"](), RULES["away"], single, rng=rng)
         one_by_one = tracemalloc.get_traced_memory()[1]
     finally:
@@ -210,7 +214,8 @@ def test_the_path_is_the_cpus(device, monkeypatch, case):
     monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 3)
     run = partial(run_in_parts, **dict(zip(NAMES, case, strict=True)))
     run = partial(run, max_iter=4 if case[1] in ("corrective", "pairwise") else 7)
-    taken, taken_by_cpu = [], []
+    taken = []
+    taken_by_cpu = []
     found = run(on(device), save=lambda take: taken.append(take()))
     expected = run(cpus(), save=lambda take: taken_by_cpu.append(take()))
     assert_same_path(found, expected)

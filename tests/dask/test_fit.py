@@ -24,7 +24,8 @@ pytestmark = QUIET
 
 
 def test_parameters_are_those_of_one_machine():
-    own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
+    own = hdsl.dask.HDSL().get_params()
+    plain = hdsl.HDSL().get_params()
     assert own == {**plain, "client": None}
     assert clone(hdsl.dask.HDSL(3.0, max_iter=7)).get_params() == {
         **own, "scale": 3.0, "max_iter": 7,
@@ -61,9 +62,12 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
     order = np.arange(len(y))
-    order[9], y[9] = 4, y[4]  # equal rows count as one
+    # equal rows count as one
+    order[9] = 4
+    y[9] = y[4]
     X = X[order]
-    blocks, rng = cut(X), np.random.default_rng(1)
+    blocks = cut(X)
+    rng = np.random.default_rng(1)
     given = {
         "array": lambda: as_array(blocks),
         "delayed": lambda: [dask.delayed(block) for block in blocks],

@@ -27,7 +27,8 @@ CONFORMANCE = {
 @pytest.mark.parametrize("name", CONFORMANCE)
 def test_conformance(name, monkeypatch):
     """The tests of every machine, with few random examples."""
-    test, known = CONFORMANCE[name], {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
+    test = CONFORMANCE[name]
+    known = {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
     inner = test.hypothesis.inner_test if hasattr(test, "hypothesis") else test
     known = {
         name: known[name] for name in inspect.signature(inner).parameters.keys() & known.keys()
@@ -50,7 +51,8 @@ def test_conformance(name, monkeypatch):
 @settings(max_examples=20)
 def test_comparisons_are_dealt_out_by_anchors(seed):
     rng = np.random.default_rng(seed)
-    counts, shards = rng.integers(1, 5, size=12), rng.integers(3, size=12)
+    counts = rng.integers(1, 5, size=12)
+    shards = rng.integers(3, size=12)
     shards[:3] = range(3)
     places = Places(counts, shards)
     numbers = np.flatnonzero(rng.random(counts.sum()) < 0.5)
@@ -62,7 +64,9 @@ def test_comparisons_are_dealt_out_by_anchors(seed):
 @given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0, 7.0]))
 def test_a_search_of_several_sizes_per_round_ends_where_that_of_one_does(seed, limit):
     rng = np.random.default_rng(seed)
-    kinks, weights, pull = rng.random(40) * 2.0, rng.random(40), rng.random() * 20.0
+    kinks = rng.random(40) * 2.0
+    weights = rng.random(40)
+    pull = rng.random() * 20.0
 
     def slopes(sizes):
         over = np.asarray(sizes)[:, None] - kinks

@@ -69,10 +69,12 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
 def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
     """Twenty kills, from the first task to the last round."""
     X, y, _ = data(n=150, d=60)
-    blocks, params = [dask.delayed(block) for block in cut(X)], settings_of(max_iter=12)
+    blocks = [dask.delayed(block) for block in cut(X)]
+    params = settings_of(max_iter=12)
     begin = time.monotonic()
     whole = bytes_of(hdsl.dask.HDSL(**params).fit(blocks, y), tmp_path)
-    took, rng = time.monotonic() - begin, np.random.default_rng(0)
+    took = time.monotonic() - begin
+    rng = np.random.default_rng(0)
     for _ in range(20):
         client.wait_for_workers(2, timeout=60)
         victim = int(rng.choice(pids(client)))
@@ -102,7 +104,8 @@ def test_data_that_die_with_a_worker_are_named(client):
 @pytest.mark.slow
 def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(tmp_path, write_each_iteration):
     file = tmp_path / "scheduler.json"
-    start, options = [sys.executable, "-m"], ["--no-dashboard", "--scheduler-file", str(file)]
+    start = [sys.executable, "-m"]
+    options = ["--no-dashboard", "--scheduler-file", str(file)]
     X, _, T = data()
     command = [*start, "distributed.cli.dask_scheduler", "--port", "0", *options]
     with subprocess.Popen(command) as scheduler:
@@ -110,7 +113,8 @@ def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(tmp_path, writ
             time.sleep(0.1)
         command = [*start, "distributed.cli.dask_worker", "--nthreads", "1", *options]
         with subprocess.Popen([*command, "--death-timeout", "10"]) as worker:
-            client, killed = Client(scheduler_file=str(file), set_as_default=False), []
+            client = Client(scheduler_file=str(file), set_as_default=False)
+            killed = []
 
             def kill(state):
                 if state.n_iter == 5:

@@ -69,12 +69,14 @@ def test_atoms_are_distinct_pairs_inside_two_blocks():
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_judgements_are_those_of_the_hidden_similarity(alpha):
     truth = small(alpha=alpha)
-    X, M = truth.X.toarray(), truth.matrix.toarray()
+    X = truth.X.toarray()
+    M = truth.matrix.toarray()
     S = X @ M @ X.T
     anchor, positive, negative = truth.triplets.T
     for a, p, q in truth.triplets:
         assert len({a, p, q}) == 3
-    near, far = S[anchor, positive], S[anchor, negative]
+    near = S[anchor, positive]
+    far = S[anchor, negative]
     assert (near >= far - 1e-12).all()
     # Equal similarities may be ranked either way; otherwise the ranks say who can be drawn.
     share = max(1, int(alpha * (len(X) - 1)))
@@ -93,7 +95,8 @@ def test_made_data_follow_the_seed(make):
 
 
 def test_noise_turns_judgements_round():
-    clean, noisy = small().triplets, small(noise=0.3).triplets
+    clean = small().triplets
+    noisy = small(noise=0.3).triplets
     turned = (clean != noisy).any(axis=1)
     assert_array_equal(noisy[turned], clean[turned][:, [0, 2, 1]])
     assert turned.mean() == pytest.approx(0.3, abs=0.1)  # 500 draws, five standard deviations
@@ -141,7 +144,8 @@ def test_frequencies_follow_a_power_law():
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_links_are_those_of_the_hidden_similarity(share):
     made = few_links(share=share)
-    X, M = made.X.toarray(), made.matrix.toarray()
+    X = made.X.toarray()
+    M = made.matrix.toarray()
     S = X @ M @ X.T
     first, second = made.links.T
     assert (first != second).all()

@@ -49,7 +49,8 @@ def library() -> ctypes.PyDLL:
     path = Path(tempfile.gettempdir()) / f"hdsl-emulator-{os.getuid()}-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
-            code, made = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
+            code = Path(folder) / "kernels.cpp"
+            made = Path(folder) / "kernels.so"
             code.write_text(text, encoding="utf-8")
             subprocess.run([COMPILER, *OPTIONS, code, "-o", made], check=True)
             shutil.copy(made, path.with_suffix(f".{os.getpid()}"))

@@ -245,7 +245,8 @@ def test_compare_errors_starts_from_the_cosine(model, cosine):
 
 def test_the_verdict_never_contradicts_the_shares():
     """Ties count one half, rows of large weight more, comparisons of one anchor together."""
-    before, after = np.repeat([0.5, 0.0], [300, 200]), np.repeat([0.0, 1.0], [300, 200])
+    before = np.repeat([0.5, 0.0], [300, 200])
+    after = np.repeat([0.0, 1.0], [300, 200])
     ties = ErrorComparison.from_trials(before, after)
     assert ties.verdict == "worse"
     assert "50 errors more" in ties.sentence
@@ -256,7 +257,8 @@ def test_the_verdict_never_contradicts_the_shares():
     anchors = np.repeat([0, 1], [300, 200])
     together = ErrorComparison.from_trials(before > 0, after > 0, groups=anchors)
     assert together.verdict == "no difference"
-    (low, high), (narrow, wide) = together.after.interval, ties.after.interval
+    (low, high) = together.after.interval
+    (narrow, wide) = ties.after.interval
     assert low < narrow < wide < high
 
 
@@ -309,7 +311,8 @@ def seen_queries(X, **options):
 def test_ranks_are_those_of_all_similarities(X, data):
     assume((np.count_nonzero(X, axis=1) >= 2).any())
     similarity = data.draw(similarities(X.shape[1]))
-    cosine, seed = data.draw(st.booleans()), data.draw(st.integers(0, 99))
+    cosine = data.draw(st.booleans())
+    seed = data.draw(st.integers(0, 99))
     options = {"share": data.draw(st.floats(0.05, 0.95)), "random_state": seed}
     as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
     found = known_item(similarity, as_given(X), cosine=cosine, **options)
@@ -386,6 +389,7 @@ def test_proportional_rows_are_a_tie():
 
 
 def test_labels_of_test_rows_may_be_a_column():
-    X, y = np.eye(3), np.array(["a", "b", "b"])
+    X = np.eye(3)
+    y = np.array(["a", "b", "b"])
     for form in (y, y[:, None], y.tolist()):
         assert knn_error(None, X, y, X, form, n_neighbors=1) == 0.0

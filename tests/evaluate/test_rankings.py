@@ -61,7 +61,8 @@ def test_bad_judgements_are_refused(found, relevant, message):
 
 
 def test_a_gain_needs_the_same_queries():
-    one, two = ranking_quality([[1]], [{1}]), ranking_quality([[1], [2]], [{1}, {2}])
+    one = ranking_quality([[1]], [{1}])
+    two = ranking_quality([[1], [2]], [{1}, {2}])
     with pytest.raises(ValueError, match="2 and 1 queries at k = 10 and 10"):
         two.gain(one, "mrr")
     with pytest.raises(ValueError, match="'measure' parameter"):

@@ -29,7 +29,9 @@ ROWS = np.array([[1.0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 3, 1]])
 
 def whole(similarity):
     """Return prior·I + M, dense."""
-    atoms, weights, d = similarity.atoms, similarity.weights, similarity.n_features
+    atoms = similarity.atoms
+    weights = similarity.weights
+    d = similarity.n_features
     M = reference.model_matrix(atoms, weights, d, similarity.scale)
     return similarity.prior * np.eye(d) + M
 
@@ -157,13 +159,18 @@ def dense_effects(similarity, X):
 def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, data):
     atoms, weights = data.draw(models(X.shape[1]))
     similarity = Similarity(atoms, weights, 4.0, 0.5, X.shape[1], norm)
-    M, effects = whole(replace(similarity, prior=0.0)), dense_effects(similarity, X)
+    M = whole(replace(similarity, prior=0.0))
+    effects = dense_effects(similarity, X)
     present = (X != 0).astype(int)
-    n_rows, both = present.sum(axis=0), present.T @ present
+    n_rows = present.sum(axis=0)
+    both = present.T @ present
     for form in (np.asarray, sp.csr_array, sp.coo_array):
         found = importance(similarity, form(X), min_rows=min_rows)
-        features, pairs = found.features, found.pairs
-        i, j, own = pairs["i"], pairs["j"], features["i"]
+        features = found.features
+        pairs = found.pairs
+        i = pairs["i"]
+        j = pairs["j"]
+        own = features["i"]
         assert found.ranked_by == "effect"
         assert_allclose(features["weight"], M[own, own], rtol=1e-14)
         assert_allclose(pairs["weight"], M[i, j], rtol=1e-12, atol=1e-14)
@@ -188,8 +195,10 @@ def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, da
 def test_importance_without_rows_is_by_weight(d, data):
     atoms, weights = data.draw(models(d))
     similarity = Similarity(atoms, weights, 4.0, 0.0, d)
-    M, found = whole(similarity), importance(similarity)
-    features, pairs = found.features, found.pairs
+    M = whole(similarity)
+    found = importance(similarity)
+    features = found.features
+    pairs = found.pairs
     assert found.ranked_by == "weight"
     assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
     assert len(features) == np.count_nonzero(np.diag(M))
@@ -250,7 +259,8 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
         "  [1 more]      +0.5           |++",
     ]
     assert len(repr(explain(SMALL, *ROWS[:2], top=None)).splitlines()) == 5
-    by_weight, by_effect = importance(SMALL, top=1), importance(SMALL, ROWS, min_rows=1, top=1)
+    by_weight = importance(SMALL, top=1)
+    by_effect = importance(SMALL, ROWS, min_rows=1, top=1)
     assert "2 pairs, the first 1 by weight in M" in repr(by_weight)
     assert "\n  x0 ~ x1 +3 |+++" in repr(by_weight)
     assert "2 pairs, the first 1 by effect on S (rows that have each)" in repr(by_effect)
@@ -262,7 +272,8 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
     [explain(SMALL, *ROWS[:2], feature_names=HOSTILE), importance(SMALL, feature_names=HOSTILE)],
 )
 def test_hostile_names_are_escaped(found):
-    text, page = repr(found), found._repr_html_()
+    text = repr(found)
+    page = found._repr_html_()
     assert all(line.isprintable() and len(line) < 120 for line in text.splitlines())
     assert r"\x1b[31mred\u202e" in text
     assert "<script>" not in page
@@ -271,7 +282,8 @@ def test_hostile_names_are_escaped(found):
 
 
 def test_tables_as_frames_and_json(monkeypatch):
-    found, weights = explain(SMALL, *ROWS[:2], feature_names=NAMES), importance(SMALL, ROWS)
+    found = explain(SMALL, *ROWS[:2], feature_names=NAMES)
+    weights = importance(SMALL, ROWS)
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
     assert json.loads(json.dumps(weights.to_dict())) == weights.to_dict()
     pytest.importorskip("pandas")
@@ -381,7 +393,8 @@ def test_wide_rows_are_explained(wide):
         expected = twin.explain(X[0], X[2], rather_than=X[1], by=by).parts
         assert by_pair(found, "value") == pytest.approx(by_pair(expected, "value", columns))
     for by, wide_rows, narrow_rows in (("weight", None, None), ("effect", rows, X)):
-        found, expected = model.importance(wide_rows).pairs, twin.importance(narrow_rows).pairs
+        found = model.importance(wide_rows).pairs
+        expected = twin.importance(narrow_rows).pairs
         assert by_pair(found, by) == pytest.approx(by_pair(expected, by, columns))
     assert found["name"][0] == f"x{found['i'][0]} ~ x{found['j'][0]}"
 

@@ -98,7 +98,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
     def no_locks(*args):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    path, other = tmp_path / "model.hdsl", tmp_path / "other.hdsl"
+    path = tmp_path / "model.hdsl"
+    other = tmp_path / "other.hdsl"
     for child in [start(target, "killed") for target in (path, other)]:
         child.communicate()
         assert child.returncode < 0
@@ -106,7 +107,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
     assert len(dead) == 2
     with start(path, "alive") as child:
         assert child.stdout.readline() == "half\n"
-        alive, of_other = temporary() - dead, temporary() & dead
+        alive = temporary() - dead
+        of_other = temporary() & dead
         assert (len(alive), len(of_other)) == (1, 1)  # it removed what was left, for its path only
         write(path, {}, {"writer": "this"})
         assert temporary() == alive | of_other
@@ -176,7 +178,8 @@ def test_a_link_stays_a_link(path):
     ids=["null", "long"],
 )
 def test_impossible_names_are_refused_before_any_work(tmp_path, monkeypatch, name, fragment):
-    X, y = np.eye(4), [0, 0, 1, 1]
+    X = np.eye(4)
+    y = [0, 0, 1, 1]
     model = HDSL(n_targets=1, n_impostors=1, max_iter=2, tol=1.0).fit(X, y)
     for place in (name, str(tmp_path / name), tmp_path / name):
         with pytest.raises(OSError, match=f"Cannot write the model: {fragment}"):

@@ -157,7 +157,8 @@ def test_a_killed_process_loses_nothing(tmp_path):
 def test_arrays_and_tables_come_back(path):
     rng = np.random.default_rng(3)
     table = np.array([(1, "up")], dtype=[("n", "i8"), ("kind", "U8")])
-    run, inputs = Checkpoint(path), {"scale": 1.0, "sizes": (1, 2)}
+    run = Checkpoint(path)
+    inputs = {"scale": 1.0, "sizes": (1, 2)}
     assert run.arrays is None
     run.begin(rng, inputs)
     run.write({"a": np.arange(3), "steps": table})

@@ -96,7 +96,8 @@ def test_integers_are_numbers():
 
 
 def test_read_only_triplets_and_weights_are_unchanged():
-    given, weights = T.copy(), np.ones(len(T))
+    given = T.copy()
+    weights = np.ones(len(T))
     given.flags.writeable = weights.flags.writeable = False
     small().fit(X, triplets=given, sample_weight=weights)
     assert_array_equal(given, T)
@@ -104,7 +105,8 @@ def test_read_only_triplets_and_weights_are_unchanged():
 
 def test_labels_of_any_kind():
     labels = np.arange(N) % 3
-    by_number, names = small().fit(X, labels), np.array(["ant", "bee", "cat"])
+    by_number = small().fit(X, labels)
+    names = np.array(["ant", "bee", "cat"])
     for given in (names[labels], names[labels].tolist(), labels.astype(float), 5 * labels):
         assert_same_model(small().fit(X, given), by_number)
     assert_same_model(small().fit(X, Y == 0), small().fit(X, np.where(Y == 0, 5, 2)))
@@ -167,7 +169,8 @@ def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
         return clone(model).fit(X, **{kind: judged[chosen]}, **given)
 
     n = N if kind == "rows" else len(T)
-    everything, weights = np.arange(n), np.arange(n) % 4
+    everything = np.arange(n)
+    weights = np.arange(n) % 4
     weighted = fit(everything, weights.astype(float))
     assert_same_similarity(weighted, fit(np.repeat(everything, weights)))
     assert_same_similarity(weighted, fit(everything, 1e-3 * weights))  # only ratios matter

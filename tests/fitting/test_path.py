@@ -137,7 +137,8 @@ def test_interrupt_when_a_path_goes_on_keeps_the_model_so_far(how):
 
 @both_kinds
 def test_partial_fit_starts_with_a_fit_and_then_chooses_nothing(kind):
-    model, expected = HDSL(random_state=0), HDSL(random_state=0).fit(X, **LEARN[kind])
+    model = HDSL(random_state=0)
+    expected = HDSL(random_state=0).fit(X, **LEARN[kind])
     assert_same_model(model.partial_fit(X, **LEARN[kind]), expected)
     model.partial_fit(X, **LEARN[kind])
     assert model.n_triplets_ == expected.n_triplets_

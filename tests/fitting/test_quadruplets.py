@@ -22,7 +22,8 @@ def random_quadruplets(seed, n, size=80):
     return np.array([rng.choice(n, size=4, replace=False) for _ in range(size)])
 
 
-Q, Q_VAL = random_quadruplets(0, N), random_quadruplets(1, len(X_VAL))
+Q = random_quadruplets(0, N)
+Q_VAL = random_quadruplets(1, len(X_VAL))
 
 
 def slow_objective(model, rows, quadruplets, weights=None):

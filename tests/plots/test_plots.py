@@ -119,7 +119,8 @@ def test_a_loaded_model_and_one_of_regions_are_drawn(model, tmp_path):
 
 def test_trace_leaves_out_what_is_not_known(model):
     trace = model.trace_.copy()
-    trace["gap"][3], trace["gap"][5] = np.nan, 0.0
+    trace["gap"][3] = np.nan
+    trace["gap"][5] = 0.0
     objective, gap = drawn(plots.TraceDisplay(trace).plot()).ax_.lines
     assert_array_equal(objective.get_ydata(), trace["objective"])
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))

@@ -52,7 +52,8 @@ seeds = cache(fuzz.seeds)
 @given(seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_damaged_files_are_read_or_refused(name, seed, data):
     skip_without_library(name)
-    start, rng = data.draw(st.sampled_from(seeds(name))), random.Random(seed)
+    start = data.draw(st.sampled_from(seeds(name)))
+    rng = random.Random(seed)
     with TemporaryDirectory() as folder:
         path = Path(folder, f"file{fuzz.TARGETS[name].suffix}")
         path.write_bytes(fuzz.mutated(start, name, rng))
@@ -73,7 +74,8 @@ def npz_bomb():
 
 def parquet(values, **options):
     """Return a file of judgements whose columns all have these values."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     stream = io.BytesIO()
     table = pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], pa.array(values)))
     pq.write_table(table, stream, **options)

@@ -55,7 +55,8 @@ def test_every_model_of_the_path(parameters, show):
     assert page.evaluate("window.hdslReport.lastIteration") == last
     wanted = [*range(0, last, 29), last // 2, last, 0]  # back and forth over what it keeps
     for k in wanted:
-        there, expected = weights_on(page, k), weights_of(model.at(k))
+        there = weights_on(page, k)
+        expected = weights_of(model.at(k))
         assert there.keys() == expected.keys()
         assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
 
@@ -215,7 +216,8 @@ def test_the_first_example_is_one_that_the_cosine_gets_wrong(model, show):
     assert not page.locator("#gain").is_visible()
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
     unit = sp.csr_array(model.index_rows(X)).toarray()
-    plain, learned = unit @ unit.T, model.similarity(X, cosine=True)
+    plain = unit @ unit.T
+    learned = model.similarity(X, cosine=True)
     right = []
     for scores in (plain, learned):
         scores = scores.copy()

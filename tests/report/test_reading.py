@@ -135,7 +135,8 @@ def test_on_a_phone(model, show):
 
 
 def test_documents(show, tmp_path):
-    rng, y = np.random.default_rng(0), np.arange(1500) % 5
+    rng = np.random.default_rng(0)
+    y = np.arange(1500) % 5
     drawn = np.minimum(rng.zipf(1.3, size=(1500, 80)), 2500)
     drawn[:, :4] = 100 + 20 * y[:, None] + rng.integers(20, size=(1500, 4))
     texts = [" ".join(f"word{k}" for k in row) for row in rng.permuted(drawn, axis=1)]

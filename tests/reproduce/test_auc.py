@@ -38,7 +38,8 @@ def slow_auc(learned, truth):
 def test_recovery_auc_is_that_of_scikit_learn(matrices):
     learned, truth = matrices
     upper = np.triu_indices(len(truth), 1)
-    active, entries = truth.any(axis=1), truth[upper] != 0
+    active = truth.any(axis=1)
+    entries = truth[upper] != 0
     assume(len(set(active)) == 2)
     assume(len(set(entries)) == 2)
     found = recovery_auc(sp.csr_array(learned), sp.csr_array(truth))
@@ -57,11 +58,13 @@ def test_right_wrong_unknown_and_missing_answers():
 
 def test_pair_numbers_past_int32():
     # Row 49,999 times d = 50,000 leaves int32; keys that wrapped round would meet by chance.
-    d, rows = 50_000, np.array([0, 49_998, 42_949, 20_000])
+    d = 50_000
+    rows = np.array([0, 49_998, 42_949, 20_000])
     columns = np.array([1, 49_999, 49_000, 30_000])
 
     def of(n):
-        i, j = rows[:n], columns[:n]
+        i = rows[:n]
+        j = columns[:n]
         ij = np.concatenate([i, j]), np.concatenate([j, i])
         return sp.csr_array((np.ones(2 * n), ij), shape=(d, d))
 

@@ -67,7 +67,8 @@ def test_quality_has_every_method_and_measure(settings, monkeypatch):
     lines = by_cell(settings, "quality")
     assert ("bbc_counts", "dot") in lines
     assert ("r52", "dot") not in lines
-    cosine, learned = lines["r52", "cosine"], lines["r52", "hdsl"]
+    cosine = lines["r52", "cosine"]
+    learned = lines["r52", "hdsl"]
     assert learned["wrong"]["3"] <= cosine["wrong"]["3"]
     assert cosine["mrr"] > 0.5
     assert all(word in page for word in ("HDSL()", "LinearSVC", "reciprocal"))
@@ -142,7 +143,8 @@ def test_the_choice_stands_beside_every_fixed_prior(settings, monkeypatch):
 
 
 def test_ratios_of_paired_means():
-    both, one = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0])
+    both = np.array([1.0, 1, 0, 0])
+    one = np.array([1.0, 0, 0, 0])
     ratio = ratio_of_means(one, both)
     assert ratio.value == 0.5
     assert_allclose(ratio.error**2, 1 / (1 * 2))  # (only one + only other) / (a · b)

@@ -53,7 +53,8 @@ def test_every_method_has_its_line(data, tmp_path):
 
 
 def test_f1_and_its_threshold():
-    labels, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.8, 0.7, 0.1])
+    labels = np.array([1, 0, 1, 0])
+    scores = np.array([0.9, 0.8, 0.7, 0.1])
     threshold = linking.best_threshold(labels, scores)
     assert threshold == 0.7
     assert linking.f1(labels, scores >= threshold) == pytest.approx(0.8)

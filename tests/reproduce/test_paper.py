@@ -57,7 +57,8 @@ class Recomputed:
     """Objective, scores and gaps of a model, from X, T and its atoms alone."""
 
     def __init__(self, fitted, X, T):
-        self.X, self.scale = X.toarray(), fitted.scale_
+        self.X = X.toarray()
+        self.scale = fitted.scale_
         self.a, self.p, self.q = T.T
         self.margins = sum(
             weight * self.atom_margins(atom)
@@ -82,7 +83,8 @@ class Recomputed:
         np.add.at(W, (self.a, self.p), -self.slopes)
         np.add.at(W, (self.a, self.q), self.slopes)
         X = self.X[:, self.X.any(axis=0)]
-        columns, right = sp.csr_array(X.T), (W + W.T) @ X
+        columns = sp.csr_array(X.T)
+        right = (W + W.T) @ X
         diagonal = np.einsum("ni,ni->i", X, W @ X)
         best = -np.inf
         for start in range(0, X.shape[1], 256):
@@ -108,7 +110,8 @@ def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
     known = [k for k in range(n_iter) if trace["kind"][k + 1] in kinds]
     assert len(known) > 5
     for k in known[:: len(known) // 5]:
-        now, step_taken = Recomputed(fitted.at(k), X, T), trace[k + 1]
+        now = Recomputed(fitted.at(k), X, T)
+        step_taken = trace[k + 1]
         assert_allclose(trace["objective"][k], now.objective, rtol=1e-12)
         atom = step_taken["i"], step_taken["j"], int(step_taken["sign"])
         assert_allclose(trace["gap"][k], now.gap_to(atom), rtol=1e-9, atol=1e-12)
@@ -119,7 +122,8 @@ def test_gaps_do_not_exceed_the_true_one_and_exact_ones_equal_it(dexter):
     X, T = dexter
     for oracle, k in (("heuristic", 50), ("exact", 9)):
         fitted = model(oracle=oracle, max_iter=k, tol=0.0).fit(X, triplets=T)
-        reported, true = fitted.trace_["gap"][k], Recomputed(fitted.at(k), X, T).gap()
+        reported = fitted.trace_["gap"][k]
+        true = Recomputed(fitted.at(k), X, T).gap()
         assert reported <= true * (1 + 1e-12)
         if oracle == "exact":
             assert_allclose(reported, true, rtol=1e-10)
@@ -157,7 +161,8 @@ def test_sharp_constant_bounds_the_convergence(dexter):
     L = theory.lipschitz_constant(X, T)
     assert theory.lipschitz_constant(X, T, form="printed") > 5000 * L
     fitted = model(1.0, oracle="exact", step="forward", max_iter=30, tol=0.0).fit(X, triplets=T)
-    k, (_, lower_bound, _) = np.arange(1, 31), OPTIMA[1.0]
+    k = np.arange(1, 31)
+    (_, lower_bound, _) = OPTIMA[1.0]
     excess = fitted.trace_["objective"][1:] - lower_bound
     assert (excess <= theory.convergence_bound(k, 1.0, L)).all()
 

@@ -42,7 +42,8 @@ def write_set(folder, n_features, n_classes, parts):
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
     """Settings whose folder has the results of the paper's experiments, on two sets."""
-    out, data = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("data")
+    out = tmp_path_factory.mktemp("results")
+    data = tmp_path_factory.mktemp("data")
     write_set(data / "dexter", 20_000, 2, {"train": 300, "valid": 300})
     write_set(data / "rcv1_4", 300, 4, {"train": 3850, "valid": 2888, "test": 2887})
     run(NAMES, data, out)
@@ -129,7 +130,8 @@ def test_errors_of_classifiers_stand_beside_the_papers(more):
 
 @pytest.mark.slow
 def test_errors_by_dimension_agree_with_those_of_knn(more):
-    lines, known = lines_of(more, "dimension"), runner.read(more, "knn").values()
+    lines = lines_of(more, "dimension")
+    known = runner.read(more, "knn").values()
     assert {line["cell"]["method"] for line in lines} == {"hdsl", *list(dimension.LABELS)[2:]}
     for name, where in (("dexter", "valid"), ("rcv1_4", "test")):
         chosen = [line for line in lines if line["cell"]["set"] == name]

@@ -93,7 +93,8 @@ def test_validation_links_alone_choose():
 @pytest.mark.slow
 def test_exponents_are_finite_and_memory_grows_with_s(results):
     out = results("complexity")
-    time, memory = table(out, "complexity-time"), table(out, "complexity-memory")
+    time = table(out, "complexity-time")
+    memory = table(out, "complexity-memory")
     assert [row["variant"] for row in time] == list(complexity.VARIANTS)
     for row in (*time, *memory):
         for name, text in row.items():

@@ -106,7 +106,12 @@ def test_domain_bound_is_reached_by_an_atom_and_exceeded_by_no_model(model, scal
 
 
 def test_printed_forms_are_those_of_the_paper():
-    n, k, scale, delta, B_X, L = 100, 7, 3.0, 0.1, 2.0, 1.5
+    n = 100
+    k = 7
+    scale = 3.0
+    delta = 0.1
+    B_X = 2.0
+    L = 1.5
     rademacher = 8 * scale * B_X * np.sqrt(2 * np.log(k) / 33)
     B_D = 4 * scale
     deviation = 2 * rademacher + 3 * B_X * B_D * np.sqrt(2 * np.log(2 / delta) / n)
@@ -168,7 +173,8 @@ def rademacher_draws(n, d, scale, n_draws, seed=0):
 def test_lemma_1_fails_as_printed(n, scale, expected):
     """One atom, chosen by the data: the complexity is not 0. All atoms: the bound holds."""
     draws, at_zero = np.array(list(rademacher_draws(n, 20, scale, 200))).T
-    estimate, error = draws.mean(), draws.std() / np.sqrt(len(draws))
+    estimate = draws.mean()
+    error = draws.std() / np.sqrt(len(draws))
     assert_allclose(estimate, expected, atol=0.02)
     assert theory.rademacher_bound(n, scale, k=1, form="printed") == 0.0 < estimate - 5 * error
     assert theory.rademacher_bound(n, scale, d=20) > estimate + 5 * error
@@ -177,7 +183,9 @@ def test_lemma_1_fails_as_printed(n, scale, expected):
 
 def test_theorem_1_fails_as_printed_for_a_small_scale():
     """Then all losses are 1/2 and only the labels are random, which the paper's B leaves out."""
-    n, share, scale = 60, 0.8, 1e-4
+    n = 60
+    share = 0.8
+    scale = 1e-4
     rng = np.random.default_rng(0)
     one = rng.binomial(n, share, size=2000)
     sizes = np.stack([one, n - one])
@@ -191,7 +199,10 @@ def test_theorem_1_fails_as_printed_for_a_small_scale():
 
 def test_theorem_1_holds_on_draws():
     """Features and labels are independent, so the risk is known."""
-    n, d, scale, rng = 30, 6, 0.5, np.random.default_rng(0)
+    n = 30
+    d = 6
+    scale = 0.5
+    rng = np.random.default_rng(0)
     rows = np.array(list(product([0.0, 1.0], repeat=d)))
     risk = np.zeros(d * (d - 1))
     for b, values in enumerate(atom_vectors(d) @ rows.T):
@@ -212,7 +223,10 @@ def test_theorem_1_holds_on_draws():
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_sufficient_triplets_suffice_and_far_fewer_do_not(replace):
-    n, d, scale, accuracy = 40, 6, 0.25, 0.25
+    n = 40
+    d = 6
+    scale = 0.25
+    accuracy = 0.25
     rng = np.random.default_rng(0)
     X, y = draw_rows(n, d, rng)
     every = np.array(list(product(range(n), repeat=3)))
@@ -260,7 +274,8 @@ def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prio
     assert_array_equal(path.n_atoms, [len(model.at(k).weights_) for k in path.n_iter])
     assert path.n_atoms[0] == (init == "oracle")
     X = X if norm is None else sp.csr_array(normalize(X))
-    dense, ell = X.toarray(), reference.LOSSES[loss][0]
+    dense = X.toarray()
+    ell = reference.LOSSES[loss][0]
     for triplets, risks in ((train, path.train_risk), (test, path.test_risk)):
         a, p, q = dense[triplets.T]
         for k, risk in zip(path.n_iter, risks, strict=True):

@@ -7,7 +7,10 @@ import reference
 from hdsl import HDSL, SimilarityClassifier
 from reproduce import theory
 
-D, N, SCALE, PRIOR = 6, 400, 0.5, 0.2
+D = 6
+N = 400
+SCALE = 0.5
+PRIOR = 0.2
 DOMAIN = theory.Domain(SCALE, D, prior=PRIOR)
 ATOMS = reference.all_atoms(D)
 VALUE = reference.LOSSES["smoothed_hinge"][0]
@@ -47,12 +50,16 @@ def margins(S, y):
 @pytest.mark.filterwarnings("ignore:Rows differ in length")
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_the_goodness_and_landmark_bounds_hold(n_classes):
-    rng, gaps, apart, shares = np.random.default_rng(1), [], [], []
+    rng = np.random.default_rng(1)
+    gaps = []
+    apart = []
+    shares = []
     X, Y = population(n_classes)
     true = means(X, Y)
     for _ in range(6):
         drawn = rng.integers(len(X), size=N)
-        rows, y = X[drawn], Y[drawn]
+        rows = X[drawn]
+        y = Y[drawn]
         found = means(rows, y)  # the rows are the landmarks
         m = int(np.bincount(y).min())
         bound = theory.goodness_bound(N, m, DOMAIN, n_classes=n_classes)
@@ -74,11 +81,17 @@ def test_the_goodness_and_landmark_bounds_hold(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_the_classifier_bound_holds(n_classes):
     """One classifier per class against the rest, which fits this sample best."""
-    rng, n_landmarks, size, ratios, shares = np.random.default_rng(2), 20, 2.0, [], []
+    rng = np.random.default_rng(2)
+    n_landmarks = 20
+    size = 2.0
+    ratios = []
+    shares = []
     X, Y = population(n_classes)
     for _ in range(6):
         drawn = rng.integers(len(X), size=N + n_landmarks)
-        landmarks, rows, y = X[drawn[:n_landmarks]], X[drawn[n_landmarks:]], Y[drawn[n_landmarks:]]
+        landmarks = X[drawn[:n_landmarks]]
+        rows = X[drawn[n_landmarks:]]
+        y = Y[drawn[n_landmarks:]]
         bound = theory.classifier_bound(N, n_landmarks, size, DOMAIN)
         signs, own_signs = (np.where(of[:, None] == np.arange(n_classes), 1, -1) for of in (Y, y))
         for M in matrices(rng, rows, y):
@@ -102,7 +115,9 @@ def test_the_classifier_bound_holds(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_goodness_is_the_hinge_loss_of_mean_similarities(n_classes):
     rng = np.random.default_rng(0)
-    S, y, own = rng.normal(size=(9, 7)), np.arange(9) % n_classes, np.arange(7) % n_classes
+    S = rng.normal(size=(9, 7))
+    y = np.arange(9) % n_classes
+    own = np.arange(7) % n_classes
     losses = []
     for row in range(9):
         same = S[row, own == y[row]].mean()

@@ -23,7 +23,8 @@ class Engine:
 
     def __init__(self, documents, *, dtype=np.float32, all_documents=False, ids=None):
         self.documents = np.asarray(documents).astype(dtype)
-        self.all_documents, self.ids = all_documents, ids
+        self.all_documents = all_documents
+        self.ids = ids
         self.asked = []
 
     def score(self, indices, values):
@@ -40,7 +41,9 @@ class Engine:
 
 @st.composite
 def cases(draw, values=INTEGERS, weights=WEIGHTS):
-    n, d, m = draw(st.integers(0, 12)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    n = draw(st.integers(0, 12))
+    d = draw(st.integers(1, 5))
+    m = draw(st.integers(1, 3))
     return draw(arrays(float, (n, d), elements=values)), draw(
         arrays(float, (m, d), elements=weights)
     )
@@ -193,7 +196,8 @@ def test_rows_can_be_fetched_by_ids_of_any_type(case, k, with_lengths):
     scores = queries @ X.T / lengths
     for q, all_scores in enumerate(scores):
         # Only documents that no other can beat are returned: all others score at most 0.
-        size, best = found.size[q], np.sort(all_scores)[::-1]
+        size = found.size[q]
+        best = np.sort(all_scores)[::-1]
         assert_allclose(found.scores[q, :size].astype(float), best[:size], atol=1e-12)
         assert size == k or (best[size:] <= 0).all()
         assert [all_scores[row] for _, row in found.indices[q, :size]] == pytest.approx(best[:size])
@@ -263,7 +267,8 @@ def test_an_engine_that_lies_is_found_out(name):
 
 def test_a_wrong_score_of_a_document_that_is_known_is_found_out():
     """A low last score would be taken for the bound of all documents that are not returned."""
-    honest, n_calls = Engine(X, dtype=float), []
+    honest = Engine(X, dtype=float)
+    n_calls = []
 
     def search(indices, values, m):
         n_calls.append(m)

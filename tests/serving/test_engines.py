@@ -23,7 +23,8 @@ EXACT = [name for name in ENGINES if name != "postgresql-hnsw"]
 def documents():
     """Rows as of texts, with labels; the first N are indexed, the next ones are queries."""
     rng = np.random.default_rng(0)
-    labels, share = rng.integers(6, size=N + 120), np.minimum(0.5, 8.0 / (np.arange(800) + 10.0))
+    labels = rng.integers(6, size=N + 120)
+    share = np.minimum(0.5, 8.0 / (np.arange(800) + 10.0))
     words = rng.random((N + 120, 800)) < share
     own = 100 + 8 * labels[:, None] + rng.integers(8, size=(N + 120, 4))
     words[np.arange(N + 120)[:, None], own] = True

@@ -24,7 +24,9 @@ def test_rounding_chooses_no_move(seed, n):
     """A move levels two scores; which of them leads next must not depend on their last bits."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, n))
-    K, scores, weights = A.T @ A, rng.normal(size=n), rng.dirichlet(np.ones(n))
+    K = A.T @ A
+    scores = rng.normal(size=n)
+    weights = rng.dirichlet(np.ones(n))
     tol = 0.05 * float(scores.max() - scores @ weights)
     noise = 1.0 + 1e-14 * rng.normal(size=(n, n))
     first = best_change(K, scores, weights, tol)
@@ -36,7 +38,8 @@ def test_rounding_chooses_no_move(seed, n):
 def test_best_change_solves_the_quadratic_model(seed, n, rank):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(rank, n))
-    K, scores = A.T @ A, rng.normal(size=n)
+    K = A.T @ A
+    scores = rng.normal(size=n)
     weights = rng.random(n) * (rng.random(n) < 0.7)
     weights[0] += 0.1
     weights /= weights.sum()
@@ -61,7 +64,8 @@ def test_best_change_solves_the_quadratic_model(seed, n, rank):
     pairwise(LOSSES, sorted(ORACLES), ["zero", "oracle", "random"], [0.0, 0.3], [None, 20]),
 )
 def test_the_objective_never_rises_and_replay_is_the_run(loss, oracle, init, prior, batch_size):
-    twin, seen = random_twin(5, n=20, d=15, T=80, loss=loss, scale=5.0, prior=prior), []
+    twin = random_twin(5, n=20, d=15, T=80, loss=loss, scale=5.0, prior=prior)
+    seen = []
     keep = lambda state: seen.append((state.objective, as_dict(state)))  # noqa: E731
     found = run(
         twin, oracle=oracle, rule="corrective", init=init, batch_size=batch_size, max_iter=12,

@@ -43,7 +43,9 @@ def test_every_step(loss, oracle, rule, batches, data, max_iter, tol, seed):
         twin, oracle=oracle, rule=rule, batch_size=batch_size,
         max_iter=max_iter, tol=tol, seed=seed, callback=watch,
     )  # fmt: skip
-    n_iter, trace, is_stalled = result.n_iter, result.trace, result.status == "stalled"
+    n_iter = result.n_iter
+    trace = result.trace
+    is_stalled = result.status == "stalled"
     assert result.status in {"optimal", "max_iter", "no_violation", "stalled"}
     assert result.n_exact_checks <= math.log2(max(n_iter, 1)) + 2
     if result.status == "max_iter":
@@ -60,7 +62,8 @@ def test_every_step(loss, oracle, rule, batches, data, max_iter, tol, seed):
     assert len(trace) == n_iter + 1
     models = watch.models + [(result.atoms, result.weights, result.objective)] * is_stalled
     for k, (atoms, weights, objective) in enumerate(models):
-        again, row = replay(trace, k, result.corrections), trace[k]
+        again = replay(trace, k, result.corrections)
+        row = trace[k]
         assert_array_equal(again.atoms, atoms)
         assert_allclose(again.weights, weights, rtol=0, atol=1e-12)
         assert row["objective"] == pytest.approx(objective, rel=1e-12 * is_stalled, abs=0)
@@ -101,7 +104,8 @@ def test_a_random_start_may_be_any_atom():
 
 def test_a_run_that_continues_an_earlier_one():
     """The callback sees the new models only; the trace and its seconds are those of both."""
-    twin, seen = random_twin(1, scale=5.0), []
+    twin = random_twin(1, scale=5.0)
+    seen = []
     first = run(twin, max_iter=3)
     first.trace["seconds"] = [0.0, 1.0, 2.0, 500.0]
     second = run(twin, max_iter=6, earlier=first, callback=lambda state: seen.append(state.n_iter))
@@ -120,7 +124,8 @@ def test_a_run_that_continues_an_earlier_one():
 
 def test_a_batch_has_each_triplet_once(monkeypatch):
     """Sorted, none twice, and another batch in every iteration."""
-    twin, batches = random_twin(8, scale=8.0), []
+    twin = random_twin(8, scale=8.0)
+    batches = []
     gradient = twin.ours.gradient
     monkeypatch.setattr(
         twin.ours, "gradient", lambda *args: batches.append(args[1]) or gradient(*args)
@@ -164,12 +169,11 @@ def test_a_batch_of_weight_0_does_not_end_the_run():
 
 def two_forms(change):
     """Return one problem in two forms."""
-    rng, (X, T) = np.random.default_rng(0), random_arrays(10, T=20)
-    times, rows, order = (
-        rng.integers(1, 4, len(T)),
-        rng.permutation(len(X)),
-        rng.permutation(len(T)),
-    )
+    rng = np.random.default_rng(0)
+    (X, T) = random_arrays(10, T=20)
+    times = rng.integers(1, 4, len(T))
+    rows = rng.permutation(len(X))
+    order = rng.permutation(len(T))
     other, scale = {
         "repetitions for weights": ((X, np.repeat(T, times, axis=0)), 8.0),
         "order of triplets": ((X, T[order]), 8.0),

@@ -75,7 +75,8 @@ def test_rounding_alone_ends_a_run(oracle, rule, monkeypatch):
     """With tol = 0, also where every score at the optimum is rounding around 0."""
     monkeypatch.setattr(loop, "IDLE_LIMIT", 200)
     cancelling = make_twin([[1.0, 2.0], [2.0, 1.0]], [[0, 0, 1], [1, 0, 1], [0, 1, 0]])
-    small, tolerance = random_twin(0, T=6, scale=0.5), 1e-3 if rule == "forward" else 1e-12
+    small = random_twin(0, T=6, scale=0.5)
+    tolerance = 1e-3 if rule == "forward" else 1e-12
     for twin, excess in [(small, tolerance), (cancelling, 1e-9)]:
         result = run(twin, oracle=oracle, rule=rule, max_iter=800)
         assert result.status in {"optimal", "stalled", "max_iter"}
@@ -153,7 +154,8 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     ("k", "rule", "status"), covering([0, 1, 7], RULES, ["callback", "interrupted"])
 )
 def test_a_stopped_run_has_the_model_so_far(k, rule, status):
-    twin, seen = random_twin(0, scale=8.0), []
+    twin = random_twin(0, scale=8.0)
+    seen = []
 
     def stop(state):
         seen.append(state.n_iter)
@@ -171,7 +173,9 @@ class Interrupt:
     """Raises KeyboardInterrupt before a line of the library, counted from the first iteration."""
 
     def __init__(self, moment):
-        self.moment, self.count, self.has_begun = moment, 0, False
+        self.moment = moment
+        self.count = 0
+        self.has_begun = False
 
     def __call__(self, frame, event, argument):
         if not frame.f_code.co_filename.startswith(hdsl.__path__[0]):
@@ -186,7 +190,8 @@ class Interrupt:
         def begin(state):
             self.has_begun = True
 
-        twin, before = random_twin(0, scale=8.0), sys.gettrace()
+        twin = random_twin(0, scale=8.0)
+        before = sys.gettrace()
         sys.settrace(self)
         try:
             return run(twin, max_iter=5, callback=begin, **parameters)
@@ -203,7 +208,8 @@ class Interrupt:
 )  # fmt: skip
 def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     """Ctrl-C comes inside a step, not between two: model, trace and objective still agree."""
-    twin, parameters = random_twin(0, scale=8.0), {"oracle": oracle, "rule": rule}
+    twin = random_twin(0, scale=8.0)
+    parameters = {"oracle": oracle, "rule": rule}
     counter = Interrupt(moment=None)
     whole = counter.run(**parameters)
     for moment in np.linspace(1, counter.count, num=20, dtype=int).tolist():

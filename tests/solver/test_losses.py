@@ -45,7 +45,8 @@ def exact_values(name, m):
 @given(margin=MARGINS)
 def test_formulas(name, margin):
     """The class, its compiled function and the dense reference are the same loss."""
-    loss, at = losses.get(name), np.array([margin])
+    loss = losses.get(name)
+    at = np.array([margin])
     code = kernels.CODES[type(loss)]
     with localcontext() as context:
         context.prec = 60
@@ -63,8 +64,11 @@ def test_formulas(name, margin):
 @pytest.mark.parametrize("name", LOSSES)
 @given(margin=st.floats(-40.0, 40.0))
 def test_finite_differences(name, margin):
-    loss, h = losses.get(name), 1e-4
-    left, here, right = np.array([margin - h]), np.array([margin]), np.array([margin + h])
+    loss = losses.get(name)
+    h = 1e-4
+    left = np.array([margin - h])
+    here = np.array([margin])
+    right = np.array([margin + h])
     slope = (loss.value(right) - loss.value(left)) / (2 * h)
     bend = (loss.derivative(right) - loss.derivative(left)) / (2 * h)
     size = 1 + loss.value(here)
@@ -98,7 +102,8 @@ def test_smoothness_is_reached(name, steepest):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_margins_of_any_size_and_shape(name):
-    loss, far = losses.get(name), np.array([-1e6, 1e6])
+    loss = losses.get(name)
+    far = np.array([-1e6, 1e6])
     for method in (loss.value, loss.derivative, loss.curvature):
         assert np.isfinite(method(far)).all()
         assert method(far)[1] == 0.0

@@ -46,7 +46,8 @@ def scores_of_feature(scores, feature):
 
 def watched(gradient):
     """Return a gradient that notes in `looks` which features it is asked for the partners of."""
-    partners, gradient.looks = gradient.partners, []
+    partners = gradient.partners
+    gradient.looks = []
 
     def noted(features, **options):
         gradient.looks.append(np.asarray(features).tolist())
@@ -132,7 +133,9 @@ def test_exact_computes_few_rows(seed):
     """All of them once per as many computed rows as there are features."""
     d = 60
     twin = random_twin(seed, n=30, d=d, T=300, density=0.1, scale=20.0)
-    asked, rng, margins = oracle.Exact(), np.random.default_rng(seed), twin.dense.offset
+    asked = oracle.Exact()
+    rng = np.random.default_rng(seed)
+    margins = twin.dense.offset
     computed = []
     for k in range(60):
         gradient = twin.ours.gradient(margins)
@@ -151,7 +154,8 @@ def test_exact_computes_few_rows(seed):
 
 def test_the_vertices_of_exact_do_not_depend_on_its_past():
     twin = random_twin(5, n=30, d=40, T=200, density=0.2)
-    rng, asked = np.random.default_rng(0), oracle.Exact()
+    rng = np.random.default_rng(0)
+    asked = oracle.Exact()
     for _ in range(4):
         gradient = twin.ours.gradient(rng.normal(size=200))
         found = asked.vertices(gradient, rng, 48, np.arange(3))
@@ -165,7 +169,8 @@ def test_an_ascent_to_many_vertices_starts_at_active_features():
     """The best pair may be of features with small diagonal entries, which nothing else leads to."""
     missed = 0
     for seed in range(10):
-        twin, rng = random_twin(seed, n=30, d=60, T=200, density=0.1), np.random.default_rng(seed)
+        twin = random_twin(seed, n=30, d=60, T=200, density=0.1)
+        rng = np.random.default_rng(seed)
         gradient = twin.ours.gradient(rng.normal(size=200))
         best = oracle.Exact()(gradient, rng)
         found = [oracle.Ascent().vertices(gradient, rng, 3, active)[0]
@@ -178,7 +183,8 @@ def test_an_ascent_to_many_vertices_starts_at_active_features():
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_exact_is_not_misled_by_a_batch(batch_first):
     """Batches between calls over all triplets leave no trace."""
-    twin, rng = random_twin(3, d=12, scale=5.0), np.random.default_rng(0)
+    twin = random_twin(3, d=12, scale=5.0)
+    rng = np.random.default_rng(0)
     asked = oracle.Exact()
     for k in range(20):
         margins = rng.normal(size=30) * 10.0 ** rng.integers(-3, 1)
@@ -209,7 +215,8 @@ def test_heuristic_is_the_papers(twin):
         first = max(of_i, key=of_i.get)
         of_j = scores_of_feature(scores, sum(first[:2]) - i)
         reachable.add(max(of_j, key=of_j.get))
-    gradient, rng = twin.ours.gradient(margins), np.random.default_rng(0)
+    gradient = twin.ours.gradient(margins)
+    rng = np.random.default_rng(0)
     found = {oracle.Heuristic()(gradient, rng).atom for _ in range(15 * twin.dense.d)}
     assert found == reachable
 
@@ -232,7 +239,9 @@ def test_ascent(seed):
     random, ends where no other partner of one of its features is better, and forgets when asked to.
     """
     twin = random_twin(seed, n=30, d=40, T=200, density=0.2)
-    asked, rng, last = oracle.Ascent(), np.random.default_rng(seed), []
+    asked = oracle.Ascent()
+    rng = np.random.default_rng(seed)
+    last = []
     for k in range(4):
         margins = np.random.default_rng([seed, k]).normal(size=200)
         chance = np.random.default_rng()

@@ -50,7 +50,8 @@ def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
     twin, margins, direction, max_step_size = data.draw(lines(loss))
     sampled = data.draw(st.sampled_from([None, lambda size: (size - 0.2, 1.0)]))
     size, _ = search(twin.ours, margins, direction, max_step_size, sampled)
-    there, slope = margins + size * direction, twin.dense.slope(margins, direction, size)
+    there = margins + size * direction
+    slope = twin.dense.slope(margins, direction, size)
     # The terms of a sum may be huge where the sum is zero; and no step lies between two floats.
     terms = twin.dense.omega @ np.abs(direction * twin.dense.ell1(there))
     terms += size * twin.dense.curvature(margins, direction, size)
@@ -70,7 +71,8 @@ def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
 @pytest.mark.parametrize(("scale", "mean"), [(1.0, 10), (100.0, 15), (1e4, 30)])
 def test_line_search_between_atoms_takes_few_passes(loss, scale, mean):
     """A bisection takes 53."""
-    passes, rng = [], np.random.default_rng(0)
+    passes = []
+    rng = np.random.default_rng(0)
     for seed in range(5):
         twin = random_twin(seed, loss=loss, scale=scale, T=100)
         for _ in range(20):
@@ -83,7 +85,8 @@ def test_line_search_between_atoms_takes_few_passes(loss, scale, mean):
 
 def exact_slope(loss, margins, direction, step):
     """Return T times the slope of a hinge loss in fractions, without any rounding."""
-    total, step = Fraction(0), Fraction(step)
+    total = Fraction(0)
+    step = Fraction(step)
     for m, d in zip(map(Fraction, margins), map(Fraction, direction), strict=True):
         violation = max(1 - (m + step * d), Fraction(0))
         total -= d * (min(violation, 1) if loss == "smoothed_hinge" else 2 * violation)
@@ -97,7 +100,8 @@ def test_line_search_is_exact_for_hinges(loss, pairs):
     margins, direction = np.array(pairs, dtype=float).T / 4
     twin = make_twin(np.eye(2), [[0, 0, 1]] * len(pairs), loss)
     size, _ = search(twin.ours, margins, direction)
-    before, after = max(size - 4e-16, 0.0), min(size + 4e-16, 1.0)
+    before = max(size - 4e-16, 0.0)
+    after = min(size + 4e-16, 1.0)
     assert size == 0.0 or exact_slope(loss, margins, direction, before) <= 0
     assert size == 1.0 or exact_slope(loss, margins, direction, after) >= 0
 
@@ -106,7 +110,9 @@ class Line:
     """A line of a known slope; it records where it was asked."""
 
     def __init__(self, slope, curvature=0.0):
-        self.slope, self.curvature, self.asked = slope, curvature, []
+        self.slope = slope
+        self.curvature = curvature
+        self.asked = []
 
     def __call__(self, size):
         self.asked.append(size)
@@ -179,7 +185,8 @@ def test_each_step_obeys_its_rule(rule):
     After a pairwise step its two atoms score the same, so rounding decides which is worse next:
     paths part, but each step can be judged from where it starts.
     """
-    kinds, has_drops = set(), False
+    kinds = set()
+    has_drops = False
     for seed, loss in enumerate(LOSSES):
         twin = random_twin(seed, loss=loss, scale=8.0, prior=0.5 * (seed % 2))
         trace = run(twin, rule=rule, max_iter=40, tol=NEVER).trace
@@ -195,12 +202,14 @@ def test_each_step_obeys_its_rule(rule):
 
 def assert_step(dense, rule, row, before, after):
     """Compare one step of a trace with what the rule asks for at the model before it."""
-    everyone, tolerance = reference.all_atoms(dense.d), 1e-9
+    everyone = reference.all_atoms(dense.d)
+    tolerance = 1e-9
     margins = dense.margins(list(before), list(before.values()))
     column = dict(zip(everyone, dense.vertices.T, strict=True))
     score = dict(zip(everyone, dense.scores(margins, everyone), strict=True))
     here = sum(weight * score[atom] for atom, weight in before.items())
-    best, worst = max(score.values()), min(score[atom] for atom in before)
+    best = max(score.values())
+    worst = min(score[atom] for atom in before)
     toward, away = (
         tuple(int(row[prefix + part]) for part in ("i", "j", "sign")) for prefix in ("", "away_")
     )
@@ -239,6 +248,7 @@ def test_blended_steps_ask_the_oracle_rarely():
     assert not lazy[-1]
     assert (trace["gap_is_exact"] == ~lazy).all()
     for k in np.flatnonzero(trace["kind"] == "pairwise"):
-        before, row = as_dict(replay(trace, k - 1)), trace[k]
+        before = as_dict(replay(trace, k - 1))
+        row = trace[k]
         for prefix in ("", "away_"):
             assert tuple(row[prefix + part] for part in ("i", "j", "sign")) in before

@@ -60,7 +60,8 @@ def test_link_triplets_are_drawn_link_by_link_without_replacement(links, directe
 
 def test_links_of_a_matrix_are_links_of_a_list():
     rng = np.random.default_rng(0)
-    links, signs = rng.integers(20, size=(60, 2)), rng.choice([-1, 1], size=60)
+    links = rng.integers(20, size=(60, 2))
+    signs = rng.choice([-1, 1], size=60)
     links, first = np.unique(np.sort(links, axis=1), axis=0, return_index=True)
     signs = signs[first]
     upper = sp.coo_array((signs * 2.5, links.T), shape=(20, 20))

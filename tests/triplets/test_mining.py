@@ -31,7 +31,8 @@ def nearest(similarity, candidates, n):
 
 
 def slow_neighbor_triplets(X, y, n_targets, n_impostors):
-    similarity, rows = X @ X.T, range(len(X))
+    similarity = X @ X.T
+    rows = range(len(X))
     return [
         [a, p, q]
         for a in rows

@@ -60,9 +60,11 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     weights = data.draw(st.none() | values)
     slow: dict = {}
     for t, comparison in enumerate(given.tolist()):
-        key, weight = same_form(comparison), 1.0 if weights is None else weights[t]
+        key = same_form(comparison)
+        weight = 1.0 if weights is None else weights[t]
         if net and opposite(key) < key:
-            key, weight = opposite(key), -weight
+            key = opposite(key)
+            weight = -weight
         slow[key] = slow.get(key, 0.0) + weight
     if net:
         slow = {c if w > 0 else opposite(c): abs(w) for c, w in slow.items() if w}

@@ -110,10 +110,12 @@ def passive_aggressive(
     The scores that a block of steps needs are those of W at its start, plus what its own earlier
     steps add, τ_s ⟨V_s, V_t⟩. So W is read and written once per block, by matrix products.
     """
-    W, n_updates = np.eye(X.shape[1]), 0
+    W = np.eye(X.shape[1])
+    n_updates = 0
     for first in range(0, len(triplets), block):
         a, p, q = triplets[first : first + block].T
-        A, B = X[a].toarray(), (X[p] - X[q]).toarray()
+        A = X[a].toarray()
+        B = (X[p] - X[q]).toarray()
         scores = np.einsum("ij,ij->i", A @ W, B)
         inner = (A @ A.T) * (B @ B.T)  # ⟨V_s, V_t⟩
         tau = np.zeros(len(a))
@@ -230,7 +232,8 @@ class COMET(TripletLearner):
             for k in rng.permutation(len(features)):
                 state.step(k)
             state.refresh()
-            self.n_iter_, self.objective_ = n_iter, state.objective
+            self.n_iter_ = n_iter
+            self.objective_ = state.objective
             if before - state.objective <= self.tol * (start - state.objective):
                 break
         else:
@@ -251,8 +254,13 @@ class PositiveDefinite:
         self, X: sp.csr_array, triplets: np.ndarray, omega: np.ndarray, loss: losses.Loss,
         barrier: float, ridge: float,
     ) -> None:  # fmt: skip
-        self.X, self.columns, self.triplets = X, X.tocsc(), triplets
-        self.omega, self.loss, self.barrier, self.ridge = omega, loss, barrier, ridge
+        self.X = X
+        self.columns = X.tocsc()
+        self.triplets = triplets
+        self.omega = omega
+        self.loss = loss
+        self.barrier = barrier
+        self.ridge = ridge
         scale = np.sqrt(barrier / ridge)
         a, p, q = triplets.T
         self.W = scale * np.eye(X.shape[1])
@@ -271,12 +279,16 @@ class PositiveDefinite:
 
     def step(self, k: int) -> None:
         """Lower the objective by changing row and column k of W."""
-        X, P, n = self.X, self.P, self.X.shape[0]
+        X = self.X
+        P = self.P
+        n = self.X.shape[0]
         column = self.columns[:, [k]].toarray().ravel()
         touched = np.flatnonzero((column != 0)[self.triplets].any(axis=1))
         a, p, q = self.triplets[touched].T
-        margins, omega = self.margins[touched], self.omega[touched]
-        left, right = column[a], column[p] - column[q]
+        margins = self.margins[touched]
+        omega = self.omega[touched]
+        left = column[a]
+        right = column[p] - column[q]
 
         def change(v: np.ndarray) -> np.ndarray:
             """Return the change of the margins along v."""
@@ -285,7 +297,8 @@ class PositiveDefinite:
 
         def pull(slopes: np.ndarray) -> np.ndarray:
             """Return Σ_t slope_t ∂margin_t / ∂v."""
-            ends, start = np.concatenate([p, q]), slopes * left
+            ends = np.concatenate([p, q])
+            start = slopes * left
             rows = np.bincount(ends, np.concatenate([start, -start]), n)
             return X.T @ (rows + np.bincount(a, slopes * right, n))
 
@@ -294,15 +307,18 @@ class PositiveDefinite:
             out[k] += 2.0 * self.ridge * v[k]
             return out + 2.0 * self.barrier * (inverse * (inverse @ v) + inverse[k] * (P @ v))
 
-        w, inverse = self.W[k], P[k]
+        w = self.W[k]
+        inverse = P[k]
         curvature = omega * self.loss.curvature(margins)
         gradient = pull(omega * self.loss.derivative(margins))
         gradient += 2.0 * (self.ridge * w - self.barrier * inverse)
         operator = LinearOperator(P.shape, matvec=hessian, dtype=np.float64)
         v, _ = cg(operator, -gradient, rtol=0.1, maxiter=CG_STEPS)
         Pv = P @ v
-        linear, root = inverse @ v, np.sqrt(inverse[k] * max(v @ Pv, 0.0))
-        along, squared = w @ v, v @ v + v[k] ** 2
+        linear = inverse @ v
+        root = np.sqrt(inverse[k] * max(v @ Pv, 0.0))
+        along = w @ v
+        squared = v @ v + v[k] ** 2
         moves = change(v)
 
         def value(step: float) -> float:
@@ -311,7 +327,9 @@ class PositiveDefinite:
             ridge = 2.0 * step * along + step**2 * squared
             return float(loss - self.barrier * log_det + self.ridge * ridge)
 
-        step, before, slope = 1.0, value(0.0), gradient @ v
+        step = 1.0
+        before = value(0.0)
+        slope = gradient @ v
         if root > linear:
             step = min(step, 0.99 / (root - linear))
         while value(step) > before + 1e-4 * step * slope:

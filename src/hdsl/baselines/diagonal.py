@@ -105,9 +105,12 @@ class DiagonalSimilarity(TripletLearner):
             w, found, violation = objective.minimize(w, self.max_iter, self.tol)
         if violation > self.tol and found.nit >= self.max_iter:
             self._warn_not_converged("a violation of", violation)
-        self.weights_, self.objective_, self.n_iter_ = w, float(found.fun), int(found.nit)
+        self.weights_ = w
+        self.objective_ = float(found.fun)
+        self.n_iter_ = int(found.nit)
         active = np.flatnonzero(w)
-        self.n_active_features_, matrix = len(active), sp.csr_array(sp.diags_array(w[active]))
+        self.n_active_features_ = len(active)
+        matrix = sp.csr_array(sp.diags_array(w[active]))
         self.similarity_ = BilinearSimilarity(matrix, active, 0.0, X.shape[1])
 
 
@@ -120,13 +123,16 @@ class _DiagonalObjective:
     def __init__(
         self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, model: DiagonalSimilarity
     ) -> None:
-        self.penalty, self.alpha = model.penalty, float(model.alpha)
+        self.penalty = model.penalty
+        self.alpha = float(model.alpha)
         self.loss = losses.get(model.loss)
         a, p, q = triplets.T
-        n, n_triplets = X.shape[0], len(triplets)
+        n = X.shape[0]
+        n_triplets = len(triplets)
         pairs, place = np.unique(np.append(a * n + p, a * n + q), return_inverse=True)
         self.Z = sp.csr_array(X[pairs // n] * X[pairs % n])
-        self.positive, self.negative = place[:n_triplets], place[n_triplets:]
+        self.positive = place[:n_triplets]
+        self.negative = place[n_triplets:]
         omega = np.ones(n_triplets) if weights is None else weights
         self.omega = omega / omega.sum()
 

@@ -116,7 +116,8 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         X = checks.as_problem_matrix(checks.check_matrix(self, X, reset=True))
         supervision = Supervision.check(name, X, y, triplets=triplets)
         if self.n_matrices:  # of the features that X has, dense
-            d, n = len(np.unique(X.indices)), self.n_matrices
+            d = len(np.unique(X.indices))
+            n = self.n_matrices
             what = f"For {n} dense matrices of {d} x {d} features, {name}"
             memory.check_fits(what, 8 * n * d**2, self.memory_limit, LESS_MEMORY)
         data = compare(Mining.of(self), supervision, rng)

@@ -46,7 +46,9 @@ def demo(given: Namespace) -> int | None:
     """
     from . import inputs
 
-    output, model, as_json = given.output, given.model, given.as_json
+    output = given.output
+    model = given.model
+    as_json = given.as_json
     inputs.check_output(output, taken=[] if model is None else [model])
     if model is not None:
         inputs.check_model_output(model)

@@ -109,7 +109,8 @@ def fit(given: Namespace) -> int | None:
     from .. import checks
     from . import inputs
 
-    output, checkpoint = given.output, given.checkpoint
+    output = given.output
+    checkpoint = given.checkpoint
     inputs.check_model_output(output)
     is_unscored = given.no_class_scores or any(getattr(given, name) for name in shell.JUDGEMENTS)
     _check_options(given, inputs.is_table(given.data), is_unscored)
@@ -230,7 +231,8 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     """Print the data, the model, its errors, and its strongest pairs."""
-    facts, model = outcome.facts(), outcome.model
+    facts = outcome.facts()
+    model = outcome.model
     kind = "row" if outcome.collection.documents.texts is None else "document"
     by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
@@ -265,7 +267,8 @@ def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
     if facts["rows skipped"]:
         said.append(f"{counted(facts['rows skipped'], 'row')} without a value skipped.")
     if facts["empty rows"]:
-        n, what = facts["empty rows"], "known word" if kind == "document" else "value"
+        n = facts["empty rows"]
+        what = "known word" if kind == "document" else "value"
         verb, they = ("has", "it matches") if n == 1 else ("have", "they match")
         said.append(f"{counted(n, kind)} {verb} no {what}: {they} nothing.")
     return said

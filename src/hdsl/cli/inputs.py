@@ -94,7 +94,8 @@ def read_data(path: Path, **options: Any) -> Data:
     if source.labels is not None:
         data = replace(data, labels=readers.read_labels(source.labels))
     if data.labels is not None and len(data.labels) != data.n_rows:
-        labels, rows = counted(len(data.labels), "label"), counted(data.n_rows, "row")
+        labels = counted(len(data.labels), "label")
+        rows = counted(data.n_rows, "row")
         raise ValueError(
             f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
         )
@@ -114,7 +115,8 @@ def is_table(path: Path) -> bool:
 
 def check_size(path: Path) -> None:
     """Raise unless `path` is a file that fits into memory."""
-    size, free = readers.files.check_file(path).stat().st_size, memory.available()
+    size = readers.files.check_file(path).stat().st_size
+    free = memory.available()
     if free is not None and GROWTH * size > free:
         has, takes, there = map(memory.format_bytes, (size, GROWTH * size, free))
         raise ValueError(
@@ -307,7 +309,8 @@ def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.
     """Return the triplets or quadruplets of a file of judgements, and their weights."""
     name, width = ("quadruplets", 4) if kind == "quadruplets" else ("triplets", 3)
     if path.suffix == ".npy" and kind in ("triplets", "quadruplets"):
-        comparisons, weights = readers.read_array(path), None
+        comparisons = readers.read_array(path)
+        weights = None
     else:
         comparisons, weights = _judged(kind, path, data)
     try:

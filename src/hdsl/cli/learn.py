@@ -40,7 +40,8 @@ class Outcome:
 
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
-        model, documents = self.model, self.collection.documents
+        model = self.model
+        documents = self.collection.documents
         labels = measure.labels_of(documents)
         facts = {
             "rows": documents.n_rows,
@@ -70,7 +71,8 @@ class Outcome:
 
         Pairs with a class come last.
         """
-        documents, scored = self.collection.documents, self.collection.scored
+        documents = self.collection.documents
+        scored = self.collection.scored
         X = scored.rows(documents.X[~documents.is_new])
         names = scored.names(self.collection.feature_names)
         found = self.model.importance(X, feature_names=names).pairs
@@ -87,7 +89,8 @@ def choice_of(model: Any) -> str | None:
     if not table or not np.any(table.get("chosen", False)):
         return None
     learned = np.isfinite(table["prior"])
-    taken, best = int(np.flatnonzero(table["chosen"])[-1]), float(table["score"][learned].max())
+    taken = int(np.flatnonzero(table["chosen"])[-1])
+    best = float(table["score"][learned].max())
     n_tried = len(np.unique(table["prior"][learned]))
     if n_tried == 1:
         return f"One prior was tried on held-out rows, {table['prior'][taken]:.4g}."
@@ -149,7 +152,8 @@ def learn(
         given, held = _by_judgements(data, part == TEST)
         given["X"] = X
     else:
-        given, held = {"X": X[part != TEST], "y": labels[part != TEST]}, {}
+        given = {"X": X[part != TEST], "y": labels[part != TEST]}
+        held = {}
     fitted: Any = model
     if class_scores and labels is not None and _is_scored(X, labels):
         from sklearn.pipeline import make_pipeline
@@ -204,7 +208,8 @@ def check_labels(data: Data) -> None:
         return
     _, sizes = np.unique(data.labels, return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
-        labels, rows = counted(len(sizes), "different label"), counted(len(data.labels), "row")
+        labels = counted(len(sizes), "different label")
+        rows = counted(len(data.labels), "row")
         raise ValueError(
             f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at least 2 are "
             "needed, one of them with several rows."
@@ -281,7 +286,8 @@ def _is_scored(X: sp.csr_array, y: Any) -> bool:
 
 def _by_judgements(data: Data, new: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return judgements to learn from, which name no new row, and others to measure by."""
-    compared, weights = data.comparisons, data.weights
+    compared = data.comparisons
+    weights = data.weights
     assert compared is not None
     rows = new[compared]
     learned = ~rows.any(axis=1)

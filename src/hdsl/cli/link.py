@@ -25,7 +25,8 @@ NO = ("0", "0.0", "no", "n", "false", "different")
 UNKNOWN = ("", "nan", "none")
 
 #: Most links and doubtful pairs on a page.
-N_SHOWN, N_DOUBTFUL = 300, 50
+N_SHOWN = 300
+N_DOUBTFUL = 50
 
 #: Columns of a file of links; one of labels has answers before.
 NAMES = ("left", "right", "probability", "left_text", "right_text")
@@ -208,7 +209,8 @@ def _check_records(linker: Linker, labelled: Answers, path: Path | None) -> None
         for name in ("left_text", "right_text"):
             words = str(then.get(name) or "").split()
             if words and {*words}.isdisjoint(record[name].split()):
-                was, text = shell.one_line(then[name], 60), shell.one_line(record[name], 60)
+                was = shell.one_line(then[name], 60)
+                text = shell.one_line(record[name], 60)
                 way_out = "delete it, or name another file with --label-file"
                 raise ValueError(f"{path} is about {was!r}, which is now {text!r}: {way_out}.")
 

@@ -41,12 +41,16 @@ def labels_of(documents: Documents) -> Any:
 
 def held_out(found: Collection, **options: Any) -> Measured | None:
     """Return what the rows that `hdsl fit` held out show, None where there are none."""
-    documents, scored = found.documents, found.scored
-    X, y, new = documents.X, labels_of(documents), documents.is_new
+    documents = found.documents
+    scored = found.scored
+    X = documents.X
+    y = labels_of(documents)
+    new = documents.is_new
     if X is None or not new.any():
         return None
     if documents.judgements is not None:
-        weights, rows = documents.judgement_weights, np.flatnonzero(new)
+        weights = documents.judgement_weights
+        rows = np.flatnonzero(new)
         return measure_judgements(scored, X, documents.judgements, weights, rows)
     if y is None:
         return None
@@ -68,8 +72,10 @@ def measure_held_out(found: Collection, n_neighbors: int) -> Evaluation:
 
 def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
-    documents, scored = found.documents, found.scored
-    X, y = _rows(data, found), split_labels(data.labels, documents.facts.get("label_sep"))
+    documents = found.documents
+    scored = found.scored
+    X = _rows(data, found)
+    y = split_labels(data.labels, documents.facts.get("label_sep"))
     if data.comparisons is None and data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to compare with: name them with --label or --labels, or "
@@ -94,7 +100,8 @@ def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
 
 def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
     """Return whether the model has seen none of the rows, None if not known; warn otherwise."""
-    known, what = found.documents.X, "are in the model already and find themselves"
+    known = found.documents.X
+    what = "are in the model already and find themselves"
     if known is None:
         say(
             "warning: the model file has no documents, so it is not known whether these rows were "
@@ -102,7 +109,8 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
         )
         return None
     if data.comparisons is not None:
-        known, what = known[~found.documents.is_new], "were learned from"
+        known = known[~found.documents.is_new]
+        what = "were learned from"
     seen, keys = (row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X))
     n_seen = int(np.isin(keys, seen).sum())
     if n_seen:
@@ -117,7 +125,8 @@ def _rows(data: Data, found: Collection) -> sp.csr_array:
     """Return new data as rows with the features of the model, without class scores."""
     if data.texts is not None:
         return found.rows_of(data.texts)
-    X, d = data.X, found.scored.n_features
+    X = data.X
+    d = found.scored.n_features
     if found.words is not None or X.shape[1] > d:
         learned = "texts: give a table of texts" if found.words is not None else f"{d} features"
         raise ValueError(

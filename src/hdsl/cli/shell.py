@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ..report import Measured
 
 #: Exit codes; a command that fails for another reason than these ends with 1.
-BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+BAD_INPUT = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
 
 #: Problems of the user's files, options or machine; any other error is a bug.
 BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
@@ -83,7 +85,8 @@ class Section:
             settings = {"choices": default, "metavar": "{" + ",".join(default) + "}"} | settings
             default = default[0]
         if isinstance(default, type):
-            settings, default = {"type": default} | settings, None
+            settings = {"type": default} | settings
+            default = None
         if "action" not in settings:
             kind = Path if isinstance(default, Path) else type("" if default is None else default)
             kind = settings.setdefault("type", kind)
@@ -281,7 +284,8 @@ def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
 
 def table_lines(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table, as `show_table` prints them."""
-    n_columns, lines = len(rows[0]), []
+    n_columns = len(rows[0])
+    lines = []
     widths = [max(_cells(row[k]) for row in rows) for k in range(n_columns)]
     for row in rows:
         cells = []

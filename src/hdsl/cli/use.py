@@ -132,7 +132,10 @@ def search(given: Namespace) -> None:
 
       hdsl search model.hdsl --queries queries.txt --json
     """
-    row, queries, n, why = given.row, given.queries, given.n_neighbors, given.why
+    row = given.row
+    queries = given.queries
+    n = given.n_neighbors
+    why = given.why
     if (row is not None) + bool(given.query) + (queries is not None) != 1:
         raise ValueError(
             "Give words to search for, a document with --row, or a file with --queries, and one of "
@@ -209,9 +212,11 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
 def _reasons(hit: dict[str, Any]) -> list[str]:
     """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
     named = [w for w in hit["why"] if abs(w["value"]) >= 0.01 * abs(hit["similarity"])]
-    n_others, others = hit["more"]["n"], hit["more"]["value"]
+    n_others = hit["more"]["n"]
+    others = hit["more"]["value"]
     for part in hit["why"][len(named) :]:
-        n_others, others = n_others + 1, others + part["value"]
+        n_others = n_others + 1
+        others = others + part["value"]
     while named:
         said = [f"{_reason(w)} {w['value']:+.2f}" for w in named]
         rest = round(others, 2) + 0.0  # no -0.00
@@ -219,7 +224,8 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
         line = f"{' ' * 9}= {', '.join(said)}"
         if len(line) <= shell.width() or len(named) == 1:
             return [line]
-        n_others, others = n_others + 1, others + named.pop()["value"]
+        n_others = n_others + 1
+        others = others + named.pop()["value"]
     return []
 
 
@@ -291,9 +297,14 @@ def write_report(found: Any, path: Path, title: str, measured: Any = None) -> No
     from .. import report
     from .measure import held_out
 
-    documents, scored, learned = found.documents, found.scored, found.learned
+    documents = found.documents
+    scored = found.scored
+    learned = found.learned
     names = scored.names(found.feature_names)
-    X, y, texts, new = documents.X, documents.labels, documents.texts, documents.is_new
+    X = documents.X
+    y = documents.labels
+    texts = documents.texts
+    new = documents.is_new
     if X is None:
         learned.report(path, feature_names=names, title=title)
         return
@@ -345,7 +356,8 @@ def export(given: Namespace) -> None:
     if to not in SUFFIXES:
         show(full_text_query(to, expand_query(found, given.query)))
         return
-    scored, documents = found.scored, found.documents
+    scored = found.scored
+    documents = found.documents
     side: Any = LearnedCosine(scored) if given.cosine else scored
     names = scored.names(found.feature_names)
     if given.query is not None:
@@ -439,7 +451,9 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
     from .measure import labels_of
 
     found = inputs.load_collection(path)
-    documents, scored, learned = found.documents, found.scored, found.learned
+    documents = found.documents
+    scored = found.scored
+    learned = found.learned
     facts: dict[str, object] = {
         "kind": type(learned).__name__,
         "made by": container.read(path)[1].get("versions"),
@@ -464,8 +478,10 @@ def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
     model = HDSL()
     per_row = per_row or model.n_targets * model.n_impostors
     n = min(X.shape[0], model.max_anchors or X.shape[0])  # of more rows a sample is learned from
-    anchor, shift = np.repeat(np.arange(n), per_row), np.tile(np.arange(per_row), n)
-    near, far = anchor + 1 + shift // 10, anchor + 11 + shift % 10
+    anchor = np.repeat(np.arange(n), per_row)
+    shift = np.tile(np.arange(per_row), n)
+    near = anchor + 1 + shift // 10
+    far = anchor + 11 + shift % 10
     need = estimate_fit(model, X[:n], np.column_stack([anchor, near, far]) % n)
     free = memory.available()
     return {

@@ -55,7 +55,9 @@ class TermStore:
 
     def _move(self, codes: list[int], size: int) -> None:
         """Move the terms of these atoms, and no others, to arrays of this size."""
-        before, ptr, number = self.arrays, self._ptr, self._number
+        before = self.arrays
+        ptr = self._ptr
+        number = self._number
         self._clear(size)
         for code in codes:
             k = number[code]
@@ -112,7 +114,9 @@ class Atoms:
     """
 
     def __init__(self, pairs: Pairs) -> None:
-        self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
+        self.pairs = pairs
+        self._rows = pairs.rows
+        self._workers = pairs.workers
         self._store = TermStore()
         self.forget()
 
@@ -137,13 +141,19 @@ class Atoms:
 
     def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return Σ_k factors_k z_ak z_bk of each pair, of one atom or more."""
-        pairs, out = self.pairs, self.pairs.recycled.empty()
+        pairs = self.pairs
+        out = self.pairs.recycled.empty()
         active, places = self.active(atoms)
-        (i, j), mixed = active.ends[places].T, factors * active.signs[places]
-        n, ends, every = active.n_features, np.append(i, j), np.arange(active.n_features)
+        (i, j) = active.ends[places].T
+        mixed = factors * active.signs[places]
+        n = active.n_features
+        ends = np.append(i, j)
+        every = np.arange(active.n_features)
         squares = np.bincount(ends, np.append(factors, factors), n)
-        row, entries = np.append(every, ends), np.concatenate([squares, mixed, mixed])
-        column, order = np.concatenate([every, j, i]), np.argsort(row, kind="stable")
+        row = np.append(every, ends)
+        entries = np.concatenate([squares, mixed, mixed])
+        column = np.concatenate([every, j, i])
+        order = np.argsort(row, kind="stable")
         ptr = np.searchsorted(row[order], np.arange(n + 1))
         M = ptr, column[order].astype(np.int32), entries[order]
         bounds = self._workers.split(
@@ -157,7 +167,8 @@ class Atoms:
         self, atoms: np.ndarray, w: np.ndarray, diagonal: Callable[[], np.ndarray]
     ) -> np.ndarray:
         """Return Σ_s w_s z_a z_b of each atom; ``diagonal()`` returns C_jj of all features."""
-        codes, pairs = self._codes(atoms), self.pairs
+        codes = self._codes(atoms)
+        pairs = self.pairs
         if not codes:
             return np.empty(0)
         find = lambda k: self._find_terms(atoms[k].tolist())  # noqa: E731
@@ -169,8 +180,10 @@ class Atoms:
                 out += entries[atoms[:, 0]] + entries[atoms[:, 1]]
             return out
         active, places = self.active(atoms)
-        n_parts, n = len(pairs.score_bounds) - 1, active.n_features
-        squares, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
+        n_parts = len(pairs.score_bounds) - 1
+        n = active.n_features
+        squares = np.zeros((n_parts, n))
+        mixed = np.zeros((n_parts, len(active.signs)))
         is_long = self._grain(active.rows) < pairs.n_pairs
         parts = np.arange(n_parts + 1) if is_long else [0, n_parts]
         given = pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows, active.graph, squares, mixed
@@ -184,7 +197,8 @@ class Atoms:
         Rows are marked; the others are empty. The last number is that of the columns.
         """
         active, places = self.active(atoms)
-        (graph_ptr, _, end), n_atoms = active.graph, len(active.signs)
+        (graph_ptr, _, end) = active.graph
+        n_atoms = len(active.signs)
         sign = np.where(end % 2, active.signs[end // 2], 1.0)
         given = rows, active.rows, (graph_ptr, (end // 2).astype(np.int32), sign)
 
@@ -238,7 +252,8 @@ class Atoms:
     # --- terms of single atoms -------------------------------------------------------------------
 
     def _sum_terms(self, first: np.ndarray, last: np.ndarray, w: np.ndarray) -> np.ndarray:
-        sizes, atom = last - first, np.arange(len(first))
+        sizes = last - first
+        atom = np.arange(len(first))
         is_cut = self.pairs.n_pairs > PIECE and bool((sizes > PIECE).any())
         if is_cut:
             atom = np.repeat(atom, sizes // PIECE + 1)
@@ -250,7 +265,9 @@ class Atoms:
         return np.bincount(atom, out) if is_cut else out
 
     def _find_terms(self, atom: list[int]) -> Sequence[np.ndarray]:
-        pairs, workers, (u, v) = self.pairs, self._workers, np.empty((2, self._rows.n_rows))
+        pairs = self.pairs
+        workers = self._workers
+        (u, v) = np.empty((2, self._rows.n_rows))
         i, j, sign = atom
         if self._rows.is_small:
             self._rows.unfold_atom((i, -1, 1), u)
@@ -259,11 +276,13 @@ class Atoms:
             self._rows.unfold_atom((i, j, sign), u)
             np.multiply(u, 0.5, out=v)
         bounds = np.array(workers.split(len(u), grain=GRAIN, work=pairs.ptr))
-        counts, parts = np.zeros(len(bounds) - 1, dtype=np.int64), np.arange(len(bounds))
+        counts = np.zeros(len(bounds) - 1, dtype=np.int64)
+        parts = np.arange(len(bounds))
         found = pairs.recycled.empty().view(np.int32), pairs.recycled.empty()
         given = bounds, u, v, pairs.ptr, pairs.b, *found, counts
         workers.run(kernels.atom_terms, parts, *given)
-        first, at = pairs.ptr[bounds], starts(counts)
+        first = pairs.ptr[bounds]
+        at = starts(counts)
         out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
 
         def move(start: int, stop: int) -> None:

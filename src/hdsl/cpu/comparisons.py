@@ -14,7 +14,9 @@ PAIR_GRAIN = 400
 
 #: The diagonal is summed in parts: most of them, least products of each, and least products of each
 #: per feature, since all parts have a number for every feature.
-MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 16, 100_000, 4
+MOST_PARTS = 16
+LEAST_PRODUCTS = 100_000
+LEAST_SHARE = 4
 
 #: Entries of X from which on several threads are expected.
 LARGE = 1 << 23
@@ -36,8 +38,12 @@ class Pairs:
     """
 
     def __init__(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
-        self.rows, self.a, self.b = rows, a, b
-        self.n_pairs, self.workers, self.recycled = len(a), rows.workers, Recycled(len(a))
+        self.rows = rows
+        self.a = a
+        self.b = b
+        self.n_pairs = len(a)
+        self.workers = rows.workers
+        self.recycled = Recycled(len(a))
         #: Where the pairs of each first row begin.
         self.ptr = starts(counted(a, rows.n_rows, self.workers))
         number = np.arange(self.n_pairs, dtype=np.int32)
@@ -63,7 +69,8 @@ class Pairs:
 
     @cached
     def _shared(self) -> tuple[np.ndarray, np.ndarray]:
-        counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
+        counts = np.empty(self.n_pairs, dtype=np.int64)
+        inner = np.empty(self.n_pairs)
         self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
         return counts, inner
 
@@ -92,7 +99,8 @@ class Pairs:
     def diagonal(self, w: np.ndarray) -> np.ndarray:
         """Return the diagonal of C, summed in parts that depend on the pairs alone."""
         ptr, feature, product = self.products
-        (bounds, out), d = self._parts, self.rows.n_features
+        (bounds, out) = self._parts
+        d = self.rows.n_features
         given = bounds, ptr, feature, product, w, out
         self.workers.run(kernels.diagonals, np.arange(len(bounds)), *given)
         if len(out) == 1:
@@ -105,7 +113,8 @@ class Pairs:
     @cached
     def _parts(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the parts of the diagonal, and room for them: new memory is slow at first."""
-        ptr, d = self.products[0], self.rows.n_features
+        ptr = self.products[0]
+        d = self.rows.n_features
         n = int(ptr[-1])
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
@@ -126,11 +135,14 @@ class Comparisons:
     """
 
     def __init__(self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float) -> None:
-        self.rows, self.workers = rows, rows.workers
-        self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
+        self.rows = rows
+        self.workers = rows.workers
+        self.n_comparisons = len(compared)
+        self.n_chunks = -(-len(compared) // CHUNK)
         self.recycled = Recycled(len(compared))
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
-        self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
+        self.omega = np.atleast_1d(omega)
+        self.is_weighted = np.ndim(omega) > 0
         a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows, self.workers)
         self.pairs = Pairs(rows, a, b)
         self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // (4 * CHUNK))
@@ -148,7 +160,8 @@ class Comparisons:
 
     def differences(self, by_pair: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
         """Return by how much the pair that is to win exceeds the other, plus a base."""
-        base, out = EMPTY if base is None else base, self.recycled.empty()
+        base = EMPTY if base is None else base
+        out = self.recycled.empty()
         given = self.winner, self.loser, by_pair, base, out
         self.workers.run(kernels.differences, self.bounds, *given)
         return out
@@ -158,7 +171,8 @@ class Comparisons:
 
         With weights in `omega`, these are the pulls of margins of the smoothed hinge.
         """
-        w, (ptr, term) = self.pairs.recycled.empty(), self._terms
+        w = self.pairs.recycled.empty()
+        (ptr, term) = self._terms
         bounds = self.workers.split(self.pairs.n_pairs, grain=GRAIN // 8, work=ptr[::2])
         self.workers.run(kernels.sum_pulls, bounds, ptr, term, pulls, omega, w)
         return w

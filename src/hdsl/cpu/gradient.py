@@ -45,9 +45,16 @@ class CPUGradient(Gradient):
         offset: np.ndarray | None,
         batch: np.ndarray | None = None,
     ) -> None:
-        self.atoms, self.pairs, self.workers = atoms, atoms.pairs, atoms.pairs.workers
-        self.scale, self.w, self.pulls, self.offset, self.batch = scale, w, pulls, offset, batch
-        self.n_features, self.covers_all = self.pairs.rows.n_features, batch is None
+        self.atoms = atoms
+        self.pairs = atoms.pairs
+        self.workers = atoms.pairs.workers
+        self.scale = scale
+        self.w = w
+        self.pulls = pulls
+        self.offset = offset
+        self.batch = batch
+        self.n_features = self.pairs.rows.n_features
+        self.covers_all = batch is None
 
     @property
     def rounding(self) -> float:
@@ -82,7 +89,8 @@ class CPUGradient(Gradient):
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
-        rows, out = self.pairs.rows, np.zeros((len(features), self.n_features))
+        rows = self.pairs.rows
+        out = np.zeros((len(features), self.n_features))
         groups, rest, n_parts = self._ways(features)
         for some in groups:
             self._spread(features[some])
@@ -107,7 +115,8 @@ class CPUGradient(Gradient):
             every = np.arange(len(features))
             return [every[k : k + WIDTH] for k in every[::WIDTH]], every[:0], 1
         share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
-        order, groups = np.argsort(-share, kind="stable"), []
+        order = np.argsort(-share, kind="stable")
+        groups = []
         while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
             groups.append(order[:WIDTH])
             order = order[WIDTH:]
@@ -118,7 +127,8 @@ class CPUGradient(Gradient):
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         """Write R = (W + Wᵀ) X[:, features]; return the largest sizes of numbers by columns."""
-        rows, links = self.pairs.rows, self.pairs.links
+        rows = self.pairs.rows
+        links = self.pairs.links
         U, R = rows.rooms[:2]
         marked = np.empty(rows.n_rows, dtype=np.uint8)
         bounds = np.array(self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0]))
@@ -130,7 +140,8 @@ class CPUGradient(Gradient):
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
-        pairs, rows = self.pairs, self.pairs.rows
+        pairs = self.pairs
+        rows = self.pairs.rows
         change = np.abs(self.w - other.w)
         reached = np.bincount(pairs.a, change * rows.largest[pairs.b], rows.n_rows)
         reached += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
@@ -150,8 +161,10 @@ class CPUGradient(Gradient):
 
     def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
         """Find the partners of up to WIDTH features, first among the fullest ones."""
-        rows, limits = self.pairs.rows, SLACK * self._spread(features)
-        R, found = rows.rooms[1], np.array([[-np.inf], [-1.0], [0.0]]).repeat(WIDTH, axis=1)
+        rows = self.pairs.rows
+        limits = SLACK * self._spread(features)
+        R = rows.rooms[1]
+        found = np.array([[-np.inf], [-1.0], [0.0]]).repeat(WIDTH, axis=1)
         found[0, len(features) :] = np.inf
         for bounds in rows.bounds_by_turn:
             room = np.empty((4, len(bounds) - 1, WIDTH))
@@ -170,7 +183,9 @@ class CPUGradient(Gradient):
 
     def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""
-        rows, pairs, found = self.pairs.rows, self.pairs, np.empty((len(features), 3))
+        rows = self.pairs.rows
+        pairs = self.pairs
+        found = np.empty((len(features), 3))
         self.workers.run(
             kernels.scatter, np.arange(n_parts + 1), n_parts, features,
             self._best_others(features, after), after, rows.by_column, rows.by_row, pairs.links,
@@ -180,7 +195,8 @@ class CPUGradient(Gradient):
 
     def _best_others(self, features: np.ndarray, after: bool) -> np.ndarray:
         """Return for each feature the other one of largest diagonal, or the one after it; or -1."""
-        diagonal, d = self.diagonal, self.n_features
+        diagonal = self.diagonal
+        d = self.n_features
         if not after:
             best = int(diagonal.argmax())
             rest = diagonal.copy()

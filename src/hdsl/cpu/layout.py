@@ -51,13 +51,16 @@ class CPULayout(Layout):
         columns: np.ndarray | None = None,
         min_rows: int = 1,
     ) -> None:
-        names, indices, n_used = None, X.indices, X.shape[1]
+        names = None
+        indices = X.indices
+        n_used = X.shape[1]
         if is_wide(X):
             names, indices = np.unique(indices, return_inverse=True)
             n_used = len(names)
         length = counted(indices, n_used, workers)
         self.features, number, n_columns = number_features(length, names, min_rows, columns)
-        self.n_features, shape = len(self.features), (X.shape[0], n_columns)
+        self.n_features = len(self.features)
+        shape = (X.shape[0], n_columns)
         matrix = sp.csr_array((X.data, _taken(number, indices, workers), X.indptr), shape=shape)
         omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None if weights is None else weights / weights.max()
@@ -67,19 +70,23 @@ class CPULayout(Layout):
             order = np.argsort(compared[:, 0], kind="stable")
             compared = compared[order]
             if self.weights is not None:
-                self.weights, omega = self.weights[order], np.asarray(omega)[order]
+                self.weights = self.weights[order]
+                omega = np.asarray(omega)[order]
         self.comparisons = Comparisons(Rows(matrix, workers, self.n_features), compared, omega)
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        compared, weights = self.comparisons, self.weights
-        rows, n = compared.rows, compared.n_comparisons
+        compared = self.comparisons
+        weights = self.weights
+        rows = compared.rows
+        n = compared.n_comparisons
         omega = np.ones(n) if weights is None else weights
         n_anchors = int(np.count_nonzero(np.bincount(compared.columns[0][omega > 0])))
         some = slice(0, n, -(-n // STATISTICS_SAMPLE))
         if not omega[some].any():  # all that count are left out
             some = slice(0, n)
-        sides, part = [side[some] for side in compared.sides], omega[some]
+        sides = [side[some] for side in compared.sides]
+        part = omega[some]
         used, at = np.unique(np.concatenate(sides), return_inverse=True)
         norms, values = sizes(rows.matrix[used])
         a, b, c, d = norms[at].reshape(4, -1)

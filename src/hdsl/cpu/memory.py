@@ -67,7 +67,8 @@ def estimate(
     >>> str(estimate(X, np.array([[0, 1, 2]])))
     '... (matrix ..., comparisons ..., pairs ..., products ..., atoms ..., setup ...)'
     """
-    (n_rows, d), (n_compared, width) = X.shape, compared.shape
+    (n_rows, d) = X.shape
+    (n_compared, width) = compared.shape
     d = n_features = min(d, X.nnz)
     if X.nnz <= COUNTED:
         n_features = np.count_nonzero(np.unique_counts(X.indices)[1] >= min_rows)

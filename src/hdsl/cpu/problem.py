@@ -17,13 +17,16 @@ from .kernels.compiled import CHUNK
 from .rows import Rows
 
 #: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
-CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 32768
+CURVATURE_ROOM = 1 << 22
+MOST_PARTS = 16
+LEAST_IN_PART = 32768
 
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for each.
 PULLED = 64
 
 #: A line search begins with so many chunks, where all are so many times as many at least.
-SAMPLED, FEWER = 16, 16
+SAMPLED = 16
+FEWER = 16
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -58,9 +61,13 @@ class CPUProblem(Problem):
         prior: float = 0.0,
         base: Base | None = None,
     ) -> None:
-        self.comparisons, self.features, self.loss = comparisons, features, loss
-        self.scale, self.workers = float(scale), comparisons.workers
-        self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
+        self.comparisons = comparisons
+        self.features = features
+        self.loss = loss
+        self.scale = float(scale)
+        self.workers = comparisons.workers
+        self.n_comparisons = comparisons.n_comparisons
+        self.n_features = len(features)
         self.atoms = Atoms(comparisons.pairs)
         self._code = kernels.CODES.get(type(loss))
         is_usual = self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted
@@ -96,7 +103,8 @@ class CPUProblem(Problem):
         moved: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return value and first two derivatives at a step size; write the margins there."""
-        omega, n_chunks = self.comparisons.omega, self.comparisons.n_chunks
+        omega = self.comparisons.omega
+        n_chunks = self.comparisons.n_chunks
         if self._code is None:
             there = margins + size * direction
             terms = (
@@ -107,7 +115,8 @@ class CPUProblem(Problem):
             if moved is not None:
                 moved[:] = there
             return np.array([(omega * term).sum() for term in terms])
-        sums, moved = np.empty((n_chunks, 3)), EMPTY if moved is None else moved
+        sums = np.empty((n_chunks, 3))
+        moved = EMPTY if moved is None else moved
         self.workers.run(
             self._along_kernel, self.comparisons.chunk_bounds, self._code, margins, direction,
             float(size), omega, moved, sums,
@@ -129,7 +138,8 @@ class CPUProblem(Problem):
         if move.toward is None or move.away is None:
             share = 1.0 if move.toward is None else -1.0
         compared = self.comparisons
-        U, out = np.empty((len(moved), compared.rows.n_rows)), compared.recycled.empty()
+        U = np.empty((len(moved), compared.rows.n_rows))
+        out = compared.recycled.empty()
         for u, (atom, _) in zip(U, moved, strict=True):
             compared.rows.unfold_atom(atom, u)
         self.workers.run(
@@ -154,7 +164,8 @@ class CPUProblem(Problem):
         every = n_full // SAMPLED
         if self._code != kernels.SMOOTHED_HINGE or every < FEWER:
             return None
-        given, sums = (margins, direction, self.comparisons.omega), np.empty((SAMPLED, 3))
+        given = (margins, direction, self.comparisons.omega)
+        sums = np.empty((SAMPLED, 3))
         some = lambda x: x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()  # noqa: E731
         m, d, omega = (some(x) if len(x) > 1 else x for x in given)
 
@@ -185,7 +196,8 @@ class CPUProblem(Problem):
         `sample` names comparisons and a factor of their weights; by default they are chosen by the
         numbers of atoms and of curved comparisons.
         """
-        n, compared = len(atoms), self.comparisons
+        n = len(atoms)
+        compared = self.comparisons
         if not n:
             return np.zeros((0, 0))
         if sample is None:
@@ -195,7 +207,8 @@ class CPUProblem(Problem):
         chosen, factor = sample
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
-        ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
+        ends = (compared.pairs.a, compared.pairs.b)
+        numbers = (compared.winner, compared.loser)
         wanted = np.full(compared.rows.n_rows, len(chosen) == compared.n_comparisons)
         if len(chosen) < compared.n_comparisons:  # a sample needs some rows alone
             is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
@@ -238,10 +251,14 @@ class CPUProblem(Problem):
 
         `batch_weight` is the weight of the whole batch where these comparisons are a part of it.
         """
-        compared, offset, atoms = self.comparisons, self.offset, self.atoms
+        compared = self.comparisons
+        offset = self.offset
+        atoms = self.atoms
         if batch is not None:
-            compared, margins = self._take(batch, batch_weight), margins[batch]
-            offset, atoms = None if offset is None else offset[batch], Atoms(compared.pairs)
+            compared = self._take(batch, batch_weight)
+            margins = margins[batch]
+            offset = None if offset is None else offset[batch]
+            atoms = Atoms(compared.pairs)
         if self._code == kernels.SMOOTHED_HINGE:
             w = compared.sum_pulls(margins, compared.omega)
         else:
@@ -251,7 +268,8 @@ class CPUProblem(Problem):
 
     def _pulls(self, compared: Comparisons, margins: np.ndarray) -> np.ndarray:
         """Return -omega * loss'(margin) of each comparison."""
-        pulls, omega = np.empty(compared.n_comparisons), compared.omega
+        pulls = np.empty(compared.n_comparisons)
+        omega = compared.omega
 
         def write(start: int, stop: int) -> None:
             for c in range(start, stop, PULLED):

@@ -41,7 +41,8 @@ class Rows:
     def __init__(
         self, matrix: sp.csr_array, workers: Workers, n_features: int | None = None
     ) -> None:
-        self.matrix, self.workers = matrix, workers
+        self.matrix = matrix
+        self.workers = workers
         self.n_rows, self.n_columns = matrix.shape
         self.n_features = self.n_columns if n_features is None else n_features
         self.by_row = arrays_of(matrix)
@@ -76,7 +77,8 @@ class Rows:
 
     def absolute_sums(self, x: np.ndarray) -> np.ndarray:
         """Return the sum of |X[:, j]| * x for each feature j."""
-        total, (ptr, idx, val) = np.zeros(self.n_columns), self.by_row
+        total = np.zeros(self.n_columns)
+        (ptr, idx, val) = self.by_row
         for k in range(0, self.n_rows, BLOCK):  # sizes of all values at once would be many
             at = ptr[k : k + BLOCK + 1]
             given = np.abs(val[at[0] : at[-1]]), idx[at[0] : at[-1]], at - at[0]
@@ -120,7 +122,9 @@ class Recycled:
     """
 
     def __init__(self, n: int) -> None:
-        self._n, self._lent, self._back = n, dict[int, _Lent](), list[_Lent]()
+        self._n = n
+        self._lent = dict[int, _Lent]()
+        self._back = list[_Lent]()
 
     def empty(self) -> np.ndarray:
         """Return an array whose values are open."""
@@ -139,7 +143,8 @@ class Recycled:
 
 def largest_of_rows(matrix: sp.csr_array) -> np.ndarray:
     """Return max_j |x_j| of each row, 0 of an empty one."""
-    largest, full = np.zeros(matrix.shape[0]), np.flatnonzero(np.diff(matrix.indptr))
+    largest = np.zeros(matrix.shape[0])
+    full = np.flatnonzero(np.diff(matrix.indptr))
     if len(full):
         largest[full] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[full])
     return largest
@@ -165,7 +170,8 @@ def counted(keys: np.ndarray, n: int, workers: Workers) -> np.ndarray:
     """Return how often each of the keys 0, …, n - 1 occurs."""
     if len(keys) <= GRAIN or keys.dtype != np.int32:
         return np.bincount(keys, minlength=n)
-    counts, n_ranges = np.empty(n, dtype=np.int64), workers.n_threads
+    counts = np.empty(n, dtype=np.int64)
+    n_ranges = workers.n_threads
     workers.run(kernels.count_keys, n * np.arange(n_ranges + 1) // n_ranges, keys, counts)
     return counts
 
@@ -188,7 +194,8 @@ def grouped(
     if len(keys) <= GRAIN:
         order = np.argsort(keys, kind="stable")
         return ptr, first[order], second[order]
-    bounds, out = _ranges(ptr, workers), (np.empty_like(first), np.empty_like(second))
+    bounds = _ranges(ptr, workers)
+    out = (np.empty_like(first), np.empty_like(second))
     given = bounds, keys, first, second, ptr.copy(), *out
     workers.run(kernels.sort_items, np.arange(len(bounds)), *given)
     return ptr, *out
@@ -200,7 +207,8 @@ def by_columns(rows: Arrays, n_columns: int, workers: Workers) -> Arrays:
         numbers = np.repeat(np.arange(len(rows[0]) - 1, dtype=np.int32), np.diff(rows[0]))
         return grouped(rows[1], numbers, rows[2], n_columns, workers)
     ptr = starts(counted(rows[1], n_columns, workers))
-    out, bounds = (np.empty_like(rows[1]), np.empty_like(rows[2])), _ranges(ptr, workers)
+    out = (np.empty_like(rows[1]), np.empty_like(rows[2]))
+    bounds = _ranges(ptr, workers)
     workers.run(kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out)
     return ptr, *out
 

@@ -24,7 +24,9 @@ SHARES = 4
 
 #: Most and fewest multiplications of a piece of work, and pieces per thread that run before
 #: interrupts are served.
-PIECE, LEAST_PIECE, TURN = 2e7, 1e5, 8
+PIECE = 2e7
+LEAST_PIECE = 1e5
+TURN = 8
 
 
 class Workers:
@@ -68,7 +70,9 @@ class Workers:
             kernel(int(bounds[0]), int(bounds[-1]), *args)
             return
         ranges = iter([*pairwise(map(int, bounds))])  # each thread takes the next one
-        ended, errors, n_asked = SimpleQueue[None](), list[BaseException](), 0
+        ended = SimpleQueue[None]()
+        errors = list[BaseException]()
+        n_asked = 0
 
         def work() -> None:
             for start, stop in ranges:
@@ -133,7 +137,8 @@ class Workers:
         shares = [total * k // n_parts for k in range(n_parts + 1)]
         if work is not None:
             shares = [int(k) for k in np.searchsorted(work, shares)]
-            shares[0], shares[-1] = 0, n_items
+            shares[0] = 0
+            shares[-1] = n_items
         return shares
 
 

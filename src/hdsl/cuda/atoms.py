@@ -24,15 +24,21 @@ if TYPE_CHECKING:
 ENTRIES_LIMIT = 1 << 27
 
 #: Numbers of the sample that are laid out at a time, and of the sums of its parts.
-SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
+SAMPLE_LIMIT = 1 << 25
+PARTS_LIMIT = 1 << 22
+MOST_PARTS = 64
 
 #: Chunks of pairs that a warp looks at: most of them, and fewest pairs of each.
-MOST_CHUNKS, SHORTEST = 4096, 128
+MOST_CHUNKS = 4096
+SHORTEST = 128
 
 #: Most atoms of a question whose terms are stored one by one (half as many again have room), first
 #: room for terms (12 bytes each), and most of all. Parts that the score of such an atom is summed
 #: in, as in the kernels.
-MOST_SINGLE, LEAST_TERMS, TERMS_LIMIT, SCORE_PARTS = 512, 1 << 24, 1 << 27, 32
+MOST_SINGLE = 512
+LEAST_TERMS = 1 << 24
+TERMS_LIMIT = 1 << 27
+SCORE_PARTS = 32
 
 _WARPS = THREADS // 32
 
@@ -76,15 +82,21 @@ class TermSums:
     """
 
     def __init__(self, card: OnCard) -> None:
-        self.card, self.device = card, card.device
-        device, (self._chunk, self._n_chunks) = card.device, _chunks(card)
-        self._told, self._host_told = device.zeros(8, np.int64), device.host(8, np.int64)
+        self.card = card
+        self.device = card.device
+        device = card.device
+        (self._chunk, self._n_chunks) = _chunks(card)
+        self._told = device.zeros(8, np.int64)
+        self._host_told = device.host(8, np.int64)
         self._upto = device.empty(self._n_chunks + 2, np.int64)
-        self._most, self._most_terms = 3 * MOST_SINGLE // 2, most_terms(card.n_pairs)
+        self._most = 3 * MOST_SINGLE // 2
+        self._most_terms = most_terms(card.n_pairs)
         # Numbers of atoms and of terms, and of each atom where its terms begin, and how many.
         n = 4 + 2 * self._most
-        self._store, self._host_store = device.zeros(n, np.int64), device.host(n, np.int64)
-        self._part, self._sums = device.empty(SCORE_PARTS * self._most), device.empty(self._most)
+        self._store = device.zeros(n, np.int64)
+        self._host_store = device.host(n, np.int64)
+        self._part = device.empty(SCORE_PARTS * self._most)
+        self._sums = device.empty(self._most)
         self._host_sums = device.host(self._most)
         self._sizes: dict[int, int] = {}  # of dropped ones too
         self._number = 0  # of the last change
@@ -162,13 +174,15 @@ class TermSums:
 
     def _grow(self) -> None:
         n = min(max(2 * len(self.room[0]), LEAST_TERMS), self._most_terms)
-        before, self.room = self.room, (self.device.empty(n, np.int32), self.device.empty(n))
+        before = self.room
+        self.room = (self.device.empty(n, np.int32), self.device.empty(n))
         for target, source in zip(self.room, before, strict=True):
             self.device.copy(target, source)
 
     def _add(self, atom: int) -> bool:
         if self.expect(atom):
-            ends, sign = divmod(atom >> 1, self.card.n_features), 2 * (atom & 1) - 1
+            ends = divmod(atom >> 1, self.card.n_features)
+            sign = 2 * (atom & 1) - 1
             self._host_told[:] = *ends, sign, 1, -1, -1, 0, 0
             self.device.copy(self._told, self._host_told)
             self.card.unfold(self._told)
@@ -189,7 +203,8 @@ class Atoms:
     """
 
     def __init__(self, card: OnCard) -> None:
-        self.card, self.device = card, card.device
+        self.card = card
+        self.device = card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
         self._last: tuple[bytes, dict[int, int], Z] | None = None
         self.terms = TermSums(card)
@@ -223,8 +238,10 @@ class Atoms:
 
     def _rows(self, atoms: np.ndarray, first: int) -> Z:
         """Return the rows of some atoms; features of -1 have no values."""
-        card, device = self.card, self.device
-        ends, n = atoms[:, :2].ravel(), len(atoms)
+        card = self.card
+        device = self.device
+        ends = atoms[:, :2].ravel()
+        n = len(atoms)
         order = np.argsort(ends, kind="stable")
         order = order[ends[order] >= 0]
         features, counts = np.unique(ends[order], return_counts=True)
@@ -240,7 +257,8 @@ class Atoms:
         device.run("atom_rows", card.n_rows, *known, per_row, None, None, None, **warps)
         device.copy(ptr[1:], device.cumsum(per_row))
         size = int(device.download(ptr[card.n_rows :])[0])
-        atom, value = device.empty(size, np.int32), device.empty(size)
+        atom = device.empty(size, np.int32)
+        value = device.empty(size)
         device.run("atom_rows", card.n_rows, *known, None, ptr, atom, value, **warps)
         device.run("mark_features", m, m, listed, 0, self._mark)
         out = device.empty(size, np.int32), device.empty(size)
@@ -251,7 +269,8 @@ class Atoms:
 
     def values(self, atoms: np.ndarray, factors: np.ndarray, out: Array, base: float) -> None:
         """Queue out = base · out + Σ_k factor_k z_ak z_bk for all pairs of rows."""
-        card, device = self.card, self.device
+        card = self.card
+        device = self.device
         for z in self._blocks(atoms):
             device.run(
                 "pair_values", card.n_pairs, card.n_pairs, *card.pairs, *z.arrays,
@@ -277,9 +296,12 @@ class Atoms:
         return found
 
     def _scores(self, z: Z, w: Array) -> np.ndarray:
-        card, device, n = self.card, self.device, z.last - z.first
+        card = self.card
+        device = self.device
+        n = z.last - z.first
         chunk, n_chunks = _chunks(card)
-        part, out = device.empty(n_chunks * n), device.empty(n)
+        part = device.empty(n_chunks * n)
+        out = device.empty(n)
         device.run(
             "score_parts", n_chunks, card.n_pairs, chunk, n, *card.pairs, w, *z.arrays, part,
             per_block=_WARPS,
@@ -293,14 +315,19 @@ class Atoms:
         v_t is what the atoms add to the margin of a comparison, and b_t its weight times the second
         derivative of its loss.
         """
-        card, device, n = self.card, self.device, len(atoms)
+        card = self.card
+        device = self.device
+        n = len(atoms)
         if not n:
             return np.zeros((0, 0))
         stride = curvature_stride(card.n, n, lambda step: len(self._curved(code, margins, step)))
-        listed, n_rows = self._curved(code, margins, stride), max(1, SAMPLE_LIMIT // n)
-        n_listed, factor = len(listed), factor * (card.n / -(-card.n // stride))
+        listed = self._curved(code, margins, stride)
+        n_rows = max(1, SAMPLE_LIMIT // n)
+        n_listed = len(listed)
+        factor = factor * (card.n / -(-card.n // stride))
         n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2, n_listed // 256))
-        K, part = device.zeros(n * n), device.empty(n_parts * n * n)
+        K = device.zeros(n * n)
+        part = device.empty(n_parts * n * n)
         V = device.empty(min(n_rows, n_listed) * n)
         for first in range(0, n_listed, n_rows):
             size = min(n_rows, n_listed - first)
@@ -317,8 +344,10 @@ class Atoms:
 
     def _curved(self, code: int, margins: Array, stride: int) -> Array:
         """Return which of every stride-th comparison have a loss that is curved."""
-        device, n = self.device, -(-self.card.n // stride)
-        known, is_curved = (code, n, stride, margins), device.empty(n, np.int32)
+        device = self.device
+        n = -(-self.card.n // stride)
+        known = (code, n, stride, margins)
+        is_curved = device.empty(n, np.int32)
         device.run("curved", n, *known, None, is_curved)
         upto = device.cumsum(is_curved)
         listed = device.empty(int(device.download(upto[n - 1 :])[0]), np.int32)

@@ -36,10 +36,14 @@ class Pulls:
     """One number per pair of rows, the diagonal of C, and the places of its largest entries."""
 
     def __init__(self, card: OnCard) -> None:
-        self.card, self.device = card, card.device
-        n, m = card.n_pairs, card.n_pairs + card.n_features
+        self.card = card
+        self.device = card.device
+        n = card.n_pairs
+        m = card.n_pairs + card.n_features
         room = self.device.empty(m + WIDTH)  # one, so that its place tells all
-        self.w, self.diagonal, self.largest = room[:n], room[n:m], room[m:].view(np.int64)
+        self.w = room[:n]
+        self.diagonal = room[n:m]
+        self.largest = room[m:].view(np.int64)
         self.number = 0  # of the sums over stored terms, where these are known
 
     def queue(self, code: int, margins: Array, omega: Array, omega_step: int) -> None:
@@ -57,12 +61,15 @@ class Pulls:
 
     def queue_links(self, other: Array | None = None) -> None:
         """Queue w, or how far it is from another, in the order of the links."""
-        card, n = self.card, len(self.card.link_pair)
+        card = self.card
+        n = len(self.card.link_pair)
         self.device.run("link_weights", n, n, card.link_pair, self.w, other, card.link_w)
 
     def queue_pass(self, query: Array, after: bool, found: Array) -> None:
         """Queue the search of the partners of a query's features; link weights are there."""
-        card, device, (ptr, idx, val) = self.card, self.device, self.card.by_column
+        card = self.card
+        device = self.device
+        (ptr, idx, val) = self.card.by_column
         columns = card.columns
         device.run("scatter_features", card.n_rows, query, ptr, idx, val, card.U)
         card.links.sum(query, card.U, card.slots, card.R, val=card.link_w)
@@ -84,7 +91,8 @@ class HalfSteps:
     """
 
     def __init__(self, card: OnCard) -> None:
-        self.card, self.device = card, card.device
+        self.card = card
+        self.device = card.device
         # Of each pass the query, and what it finds.
         (self._told, self._host_told), (self._room, self._host_room) = (
             (self.device.zeros(size, np.int64), self.device.host(size, np.int64))
@@ -94,18 +102,22 @@ class HalfSteps:
 
     def __call__(self, pulls: Pulls, starts: list[int], n_largest: int) -> np.ndarray:
         """Return i, its best j, S_ij and the diagonal at both; link weights are there."""
-        self._host_told[0], self._host_told[1 : 1 + len(starts)] = len(starts), starts
+        self._host_told[0] = len(starts)
+        self._host_told[1 : 1 + len(starts)] = starts
         key = self.device.address(pulls.w), n_largest
         self.device.replay(self._graphs, key, lambda: self._queue(pulls, n_largest))
         self.device.wait()
         found = []
         for room in (self._host_room[:PASS_SIZE], self._host_room[PASS_SIZE:]):
-            n, numbers = room[0], room[2 * WIDTH :].view(np.float64).reshape(N_FOUND, WIDTH)
+            n = room[0]
+            numbers = room[2 * WIDTH :].view(np.float64).reshape(N_FOUND, WIDTH)
             found.append(np.vstack([room[1 : 1 + n], numbers[1:, :n]]))
         return np.concatenate(found, axis=1)
 
     def _queue(self, pulls: Pulls, n_largest: int) -> None:
-        device, first, second = self.device, self._room[:PASS_SIZE], self._room[PASS_SIZE:]
+        device = self.device
+        first = self._room[:PASS_SIZE]
+        second = self._room[PASS_SIZE:]
         device.copy(self._told, self._host_told)
         device.launch("first_query", 1, self._told, n_largest, pulls.largest, first)
         pulls.queue_pass(first, False, first[2 * WIDTH :])
@@ -130,11 +142,15 @@ class CUDAGradient(Gradient):
     def __init__(
         self, problem: CUDAProblem, pulls: Pulls, margins: CUDAMargins, batch_weights: Array | None
     ) -> None:
-        self.problem, self.margins, self.pulls = problem, margins, pulls
+        self.problem = problem
+        self.margins = margins
+        self.pulls = pulls
         self._batch_weights = batch_weights
         self.covers_all = batch_weights is None
-        self.card, self.device = problem.card, problem.device
-        self.scale, self.n_features = problem.scale, problem.n_features
+        self.card = problem.card
+        self.device = problem.device
+        self.scale = problem.scale
+        self.n_features = problem.n_features
         self._ends: dict[int, float] = {}  # diagonal entries that came with answers
 
     # --- sums ------------------------------------------------------------------------------------
@@ -174,7 +190,8 @@ class CUDAGradient(Gradient):
 
     def _dot(self, margins: CUDAMargins) -> tuple[float, float]:
         """Return ⟨M, -∇f⟩, and 0 where there is no pull."""
-        card, weighting = self.card, self.card.weighting
+        card = self.card
+        weighting = self.card.weighting
         if self._batch_weights is not None:
             weighting = self._batch_weights, 1
         self.device.run(
@@ -216,7 +233,8 @@ class CUDAGradient(Gradient):
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         found = self.device.download(self._search(features, after)).reshape(-1, N_FOUND, WIDTH)
         value, place, entry, *ends = np.moveaxis(found, 1, 0).reshape(N_FOUND, -1)
-        m, partner = len(features), place[: len(features)].astype(np.int64)
+        m = len(features)
+        partner = place[: len(features)].astype(np.int64)
         if m <= WIDTH:
             self._ends.update(zip(features.tolist(), ends[0].tolist(), strict=False))
             self._ends.update(zip(partner.tolist(), ends[1].tolist(), strict=False))
@@ -232,12 +250,15 @@ class CUDAGradient(Gradient):
 
     def _search(self, features: np.ndarray, after: bool) -> Array:
         """Queue passes for all features, and return where their answers will be."""
-        m, n_passes = len(features), -(-len(features) // WIDTH)
-        queries, padded = np.zeros((n_passes, 2 * WIDTH), np.int64), np.zeros((n_passes, WIDTH))
+        m = len(features)
+        n_passes = -(-len(features) // WIDTH)
+        queries = np.zeros((n_passes, 2 * WIDTH), np.int64)
+        padded = np.zeros((n_passes, WIDTH))
         padded.flat[:m] = features
         queries[:, 0] = np.minimum(m - WIDTH * np.arange(n_passes), WIDTH)
         queries[:, 1 : 1 + WIDTH] = padded
-        listed, size = self.device.upload(queries), N_FOUND * WIDTH
+        listed = self.device.upload(queries)
+        size = N_FOUND * WIDTH
         found = self.device.empty(n_passes * size)
         self.problem.own_links(self.pulls)
         with self.problem.undisturbed():

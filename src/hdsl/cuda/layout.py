@@ -50,19 +50,23 @@ class CUDALayout(Layout):
         min_rows: int = 1,
     ) -> None:
         self.card = OnCard(X, compared, weights, device, columns, min_rows)
-        self.features, self.n_features = self.card.features, self.card.n_features
+        self.features = self.card.features
+        self.n_features = self.card.n_features
         device.wait()
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         card = self.card
-        take, download = card.device.take, card.device.download
-        omega, stride = np.ones(card.n), -(-card.n // STATISTICS_SAMPLE)
+        take = card.device.take
+        download = card.device.download
+        omega = np.ones(card.n)
+        stride = -(-card.n // STATISTICS_SAMPLE)
         if card.omega_step:
             omega = download(card.omega)
             stride = stride if omega[::stride].any() else 1  # all that count are left out
         n_anchors = int(np.count_nonzero(np.bincount(download(card.rows_of[0])[omega > 0.0])))
-        some, omega = card.device.upload(np.arange(0, card.n, stride)), omega[::stride]
+        some = card.device.upload(np.arange(0, card.n, stride))
+        omega = omega[::stride]
         largest, second, fourth = map(download, card.row_sizes)
         squared_norm = largest**2 * second
         n_values = np.divide(second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0)

@@ -13,9 +13,11 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
 
     `corrects` says whether steps are corrections of many weights.
     """
-    n_rows, n = X.shape[0], len(compared)
+    n_rows = X.shape[0]
+    n = len(compared)
     pairs, shared = per_comparison(X, compared)
-    n_pairs, n_products = int(pairs * n) + 1, int(shared * pairs * n) + 1
+    n_pairs = int(pairs * n) + 1
+    n_products = int(shared * pairs * n) + 1
     # By columns and by rows, and two work matrices of 8 columns.
     matrix = X.nnz * 24 + n_rows * 8 * 24
     # Row numbers, pairs, terms, weights; margins, direction, offset, weights of a batch.

@@ -11,7 +11,8 @@ from .runtime import Array, BrokenDeviceError, Device
 from .segments import WIDTH, Segments
 
 #: Rows and pairs of rows whose numbers fit in a part of the card's cache.
-ROW_BLOCK, PAIR_BLOCK = 1 << 18, 1 << 21
+ROW_BLOCK = 1 << 18
+PAIR_BLOCK = 1 << 21
 
 #: Comparisons whose terms one block of threads sums, as in the kernels.
 CHUNK = 2048
@@ -50,7 +51,8 @@ class OnCard:
         min_rows: int = 1,
     ) -> None:
         self.device = device
-        self.n, self.n_rows = len(compared), X.shape[0]
+        self.n = len(compared)
+        self.n_rows = X.shape[0]
         check_count(2 * self.n, "sides of comparisons", "comparisons")
         self._lay_out_rows(X, columns, min_rows)
         self._sort_comparisons(compared, weights)
@@ -62,8 +64,11 @@ class OnCard:
 
     def _lay_out_rows(self, X: sp.csr_array, columns: np.ndarray | None, min_rows: int) -> None:
         """Number the features, and copy X by columns and by rows with sorted features."""
-        device, nnz = self.device, int(X.indptr[-1])
-        names, indices, width = None, X.indices, X.shape[1]
+        device = self.device
+        nnz = int(X.indptr[-1])
+        names = None
+        indices = X.indices
+        width = X.shape[1]
         if is_wide(X):
             names, indices = np.unique(indices, return_inverse=True)
             width = len(names)
@@ -73,12 +78,15 @@ class OnCard:
         length = device.download(counts).astype(np.int64)
         # Rare columns have the last numbers: rows have them, columns of features do not.
         self.features, position, self.n_numbers = number_features(length, names, min_rows, columns)
-        self.n_features, used = len(self.features), np.flatnonzero(length)
+        self.n_features = len(self.features)
+        used = np.flatnonzero(length)
         lengths = np.zeros(self.n_numbers, dtype=np.int64)
         lengths[position[used]] = length[used]
-        self.lengths, ptr = lengths[: self.n_features], np.concatenate([[0], np.cumsum(lengths)])
+        self.lengths = lengths[: self.n_features]
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
         idx = device.take(device.upload(position), idx)
-        row_ptr, col_ptr = device.upload(X.indptr.astype(np.int64)), device.upload(ptr)
+        row_ptr = device.upload(X.indptr.astype(np.int64))
+        col_ptr = device.upload(ptr)
         row, val = self._transposed(idx, self.n_rows, row_ptr, device.upload(X.data))
         self.by_row = row_ptr, *self._transposed(row, self.n_numbers, col_ptr, val)
         ptr = ptr[: self.n_features + 1]
@@ -87,7 +95,8 @@ class OnCard:
 
     def _transposed(self, idx: Array, n: int, ptr: Array, val: Array) -> tuple[Array, Array]:
         """Return indices and values of a sparse matrix of n segments, by their indices."""
-        device, nnz = self.device, len(idx)
+        device = self.device
+        nnz = len(idx)
         order = device.argsort(idx)
         out = device.empty(nnz, np.int32), device.empty(nnz)
         device.run("transpose", nnz, nnz, n, order, ptr, val, *out)
@@ -100,24 +109,29 @@ class OnCard:
         order = device.argsort(first)
         rows = [device.take(part, order) for part in (first, *others)]
         self.rows_of = (*rows, None)[:4]
-        omega, self.omega_step = np.array([1.0 / self.n]), 0
+        omega = np.array([1.0 / self.n])
+        self.omega_step = 0
         if weights is not None:
-            omega, self.omega_step = weights / weights.sum(), 1
+            omega = weights / weights.sum()
+            self.omega_step = 1
         self.omega = device.upload(omega)
         if self.omega_step:
             self.omega = device.take(self.omega, order)
 
     def _number_pairs(self) -> None:
         """Number the pairs of rows, and list the comparisons of each and the links of rows."""
-        device, n = self.device, 2 * self.n
-        key, is_first = device.empty(n, np.int64), device.empty(n, np.int32)
+        device = self.device
+        n = 2 * self.n
+        key = device.empty(n, np.int64)
+        is_first = device.empty(n, np.int32)
         device.run("pair_keys", self.n, self.n, self.n_rows, *self.rows_of, key)
         order = device.argsort(key)
         device.run("first_keys", n, n, order, key, is_first)
         upto = device.cumsum(is_first)
         self.n_pairs = int(device.download(upto[n - 1 :])[0])
         a, b = self.pairs = tuple(device.empty(self.n_pairs, np.int32) for _ in "ab")
-        self.side, self.term = device.empty(n, np.int32), device.empty(n, np.int32)
+        self.side = device.empty(n, np.int32)
+        self.term = device.empty(n, np.int32)
         self.term_ptr = device.empty(self.n_pairs + 1, np.int64)
         device.run(
             "list_pairs", n, n, self.n_rows, order, key, upto, a, b, self.side, self.term_ptr,
@@ -125,18 +139,22 @@ class OnCard:
         )  # fmt: skip
         del key, is_first, order, upto
         n_links = 2 * self.n_pairs
-        row, ptr = device.empty(n_links, np.int32), device.empty(self.n_rows + 1, np.int64)
+        row = device.empty(n_links, np.int32)
+        ptr = device.empty(self.n_rows + 1, np.int64)
         device.run("interleave", self.n_pairs, self.n_pairs, a, b, row)
         order = device.argsort(row)
         device.run("key_bounds", self.n_rows + 1, self.n_rows, n_links, order, row, ptr)
-        neighbor, self.link_pair = device.empty(n_links, np.int32), device.empty(n_links, np.int32)
+        neighbor = device.empty(n_links, np.int32)
+        self.link_pair = device.empty(n_links, np.int32)
         device.run("list_links", n_links, n_links, order, row, neighbor, self.link_pair)
         del order, row
         self.links = Segments(device, device.download(ptr), neighbor, None, self.n_rows, ROW_BLOCK)
 
     def _products(self) -> Segments:
         """Return the products of compared rows, by feature and pair."""
-        device, columns, links = self.device, self.columns, self.links
+        device = self.device
+        columns = self.columns
+        links = self.links
         nnz = len(columns.idx)
         known = (
             nnz, self.n_features, columns.ptr, columns.idx, columns.val, *self.by_row, links.ptr,
@@ -147,7 +165,8 @@ class OnCard:
         upto = device.cumsum(counts)
         del counts
         n_products = int(device.download(upto[nnz - 1 :])[0]) if nnz else 0
-        pair, product = device.empty(n_products, np.int32), device.empty(n_products)
+        pair = device.empty(n_products, np.int32)
+        product = device.empty(n_products)
         device.run("pair_products", nnz, *known, None, upto, pair, product)
         ptr = device.empty(self.n_features + 1, np.int64)
         device.run("product_pointers", self.n_features + 1, self.n_features, columns.ptr, upto, ptr)
@@ -156,8 +175,10 @@ class OnCard:
     def _make_room(self) -> None:
         """Allocate what kernels write between two answers; they run one after the other."""
         device = self.device
-        self.u, self.v = device.zeros(self.n_rows), device.zeros(self.n_rows)
-        self.U, self.R = device.zeros(self.n_rows * WIDTH), device.empty(self.n_rows * WIDTH)
+        self.u = device.zeros(self.n_rows)
+        self.v = device.zeros(self.n_rows)
+        self.U = device.zeros(self.n_rows * WIDTH)
+        self.R = device.empty(self.n_rows * WIDTH)
         slots = max(WIDTH * self.columns.n_slots, WIDTH * self.links.n_slots, self.products.n_slots)
         self.slots = device.empty(max(slots, 1))
         chunks = [-(-count // CHUNK) for count in (self.n, self.n_pairs, self.n_features)]
@@ -204,14 +225,16 @@ class OnCard:
     @cached
     def dots(self) -> Array:
         """The inner product of each pair of rows."""
-        n, out = self.n_pairs, self.device.empty(self.n_pairs)
+        n = self.n_pairs
+        out = self.device.empty(self.n_pairs)
         self.device.run("pair_values", n, n, *self.pairs, *self.by_row, None, 1.0, 0.0, out)
         return out
 
     @cached
     def row_sizes(self) -> tuple[Array, ...]:
         """max_j |x_j| of each row, and its sums of squares and fourth powers relative to that."""
-        out, (ptr, _, val) = tuple(self.device.empty(self.n_rows) for _ in range(3)), self.by_row
+        out = tuple(self.device.empty(self.n_rows) for _ in range(3))
+        (ptr, _, val) = self.by_row
         self.device.run("row_sizes", self.n_rows, self.n_rows, ptr, val, *out)
         return out
 

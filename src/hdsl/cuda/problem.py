@@ -30,7 +30,11 @@ SEARCH_POINTS = 10
 NO_ATOMS = np.array([-1, -1, 0, 0, -1, -1, 0, 0])
 
 # Places in the state of a line search, as in the kernels.
-DONE, RESULT, VALUE, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 16
+DONE = 10
+RESULT = 11
+VALUE = 13
+ANY_SLOPE = 14
+SEARCH_SIZE = 16
 
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
@@ -48,7 +52,8 @@ class CUDAMargins:
     """
 
     def __init__(self, problem: CUDAProblem) -> None:
-        self._device, self.array = problem.device, problem.device.empty(problem.card.n)
+        self._device = problem.device
+        self.array = problem.device.empty(problem.card.n)
         self.measures: tuple[float, bool] | None = None
         self.pulls: Pulls | None = None
 
@@ -72,22 +77,32 @@ class CUDAProblem(Problem):
     """
 
     def __init__(self, card: OnCard, code: int, scale: float, prior: float = 0.0) -> None:
-        self.card, self.device, self.code, self.scale = card, card.device, code, float(scale)
-        self.features, self.n_features = card.features, card.n_features
-        self.n_comparisons, device = card.n, card.device
+        self.card = card
+        self.device = card.device
+        self.code = code
+        self.scale = float(scale)
+        self.features = card.features
+        self.n_features = card.n_features
+        self.n_comparisons = card.n
+        device = card.device
         self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of, self._half_steps = Atoms(card), HalfSteps(card)
+        self._atoms_of = Atoms(card)
+        self._half_steps = HalfSteps(card)
         self._graphs: dict[Any, Any] = {}
         self.offset: Array | None = None
         if prior > 0.0:
             self.offset = device.empty(card.n)
             self._queue_margins(card.dots, float(prior), 0.0, self.offset)
         self._direction = device.empty(card.n)
-        self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
+        self._search = device.zeros(SEARCH_SIZE)
+        self._host_search = device.host(SEARCH_SIZE)
         # The two atoms of a move, and its numbers, as kernels read them.
-        self._told, self._host_told = device.zeros(16, np.int64), device.host(16, np.int64)
-        self._atoms, self._host_atoms = self._told[:8], self._host_told[:8]
-        self._move, self._host_move = self._told[8:], self._host_told[8:].view(np.float64)
+        self._told = device.zeros(16, np.int64)
+        self._host_told = device.host(16, np.int64)
+        self._atoms = self._told[:8]
+        self._host_atoms = self._host_told[:8]
+        self._move = self._told[8:]
+        self._host_move = self._host_told[8:].view(np.float64)
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
@@ -134,7 +149,8 @@ class CUDAProblem(Problem):
 
     def _queue_margins(self, by_pair: Array, factor: float, base: float, out: Array) -> None:
         """Queue out = base · out + factor · the margins by these numbers of pairs."""
-        n, side = self.card.n, self.card.side
+        n = self.card.n
+        side = self.card.side
         self.device.run("pair_margins", n, n, side, by_pair, factor, base, out)
 
     def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
@@ -178,7 +194,9 @@ class CUDAProblem(Problem):
 
     def _set_move(self, move: Move | Correction) -> None:
         """Write a move to the host's side of what kernels read."""
-        told, numbers, terms = self._host_atoms, self._host_move, self._atoms_of.terms
+        told = self._host_atoms
+        numbers = self._host_move
+        terms = self._atoms_of.terms
         terms.expect(None)
         told[:] = NO_ATOMS
         numbers[:4] = 0.0, 0.0, 0.0, move.max_step_size
@@ -186,10 +204,12 @@ class CUDAProblem(Problem):
             return
         numbers[0] = 1.0 if move.toward is None else -1.0 if move.away is None else 0.0
         if move.toward is not None and move.toward != ZERO:
-            told[0:3], numbers[1] = move.toward, self.scale
+            told[0:3] = move.toward
+            numbers[1] = self.scale
             told[3] = terms.expect(terms.code(*move.toward))
         if move.away is not None and move.away != ZERO:
-            told[4:7], numbers[2] = move.away, -self.scale
+            told[4:7] = move.away
+            numbers[2] = -self.scale
 
     def _queue_move(self, margins: Array, queue: Callable[[], None], pulls: Pulls) -> None:
         """Queue a whole step along a move, and the scores of the atoms whose terms are stored."""
@@ -281,14 +301,17 @@ class CUDAProblem(Problem):
 
     def gradient(self, margins: CUDAMargins, batch: np.ndarray | None = None) -> CUDAGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
-        card, device = self.card, self.device
+        card = self.card
+        device = self.device
         if batch is None:
             if margins.pulls is None:
                 margins.pulls = Pulls(card)
                 margins.pulls.queue(self.code, margins.array, *card.weighting)
             return CUDAGradient(self, margins.pulls, margins, None)
-        weights, pulls = device.zeros(card.n), Pulls(card)
-        listed, total = device.upload(batch.astype(np.int64)), float(len(batch))
+        weights = device.zeros(card.n)
+        pulls = Pulls(card)
+        listed = device.upload(batch.astype(np.int64))
+        total = float(len(batch))
         if card.omega_step:
             total = max(float(device.download(device.take(card.omega, listed)).sum()), TINY)
         device.run("batch_weights", len(batch), len(batch), listed, *card.weighting, total, weights)

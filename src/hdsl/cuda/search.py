@@ -20,10 +20,12 @@ LEVELS = 8
 FREE_SHARE = 0.9
 
 #: Bytes of a chunk's postings and of the counts, running sums and levels of features.
-POSTING_BYTES, FEATURE_BYTES = 8, 32
+POSTING_BYTES = 8
+FEATURE_BYTES = 32
 
 #: Bytes of an entry, and of a row or query with its lengths and labels.
-ENTRY_BYTES, ROW_BYTES = 12, 96
+ENTRY_BYTES = 12
+ROW_BYTES = 96
 
 _PER_WARP_BLOCK = THREADS // 32
 
@@ -46,7 +48,8 @@ class Task(NamedTuple):
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All of it but the sizes, as the kernels of the CPU take it."""
-        same, other = (self.want_same, *self.same[:2]), (self.want_other, *self.other[:2])
+        same = (self.want_same, *self.same[:2])
+        other = (self.want_other, *self.other[:2])
         return self.query_labels, self.labels, self.leaves_self, same, other
 
 
@@ -96,7 +99,8 @@ def fill_lists(
     NotEnoughMemory
         Even the smallest blocks do not fit.
     """
-    m, n = queries.shape[0], index.shape[0]
+    m = queries.shape[0]
+    n = index.shape[0]
     if not m or not n:
         return
     kept = Kept() if kept is None else kept
@@ -197,8 +201,11 @@ class _Rows:
     """Sparse rows on the card, and their lengths."""
 
     def __init__(self, device: Device, X: sp.csr_array) -> None:
-        self.n, self.n_columns, self.nnz = X.shape[0], X.shape[1], X.nnz
-        ptr, idx = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+        self.n = X.shape[0]
+        self.n_columns = X.shape[1]
+        self.nnz = X.nnz
+        ptr = X.indptr.astype(np.int64)
+        idx = X.indices.astype(np.int32)
         self.ptr, self.idx, self.val = map(device.upload, (ptr, idx, X.data))
         self.norm = device.empty(self.n)
         device.run(
@@ -256,7 +263,9 @@ class _Group:
     """
 
     def __init__(self, device: Device, rows: _Rows, numbers: np.ndarray, is_whole: bool) -> None:
-        self.device, self.rows, self.n = device, rows, len(numbers)
+        self.device = device
+        self.rows = rows
+        self.n = len(numbers)
         self.most_postings = _largest_chunk(rows.sizes[numbers] if is_whole else rows.sizes)
         self.number = device.upload(numbers)
         self.place = self.number
@@ -292,7 +301,8 @@ class _Group:
         self, asked: _Rows, lists: _Lists, places: tuple[np.ndarray | None, np.ndarray, np.ndarray]
     ) -> None:
         """Look for the neighbors of some queries in all chunks, one after the other."""
-        device, rows = self.device, self.rows
+        device = self.device
+        rows = self.rows
         query_part = self._parts(asked, None, 0.0)
         itself, low, high = (None if x is None else device.upload(x) for x in places)
         postings = device.empty(max(self.most_postings, 1), np.int64)

@@ -12,7 +12,8 @@ LANES = 8
 
 #: Chunks have about as many entries as so many groups of threads need to share the work.
 GROUPS = 1 << 14
-SHORTEST, LONGEST = 32, 256
+SHORTEST = 32
+LONGEST = 256
 
 
 class Segments:
@@ -48,7 +49,10 @@ class Segments:
         n_source: int,
         block: int,
     ) -> None:
-        self.device, self.n, self.idx, self.val = device, len(ptr) - 1, idx, val
+        self.device = device
+        self.n = len(ptr) - 1
+        self.idx = idx
+        self.val = val
         self.ptr = device.upload(ptr)
         wanted = int(ptr[-1]) // GROUPS
         self.limit = min(max(1 << max(wanted - 1, 0).bit_length(), SHORTEST), LONGEST)
@@ -58,7 +62,8 @@ class Segments:
         long_of = np.cumsum(is_long, dtype=np.int32) - np.int32(1)
         *chunks, slots = self._chunks(segments, ptr, max(n_source - 1, 0) // block, block)
         self.n_chunks = self.n_slots = len(chunks[0])
-        self.long_of, self.long_ptr = device.upload(long_of), device.upload(slots)
+        self.long_of = device.upload(long_of)
+        self.long_ptr = device.upload(slots)
         self.chunk_first, self.chunk_last, self.chunk_slot = map(device.upload, chunks)
 
     def _chunks(
@@ -70,7 +75,8 @@ class Segments:
             nothing = np.zeros(0, dtype=np.int64)
             return nothing, nothing, nothing.astype(np.int32), np.zeros(1, np.int64)
         ends = np.empty((n, n_cuts + 2), dtype=np.int64)
-        ends[:, 0], ends[:, -1] = ptr[segments], ptr[segments + 1]
+        ends[:, 0] = ptr[segments]
+        ends[:, -1] = ptr[segments + 1]
         if n_cuts:
             cuts = self.device.empty(n * n_cuts, np.int64)
             self.device.run(
@@ -78,7 +84,8 @@ class Segments:
                 self.ptr, self.idx, cuts,
             )  # fmt: skip
             ends[:, 1:-1] = self.device.download(cuts).reshape(n, n_cuts)
-        first, last = ends[:, :-1].ravel(), ends[:, 1:].ravel()
+        first = ends[:, :-1].ravel()
+        last = ends[:, 1:].ravel()
         counts = -(-(last - first) // self.limit)
         piece = np.repeat(np.arange(len(first)), counts)
         number = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -108,7 +115,8 @@ class Segments:
 
         Without `out` those of the chunks are queued alone.
         """
-        val, groups = self.val if val is None else val, {"per_block": THREADS // LANES}
+        val = self.val if val is None else val
+        groups = {"per_block": THREADS // LANES}
         given = val, source, int(absolute), slots
         if self.n_chunks:
             chunks = self.n_chunks, self.chunk_first, self.chunk_last, self.chunk_slot, self.idx
@@ -119,7 +127,8 @@ class Segments:
 
 def cut_to_fit(sizes: np.ndarray, room: float) -> np.ndarray:
     """Return where blocks begin that fit in the room, or have one size only, and the end."""
-    upto, bounds = np.cumsum(sizes), [0]
+    upto = np.cumsum(sizes)
+    bounds = [0]
     while bounds[-1] < len(sizes):
         before = upto[bounds[-1] - 1] if bounds[-1] else 0
         end = int(np.searchsorted(upto, before + room, side="right"))

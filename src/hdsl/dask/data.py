@@ -25,7 +25,9 @@ LOCAL_ROWS = 1 << 14
 
 #: Comparisons per shard, and the fewest and the most shards. Their number is a power of two, so
 #: that 2, 4 or 8 workers have equally many.
-SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 21, 2, 256
+SHARD_SIZE = 1 << 21
+FEWEST_SHARDS = 2
+MOST_SHARDS = 256
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PER_ANCHOR = 8
@@ -127,7 +129,8 @@ def describe(block: sp.csr_array) -> Facts:
     """Return what the client needs to know of a block."""
     columns, counts = np.unique(block.indices, return_counts=True)
     squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    largest, longest = checks.largest_value(block.data), np.diff(block.indptr).max(initial=0)
+    largest = checks.largest_value(block.data)
+    longest = np.diff(block.indptr).max(initial=0)
     return Facts(block.shape, columns, counts, largest, int(longest), squares)
 
 
@@ -199,7 +202,8 @@ class Rows:
         """Return some rows, by rising numbers."""
         if len(rows) == self.shape[0]:
             return self
-        cuts, starts = np.searchsorted(rows, self.starts), self.starts
+        cuts = np.searchsorted(rows, self.starts)
+        starts = self.starts
         numbers = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
         pairs = [pair for pair in zip(self.blocks, numbers, strict=True) if len(pair[1])]
         return Rows.of(self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False))
@@ -220,7 +224,8 @@ def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compare
 
 def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> list[Any]:
     """Return futures of triplets or quadruplets in blocks, and their weights."""
-    client, kind = rows.client, "triplet" if width == 3 else "quadruplet"
+    client = rows.client
+    kind = "triplet" if width == 3 else "quadruplet"
     blocks = as_futures(client, given)
     counts = gather(client, client.map(len, blocks, pure=False))
     ends = np.cumsum(counts)
@@ -317,7 +322,8 @@ def make_shard(
     joined: tuple[Any, ...], columns: tuple[Any, Any], total_weight: float, *parts: sp.csr_array
 ) -> Shard:
     """Return a shard, its rows in the numbers of the features."""
-    X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
+    X = sp.csr_array(sp.vstack(parts, format="csr"))
+    n_features = len(columns[0])
     together = np.concatenate(columns)
     order = np.argsort(together)
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
@@ -337,7 +343,8 @@ def number_columns(
     columns, counts = rows.columns()
     columns = columns[np.argsort(-counts, kind="stable")]
     n_full = int((counts >= np.sort(counts)[-2:].min(initial=min_rows)).sum())
-    features, rare = columns[:n_full], columns[n_full:]
+    features = columns[:n_full]
+    rare = columns[n_full:]
     if also is not None:
         features = np.concatenate([features, np.setdiff1d(also, features)])
         rare = np.setdiff1d(rare, also)
@@ -360,7 +367,8 @@ def build(
     min_rows : int, default=1
         Rows that a feature must have a value in.
     """
-    client, n_rows = rows.client, rows.shape[0]
+    client = rows.client
+    n_rows = rows.shape[0]
     features, rare = number_columns(rows, also, min_rows)
     told = gather(client, client.map(summarise, compared, pure=False))
     anchors, place = np.unique(np.concatenate([part.anchors for part in told]), return_inverse=True)
@@ -369,9 +377,11 @@ def build(
     places = Places(counts, choose_shards(anchors, counts, pairs, n_rows))
     shard_of = np.full(n_rows, -1, dtype=np.int32)
     shard_of[anchors] = places.shards
-    n, total_weight = places.n_shards, float(sum(part.weight for part in told))
+    n = places.n_shards
+    total_weight = float(sum(part.weight for part in told))
     dealt = client.map(deal, compared, shard_of=held(client, shard_of), n_shards=n, pure=False)
-    frame, threads = held(client, (features, rare)), client.nthreads()
+    frame = held(client, (features, rare))
+    threads = client.nthreads()
     homes = [address for address in sorted(threads) for _ in range(threads[address])]
     shards = []
     for k in range(n):

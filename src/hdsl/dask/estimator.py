@@ -24,7 +24,8 @@ from .mining import compare
 from .problem import ClusterError, gather
 
 #: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the client.
-CHOICE_ROWS, CHOICE_ANCHORS = 20_000, 5_000
+CHOICE_ROWS = 20_000
+CHOICE_ANCHORS = 5_000
 
 
 # --- the road of a fit, as in ``fitting`` --------------------------------------------------------
@@ -123,7 +124,9 @@ def block_digest(block: Any) -> str:
 
 def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) -> fitting.LaidOut:
     """Choose what is left open, make comparisons, and lay them out."""
-    earlier, rows, compared = run.earlier, run.rows, run.compared
+    earlier = run.earlier
+    rows = run.rows
+    compared = run.compared
     choice = fitting.choose(model, run, partial(choice_data, run), workers, progress)
     if not run.data.is_judged:
         progress.stage("making comparisons")
@@ -131,7 +134,8 @@ def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) ->
     progress.stage("building shards")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     least = fitting.least_rows(model, rows.shape[0])
-    layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
+    layout = build(rows, compared, columns, least)
+    nothing = Supervision(sp.csr_array((0, 0)))
     longest = max(facts.longest for facts in rows.facts)
     like = sp.csr_array(np.full((1, longest), rows.largest))
     return fitting.LaidOut(layout, choice, nothing, like)
@@ -139,7 +143,9 @@ def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) ->
 
 def choice_data(run: Prepared, rng: np.random.Generator) -> Supervision:
     """Return rows to choose the prior on, on the client: all where there are few, else a sample."""
-    rows, data, client = run.rows, run.data, run.rows.client
+    rows = run.rows
+    data = run.data
+    client = run.rows.client
     chosen: Any = np.arange(rows.shape[0])
     if not data.is_judged:
         sample = supervision.sample_rows(Mining(max_anchors=CHOICE_ROWS), data, rng)

@@ -59,14 +59,18 @@ def compare(
     how: Mining, data: Supervision, rows: Rows, rng: np.random.Generator
 ) -> tuple[Rows, list[Any]]:
     """Return rows and blocks of their comparisons, as ``supervision.compare`` makes them."""
-    y, weights, chosen = data.y, data.weights, sample_rows(how, data, rng)
+    y = data.y
+    weights = data.weights
+    chosen = sample_rows(how, data, rng)
     if chosen is not None:
-        rows, y = rows.keep(chosen), y[chosen]
+        rows = rows.keep(chosen)
+        y = y[chosen]
         weights = None if weights is None else weights[chosen]
     if how.mining == "neighbors":
         return rows, neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
     present = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-    seed, n_per_row = int(rng.integers(2**31 - 1)), how.n_targets * how.n_impostors
+    seed = int(rng.integers(2**31 - 1))
+    n_per_row = how.n_targets * how.n_impostors
     made = present[random_triplets(y[present], n_per_row, random_state=seed)]
     return rows, [held(rows.client, (made, None if weights is None else weights[made[:, 0]]))]
 
@@ -81,14 +85,17 @@ def neighbor_blocks(
     client = rows.client
     keys = np.concatenate(gather(client, client.map(row_keys, rows.blocks, pure=False)))
     chosen, weight = distinct_rows(keys, np.unique(y, return_inverse=True)[1], weights)
-    rows, y = rows.keep(chosen), y[chosen]
+    rows = rows.keep(chosen)
+    y = y[chosen]
     codes = np.unique(y, return_inverse=True)[1]
     warn_of_single_rows(y, codes)
     is_anchor = np.bincount(codes)[codes] > 1
     check_not_empty(chosen[is_anchor][:, None])
     is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
-    numbers, starts = held(client, chosen), rows.starts.tolist()
-    cuts, made = [slice(*pair) for pair in pairwise(starts)], []
+    numbers = held(client, chosen)
+    starts = rows.starts.tolist()
+    cuts = [slice(*pair) for pair in pairwise(starts)]
+    made = []
     sides = [(block, codes[there]) for block, there in zip(rows.blocks, cuts, strict=True)]
     for q, here in enumerate(cuts):
         parts = [

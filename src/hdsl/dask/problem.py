@@ -29,14 +29,16 @@ TINY = 1e-300
 MOST_LOSSES = 10
 
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
-FAN_IN, LARGEST_ANSWER = 4, 1 << 21
+FAN_IN = 4
+LARGEST_ANSWER = 1 << 21
 
 #: Step sizes of the first question of a line search, in parts of the longest step or of 1.
 FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
 
 #: Parts of a bracket that a line search looks at in a round, and the share of the step size within
 #: which Newton's method ends: its next error is the square.
-INSIDE, CLOSE = np.array([0.25, 0.5, 0.75]), 1e-8
+INSIDE = np.array([0.25, 0.5, 0.75])
+CLOSE = 1e-8
 
 
 class ClusterError(RuntimeError):
@@ -54,8 +56,10 @@ class Places:
     """
 
     def __init__(self, counts: np.ndarray, shards: np.ndarray) -> None:
-        self.counts, self.shards = counts, shards
-        self.n_shards, self.n_comparisons = int(shards.max()) + 1, int(counts.sum())
+        self.counts = counts
+        self.shards = shards
+        self.n_shards = int(shards.max()) + 1
+        self.n_comparisons = int(counts.sum())
         self._ends = np.cumsum(counts)
         self._shift = np.empty(len(counts), dtype=np.int64)  # comparisons of other shards before
         for k in range(self.n_shards):
@@ -65,7 +69,8 @@ class Places:
     def deal(self, numbers: np.ndarray) -> dict[int, np.ndarray]:
         """Return comparisons by shards, in the shards' own numbers."""
         anchor = np.searchsorted(self._ends, numbers, side="right")
-        shard, number = self.shards[anchor], numbers - self._shift[anchor]
+        shard = self.shards[anchor]
+        number = numbers - self._shift[anchor]
         return {k: number[shard == k] for k in range(self.n_shards)}
 
 
@@ -95,8 +100,12 @@ class DaskLayout(Layout):
         places: Places,
         mean_square: float,
     ) -> None:
-        self.client, self.shards, self.features, self.places = client, shards, features, places
-        self.n_features, self._mean_square = len(features), mean_square
+        self.client = client
+        self.shards = shards
+        self.features = features
+        self.places = places
+        self.n_features = len(features)
+        self._mean_square = mean_square
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
@@ -172,8 +181,11 @@ class DaskProblem(Problem):
     """
 
     def __init__(self, layout: DaskLayout, setting: Setting) -> None:
-        self.layout, self.setting, self.scale = layout, setting, setting.scale
-        self.n_features, self.n_comparisons = layout.n_features, layout.places.n_comparisons
+        self.layout = layout
+        self.setting = setting
+        self.scale = setting.scale
+        self.n_features = layout.n_features
+        self.n_comparisons = layout.places.n_comparisons
         self.features = layout.features
         self.forget()
 
@@ -244,7 +256,8 @@ class DaskProblem(Problem):
 
     def gradient(self, margins: Handle, batch: np.ndarray | None = None) -> DaskGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
-        ahead, self._ahead = self._ahead, None
+        ahead = self._ahead
+        self._ahead = None
         self._uses_batches = self._uses_batches or batch is not None
         if batch is None and ahead is not None and ahead[0] is margins:
             return ahead[1]
@@ -282,7 +295,8 @@ def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> 
             return float(max_step_size)
         if abs(found[k, 0]) <= tiny:  # the end, or one of many as good: which one is it?
             return line_search(lambda size: slopes(np.array([size]))[0].tolist(), max_step_size)
-        (low, high), (down, up) = sizes[k - 1 : k + 1], found[k - 1 : k + 1, 0]
+        (low, high) = sizes[k - 1 : k + 1]
+        (down, up) = found[k - 1 : k + 1, 0]
         bends = found[k - 1 : k + 1, 1]
         newton = np.array([low, high]) - np.divide(
             [down, up], bends, where=bends > 0.0, out=np.full(2, np.nan)
@@ -312,16 +326,21 @@ class DaskGradient(Gradient):
     def __init__(
         self, problem: DaskProblem, margins: Handle, batch: np.ndarray | None = None
     ) -> None:
-        self.problem, self.layout, self.margins = problem, problem.layout, margins
-        self.scale, self.n_features = problem.scale, problem.n_features
-        self.covers_all, key = batch is None, uuid4().hex
+        self.problem = problem
+        self.layout = problem.layout
+        self.margins = margins
+        self.scale = problem.scale
+        self.n_features = problem.n_features
+        self.covers_all = batch is None
+        key = uuid4().hex
         self._chosen: list[int] | None = None  # shards that have some of the batch
         self.at: Any = At(problem.setting, key)
         if batch is not None:
             dealt = self.layout.places.deal(batch)
             self._chosen = [k for k, part in dealt.items() if len(part)]
             self.at = [At(problem.setting, key, part) for part in dealt.values()]
-        self._atoms, self._scores = problem.recent, dict[tuple, float]()
+        self._atoms = problem.recent
+        self._scores = dict[tuple, float]()
         self._first = self._ask("first", self._atoms, problem.at_once)
         self._diagonal_sum = self.layout.total(self._ask("diagonal"))
         self._diagonal: np.ndarray | None = None
@@ -339,7 +358,8 @@ class DaskGradient(Gradient):
             *first, diagonal = gather(self.layout.client, [*self._first, self._diagonal_sum])
             weight, n_slopes, rounding, *scores = add(*first).tolist()
             self._weight = 1.0 if self.covers_all else max(weight, TINY)
-            self._has_slopes, self._rounding = n_slopes > 0, rounding / self._weight
+            self._has_slopes = n_slopes > 0
+            self._rounding = rounding / self._weight
             self._learn(self._atoms, np.array(scores) / self._weight)
             self._diagonal = diagonal / self._weight
 
@@ -378,7 +398,8 @@ class DaskGradient(Gradient):
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        many, best = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
+        many = max(8, LARGEST_ANSWER // self.n_features // 8 * 8)
+        best = []
         for k in range(0, len(features), many):
             part = features[k : k + many]
             sums = self.layout.fewer(self._ask("rows", part), FAN_IN)

@@ -76,7 +76,8 @@ class Shard:
     """
 
     def __init__(self, data: Data) -> None:
-        self.data, self.lock = data, threading.Lock()
+        self.data = data
+        self.lock = threading.Lock()
         self._problem: CPUProblem | None = None
         self._setting = ""
         self._atoms = as_array([])  # that the last question was about
@@ -103,7 +104,8 @@ class Shard:
         if self._problem is None or setting.key != self._setting:
             columns = np.arange(self.data.n_features)
             self._problem = CPUProblem(self.comparisons, columns, *setting[1:])
-            self._setting, self._gradients = setting.key, {}
+            self._setting = setting.key
+            self._gradients = {}
         return self._problem
 
     def gradient(self, step: Step, at: At) -> CPUGradient:
@@ -118,7 +120,8 @@ class Shard:
     def statistics(self) -> np.ndarray:
         """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
         compared = self.comparisons
-        (norm, values), (a, b, c, d) = sizes(self.data.X), compared.sides
+        (norm, values) = sizes(self.data.X)
+        (a, b, c, d) = compared.sides
         margins = np.abs(compared.dot_margins)
         margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
         weights = np.ones(len(a)) if self.data.weights is None else self.data.weights
@@ -234,7 +237,8 @@ def best_partners(
     Rows of S are the sum of the parts.
     """
     rows = add(*parts)
-    values, number = np.abs(rows), np.arange(len(features))
+    values = np.abs(rows)
+    number = np.arange(len(features))
     values += diagonal
     if after:
         values[np.arange(rows.shape[1]) <= features[:, None]] = -np.inf

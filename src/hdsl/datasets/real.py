@@ -163,20 +163,24 @@ def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bun
 
         home = Path(get_data_home()) / "hdsl"
     folder = home / source.folder
-    parts, where = _read_folder(folder), str(folder)
+    parts = _read_folder(folder)
+    where = str(folder)
     if parts is None and source.read is not None:
         names = (f"{source.original}{ending}" for ending in ("", ".gz", ".bz2"))
         files = (place / name for name in names for place in (folder, home))
         path = next((path for path in files if path.is_file()), None)
         if path is not None:
-            parts, where = _split(source, *source.read(path), path), str(path)
-    reason, cause = "download=False forbids fetching it", None
+            parts = _split(source, *source.read(path), path)
+            where = str(path)
+    reason = "download=False forbids fetching it"
+    cause = None
     if parts is None and download:
         where = source.fetched_from
         try:
             parts = _split(source, *source.fetch(data_home), where)
         except (OSError, ValueError) as error:
-            reason, cause = f"fetching it from {where} failed ({error})", error
+            reason = f"fetching it from {where} failed ({error})"
+            cause = error
     if parts is None:
         also = f" or {source.original}" if source.original else ""
         raise FileNotFoundError(
@@ -196,7 +200,8 @@ def _read_folder(folder: Path) -> Parts | None:
         return None
     parts = {}
     for part in PARTS:
-        rows, labels = folder / f"X_{part}.npz", folder / f"y_{part}.npy"
+        rows = folder / f"X_{part}.npz"
+        labels = folder / f"y_{part}.npy"
         if part == "test" and not rows.is_file():
             rows = folder / "X_test_unlabelled.npz"
         needed = part != "test"
@@ -209,7 +214,8 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
     """Raise ValueError unless the parts have the known shapes of the set."""
     width = source.width or parts["X_train"].shape[1]
     for part, n in zip(PARTS, source.sizes, strict=True):
-        X, y = parts[f"X_{part}"], parts[f"y_{part}"]
+        X = parts[f"X_{part}"]
+        y = parts[f"y_{part}"]
         has_labels = part == "test" if y is None else len(y) == n
         if not has_labels or (X is not None and X.shape != (n, width)):
             raise ValueError(
@@ -262,7 +268,8 @@ def _challenge(
 
 def _fetch_rcv1(data_home: Any) -> Rows:
     X, topic = _topics("train", data_home, ("CCAT", "ECAT", "GCAT", "MCAT"))
-    plus, minus = topic[:, :2].any(axis=1), topic[:, 2:].any(axis=1)
+    plus = topic[:, :2].any(axis=1)
+    minus = topic[:, 2:].any(axis=1)
     rows = np.flatnonzero(plus != minus)
     return X[rows], np.where(plus, 1, -1)[rows]
 

@@ -265,21 +265,24 @@ def make_links(
     L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
     wanted = {"positive": 3 * (n_links // 2), "negative": 3 * (n_links - n_links // 2)}
     positive, negative = _draw_links(sp.csr_array(X @ L.T), share, wanted, rng)
-    links, signs = [], []
+    links = []
+    signs = []
     for plus, minus in zip(np.split(positive, 3), np.split(negative, 3), strict=True):
         order = rng.permutation(n_links)
         links.append(np.concatenate([plus, minus])[order])
         signs.append(np.repeat([1, -1], [len(plus), len(minus)])[order])
     ends = rng.permuted(np.concatenate(links), axis=1)  # either end comes first
     train, valid, test = np.split(np.arange(3 * n_links), 3)
-    matrix, all_signs = sp.csr_array(L.T @ L), np.concatenate(signs)
+    matrix = sp.csr_array(L.T @ L)
+    all_signs = np.concatenate(signs)
     return Links(X, ends, all_signs, train, valid, test, matrix, atoms, weights)
 
 
 def _power_law_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
     """Draw rows in which the feature of rank r is non-zero with probability min(1, c/r)."""
     rank = np.arange(1.0, d + 1)
-    low, high = 0.0, float(d)
+    low = 0.0
+    high = float(d)
     while high - low > 1e-9 * d:
         c = (low + high) / 2
         low, high = (c, high) if np.minimum(1.0, c / rank).mean() < density else (low, c)
@@ -325,7 +328,8 @@ def _draw_links(
     def similar(start: int) -> np.ndarray:
         return (Z[start : start + BLOCK] @ Zt).toarray()
 
-    high, low = np.empty(n), np.empty(n)
+    high = np.empty(n)
+    low = np.empty(n)
     for start in range(0, n, BLOCK):
         S = similar(start)
         rows = np.arange(len(S))
@@ -348,7 +352,8 @@ def _draw_links(
             keys[sign] = np.concatenate([keys[sign], rng.random(len(pairs))])
             kept[sign] = np.concatenate([kept[sign], pairs])
             best = np.argsort(keys[sign])[:n_wanted]
-            keys[sign], kept[sign] = keys[sign][best], kept[sign][best]
+            keys[sign] = keys[sign][best]
+            kept[sign] = kept[sign][best]
     for pairs, (kind, n_wanted) in zip(kept, wanted.items(), strict=True):
         if len(pairs) < n_wanted:
             raise ValueError(

@@ -57,10 +57,12 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     checks.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
     if n_wrong > n:
         raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
-    share, z2 = n_wrong / n, float(stats.norm.ppf(0.5 + confidence / 2)) ** 2
+    share = n_wrong / n
+    z2 = float(stats.norm.ppf(0.5 + confidence / 2)) ** 2
     center = share + z2 / (2 * n)
     half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2)))
-    low, high = (center - half) / (1 + z2 / n), (center + half) / (1 + z2 / n)
+    low = (center - half) / (1 + z2 / n)
+    high = (center + half) / (1 + z2 / n)
     return float(max(low, 0.0)) if n_wrong else 0.0, float(min(high, 1.0)) if n_wrong < n else 1.0
 
 
@@ -146,14 +148,16 @@ def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("wrong_a and wrong_b must be finite: a NaN is neither right nor wrong.")
-    only_a, only_b = int((a > b).sum()), int((b > a).sum())
+    only_a = int((a > b).sum())
+    only_b = int((b > a).sum())
     return McNemar(only_a, only_b, _chance(np.sign(a - b)))
 
 
 def _chance(change: np.ndarray) -> float:
     """Return how likely a sum is to be as far from 0, if each term had a random sign."""
     change = change[change != 0.0]
-    n, total = len(change), abs(change.sum())
+    n = len(change)
+    total = abs(change.sum())
     if n <= FEW_SIGNS:  # all signs
         signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
         return float(np.mean(np.abs(signs @ change) >= (1.0 - 1e-9) * total))
@@ -233,11 +237,14 @@ class ErrorComparison:
 
         Trials of one group, where there are `groups`, count together: they may go wrong together.
         """
-        before, after = before.astype(np.float64), after.astype(np.float64)
-        n, used = len(before), slice(None) if sample_weight is None else sample_weight > 0
+        before = before.astype(np.float64)
+        after = after.astype(np.float64)
+        n = len(before)
+        used = slice(None) if sample_weight is None else sample_weight > 0
         weights = np.ones(n) if sample_weight is None else sample_weight * (n / sample_weight.sum())
         number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-        change, test = weights * (before - after), mcnemar(before[used], after[used])
+        change = weights * (before - after)
+        test = mcnemar(before[used], after[used])
         gain = float(change.sum())
         if gain != test.only_a - test.only_b:
             test = replace(test, gain=gain)
@@ -296,8 +303,10 @@ def _rate(
     wrong: np.ndarray, weights: np.ndarray, number: np.ndarray, confidence: float
 ) -> ErrorRate:
     """Return the share of errors; groups that go wrong together make the interval wider."""
-    n, n_wrong = len(wrong), min(float((weights * wrong).sum()), float(len(wrong)))
-    share, n_groups = n_wrong / n, len(np.unique(number[weights > 0]))
+    n = len(wrong)
+    n_wrong = min(float((weights * wrong).sum()), float(len(wrong)))
+    share = n_wrong / n
+    n_groups = len(np.unique(number[weights > 0]))
     n_independent = float(n_groups)
     if n_groups > 1 and (n_groups < n or np.ptp(weights) > 0.0):
         spread = np.square(np.bincount(number, weights * (wrong - share))).sum()

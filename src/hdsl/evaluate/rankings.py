@@ -173,11 +173,13 @@ def known_item(
     if n_queries is not None and n_queries < len(chosen):
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
-    queries, index = query_side(half_rows(X[chosen], share, rng)), row_side(X)
+    queries = query_side(half_rows(X[chosen], share, rng))
+    index = row_side(X)
     if sp.issparse(queries) and sp.issparse(index):
         (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))
         index = sp.csc_array(index)  # whose transpose has rows
-    ranks, size = np.empty(len(chosen)), max(1, BLOCK // X.shape[0])
+    ranks = np.empty(len(chosen))
+    size = max(1, BLOCK // X.shape[0])
     for first in range(0, len(chosen), size):
         block = slice(first, first + size)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -311,7 +313,8 @@ class RankingQuality:
 
         The interval is Student's, of the differences per query.
         """
-        mine, theirs = self.values(measure), before.values(measure)
+        mine = self.values(measure)
+        theirs = before.values(measure)
         if len(mine) != len(theirs) or self.k != before.k:
             raise ValueError(
                 f"The rankings have {len(mine)} and {len(theirs)} queries at k = {self.k} and "

@@ -17,7 +17,8 @@ from .tables import Block, Readable, as_frame, as_names, pair_names, records, sh
 BY = ("pair", "atom")
 
 #: Words that are shown behind the score of a class, and those that stand for one of a row.
-MOST_WORDS, N_WORDS = 4, 3
+MOST_WORDS = 4
+N_WORDS = 3
 
 #: Scores below are 0, at unit length: a column with a value in every row takes time for nothing.
 SMALLEST = 0.01
@@ -156,17 +157,21 @@ def explain(
     values = np.zeros((len(rows), len(features)))
     for k, row in enumerate(rows):
         values[k, np.searchsorted(features, row.indices)] = row.data
-    x, y = values[0], values[1] - values[2:].sum(axis=0)  # S is linear in y
+    # S is linear in y
+    x = values[0]
+    y = values[1] - values[2:].sum(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         if by == "atom":
             i, j, sign = similarity.atoms.T
-            at_i, at_j = np.searchsorted(features, i), np.searchsorted(features, j)
+            at_i = np.searchsorted(features, i)
+            at_j = np.searchsorted(features, j)
             learned = (x[at_i] + sign * x[at_j]) * (y[at_i] + sign * y[at_j])
             learned *= similarity.scale * similarity.weights
             labels = atoms_module.names(similarity.atoms, names)
         else:
             i, j, entries = similarity.entries()
-            at_i, at_j = np.searchsorted(features, i), np.searchsorted(features, j)
+            at_i = np.searchsorted(features, i)
+            at_j = np.searchsorted(features, j)
             products = x[at_i] * y[at_j]
             learned = entries * np.where(i == j, products, products + x[at_j] * y[at_i])
             labels = pair_names(i, j, names)
@@ -260,10 +265,12 @@ def words_behind(
     coef = np.vstack([-coef, coef]) if len(coef) == 1 else coef
     found = []
     for begin, end in pairwise(Z.indptr.tolist()):
-        column, value = Z.indices[begin:end], Z.data[begin:end]
+        column = Z.indices[begin:end]
+        value = Z.data[begin:end]
         classes = column[column >= n_features] - n_features
         seen = column < n_features if columns is None else np.isin(column, columns)
-        column, value = column[seen], value[seen]
+        column = column[seen]
+        value = value[seen]
         place = column if columns is None else np.searchsorted(columns, column)
         parts = coef[np.ix_(classes, place)] * value
         order = np.argsort(-parts, axis=1, kind="stable")[:, :n_words]

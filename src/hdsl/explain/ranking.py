@@ -155,7 +155,8 @@ def importance(
     names = tables.as_names(feature_names, similarity.n_features)
     i, j, entries = similarity.entries()
     is_single = i == j
-    active, weight = i[is_single], entries[is_single]
+    active = i[is_single]
+    weight = entries[is_single]
     features = {
         "name": pair_names(active, active, names),
         "i": active,
@@ -163,7 +164,9 @@ def importance(
         "share": weight / similarity.scale / 2,
         "direction": _direction(similarity, active),
     }
-    i, j, entries = i[~is_single], j[~is_single], entries[~is_single]
+    i = i[~is_single]
+    j = j[~is_single]
+    entries = entries[~is_single]
     pairs = {"name": pair_names(i, j, names), "i": i, "j": j, "weight": entries}
     if X is None:
         return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)
@@ -175,7 +178,8 @@ def importance(
         features["effect"] = check_result(effect, "The effect of a feature")
         effect = entries * found.size_of_pair * evidence[ends].min(axis=1, initial=1.0)
         pairs["effect"] = check_result(effect, "The effect of a feature pair")
-    features["n_rows"], pairs["n_rows"] = found.n_rows, found.n_rows_both
+    features["n_rows"] = found.n_rows
+    pairs["n_rows"] = found.n_rows_both
     pairs["n_rows_i"], pairs["n_rows_j"] = found.n_rows[ends].T
     is_rare: np.ndarray = found.n_rows < min_rows
     are_rare = is_rare[ends].any(axis=1)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the color-blind.
-POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
+POSITIVE = "#0072B2"
+NEGATIVE = "#D55E00"
 
 #: How the name of a feature begins that is the score of a class.
 CLASS = "class:"
@@ -131,12 +132,14 @@ def _largest(rows: list[tuple[str, float]]) -> float:
 def _as_html(title: str, rows: list[tuple[str, float]]) -> str:
     largest = _largest(rows)
     values = [value / largest for _, value in rows]  # a difference of two may be no float
-    high, low = max([*values, 0.0]), min([*values, 0.0])
+    high = max([*values, 0.0])
+    low = min([*values, 0.0])
     extent = high - low or 1.0
     caption = f'<caption style="text-align:left;white-space:nowrap">{html.escape(title)}</caption>'
     lines = ["<table>", caption]
     for (label, value), part in zip(rows, values, strict=True):
-        left, size = 100 * (min(part, 0.0) - low) / extent, 100 * abs(part) / extent
+        left = 100 * (min(part, 0.0) - low) / extent
+        size = 100 * abs(part) / extent
         color = POSITIVE if value > 0 else NEGATIVE
         lines.append(
             f'<tr><td style="text-align:left">{html.escape(label)}</td>'

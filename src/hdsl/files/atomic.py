@@ -120,7 +120,8 @@ def _temporary_file(target: str) -> Iterator[BinaryIO]:
     # The name of the target may be too long to be a part of another name.
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     _remove_left_behind(folder, f".hdsl-{digest}-")
-    file, path = None, ""
+    file = None
+    path = ""
     try:  # from the start: an interrupt comes at any time
         while file is None:
             path = os.path.join(folder, f".hdsl-{digest}-{os.urandom(8).hex()}.tmp")

@@ -89,7 +89,8 @@ class Checkpoint:
         if self._identity is None:
             return
         arrays, header = container.read(self.path)
-        tables, inputs = header.get("tables"), header.get("checkpoint")
+        tables = header.get("tables")
+        inputs = header.get("checkpoint")
         if not isinstance(inputs, dict) or not isinstance(tables, dict):
             raise ValueError(
                 f"{self.name!r} is a model, not a checkpoint: name another file for the checkpoint."
@@ -142,10 +143,12 @@ class Checkpoint:
         if self.arrays is not None:
             with self.explain_damage():
                 set_generator_state(rng, self.arrays["begin"])
-        self._inputs, self._start = inputs, {"begin": generator_state(rng)}
+        self._inputs = inputs
+        self._start = {"begin": generator_state(rng)}
 
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
-        there, here = self._inputs.get(name), inputs.get(name)
+        there = self._inputs.get(name)
+        here = inputs.get(name)
         name = name if name in inputs else checks.short(name)  # a file may hold anything
         if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
             return f"other {name}"

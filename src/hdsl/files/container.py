@@ -67,7 +67,9 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         raise ValueError(_not_ours(name, raw, ""))
     try:
         sealed = json.loads(metadata[KEY])
-        version, text, given = sealed["format"], sealed["header"], sealed["sha256"]
+        version = sealed["format"]
+        text = sealed["header"]
+        given = sealed["sha256"]
         if version != FORMAT:
             newer = isinstance(version, int) and version > FORMAT
             raise ValueError(f"it has another format: {'update hdsl' if newer else 'fit again'}")

@@ -160,7 +160,8 @@ def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
 
 def unpack_table(arrays: Arrays, name: str, layout: Any) -> np.ndarray:
     """Return the structured array of `pack_table`; raise ValueError if arrays or layout are bad."""
-    raw, columns = get_array(arrays, name, "u", (None,)), get_value(layout, "columns", list)
+    raw = get_array(arrays, name, "u", (None,))
+    columns = get_value(layout, "columns", list)
     for column in columns:
         is_pair = isinstance(column, list) and len(column) == 2
         is_pair = is_pair and all(isinstance(part, str) for part in column)

@@ -40,7 +40,8 @@ class Display:
             raise ImportError("hdsl.plots needs matplotlib: `pip install hdsl[plots]`.") from error
         if ax is None:
             _, ax = plt.subplots(layout="constrained", **options)
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return ax
 
 

@@ -17,7 +17,8 @@ from ..explain.tables import shown
 from .display import ABOVE, PLAIN, Display, legend, similarity_of
 
 #: Width of a character of a label, and height of its line, in units of the font size.
-CHARACTER, LINE = 0.62, 1.5
+CHARACTER = 0.62
+LINE = 1.5
 
 
 @dataclass
@@ -103,7 +104,8 @@ class NetworkDisplay(Display):
         box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": "0.7", "lw": 0.6}
         for place, label in zip(places, labels, strict=True):
             ax.text(*place, label, ha="center", va="center", size=font * shrink, bbox=box, **PLAIN)
-        low, high = places.min(axis=0, initial=0), places.max(axis=0, initial=0)
+        low = places.min(axis=0, initial=0)
+        high = places.max(axis=0, initial=0)
         margin = (extent - (high - low)) / 2 + font
         ax.set(xlim=(low[0] - margin[0], high[0] + margin[0]), aspect="equal")
         ax.set(ylim=(low[1] - margin[1], high[1] + margin[1]))
@@ -137,7 +139,9 @@ def network_layout(pairs: np.ndarray, sizes: np.ndarray, spacing: float) -> np.n
     x = y = shelf = 0.0
     for w, h, k in boxes:
         if x > 0 and x + w > width:
-            x, y, shelf = 0.0, y - shelf, 0.0
+            x = 0.0
+            y = y - shelf
+            shelf = 0.0
         shelf = max(shelf, h)
         places[part == k] += [x, y - h]
         x += w

@@ -77,7 +77,8 @@ class NeighborsDisplay(Display):
         -------
         NeighborsDisplay
         """
-        X, number = checks.as_rows(X), None
+        X = checks.as_rows(X)
+        number = None
         labels, texts = (p if p is None else np.asarray(p, dtype=object) for p in (labels, texts))
         if np.ndim(query) == 0 and not sp.issparse(query):
             n = X.shape[0]
@@ -98,7 +99,8 @@ class NeighborsDisplay(Display):
             rows = found.rows[0, : found.size[0]]
             return rows[rows != number][:n_neighbors]
 
-        before, after = nearest(similarity.index_rows(query)), nearest(similarity.rewrite(query))
+        before = nearest(similarity.index_rows(query))
+        after = nearest(similarity.rewrite(query))
         captions = {}
         for row in {*before.tolist(), *after.tolist()}:
             parts = [str(part[row]) for part in (labels, texts) if part is not None]

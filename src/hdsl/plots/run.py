@@ -30,7 +30,8 @@ class TraceDisplay(Display):
     def plot(self, ax: Any = None) -> TraceDisplay:
         """Draw objective and gap on a logarithmic axis."""
         ax = self.start(ax)
-        iterations, handles = np.arange(len(self.trace)), []
+        iterations = np.arange(len(self.trace))
+        handles = []
         for name, color in (("objective", COLORS[0]), ("gap", COLORS[1])):
             values = self.trace[name]
             known = values > 0  # a lazy step has no gap, and zero has no logarithm

@@ -15,10 +15,12 @@ from ..checks import FilePath
 from ..memory import format_bytes
 
 #: What a file is parsed to may take this many times its size, or FREE_BYTES if that is more.
-MAX_EXPANSION, FREE_BYTES = 200, 8 * 2**20
+MAX_EXPANSION = 200
+FREE_BYTES = 8 * 2**20
 
 #: Bytes that parsing takes per word of text, and per number of a binary file, at its peak.
-BYTES_PER_WORD, BYTES_PER_NUMBER = 64, 32
+BYTES_PER_WORD = 64
+BYTES_PER_NUMBER = 32
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -50,7 +52,8 @@ def read_text(path: FilePath) -> tuple[Path, bytes]:
     if path.suffix in OPENERS:
         limit = expansion_limit(path)
         with parsing(path, f"a {path.suffix} file"), OPENERS[path.suffix](path, "rb") as stream:
-            parts, size = [], 0
+            parts = []
+            size = 0
             while size <= limit and (part := stream.read(2**20)):
                 parts.append(part)
                 size += max(len(part), BYTES_PER_WORD * _n_words(part))

@@ -142,7 +142,8 @@ def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[
     for word in words:
         index, _, value = word.partition(b":")
         try:
-            i, is_finite = int(index), math.isfinite(float(value))
+            i = int(index)
+            is_finite = math.isfinite(float(value))
         except ValueError:
             return "'index:value'", word
         if b"_" in word:

@@ -115,7 +115,8 @@ def _as_given(
     name = "table"
     if isinstance(table, str | os.PathLike):
         path = Path(table)
-        name, suffix = path.name, path.suffix.lower()
+        name = path.name
+        suffix = path.suffix.lower()
         if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
             raise ValueError(f"{name} must end in .csv, .tsv, .jsonl or .parquet.")
         check_file(path)
@@ -219,7 +220,8 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
 
 def _lines(path: Path, encoding: str) -> Iterator[str]:
     """Yield the lines of a text file; the first that is not UTF-8 is named."""
-    is_utf8, where = encoding == "utf-8", path.name
+    is_utf8 = encoding == "utf-8"
+    where = path.name
     opened: dict[str, Any] = {"mode": "rb"} if is_utf8 else {"encoding": encoding, "newline": ""}
     try:
         with path.open(**opened) as file:
@@ -259,7 +261,8 @@ def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str)
 
 def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Table:
     columns: dict[str, Any] = {name: [] for name in wanted.values()}
-    lines, there = array("q"), dict[str, None]()
+    lines = array("q")
+    there = dict[str, None]()
     for number, line in enumerate(text, start=1):
         if not line.strip():
             continue
@@ -429,7 +432,8 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
 
 def some(values: Iterable[Any], n: int = 5, width: int = 300) -> str:
     """Return the first values, at most n and as many as have about so many characters."""
-    values, shown = [*values], list[str]()
+    values = [*values]
+    shown = list[str]()
     for value in values[:n]:
         if sum(map(len, shown)) > width:
             break

@@ -22,7 +22,9 @@ from .measured import Measured, measure_labels
 MAX_VALUES = 50_000
 
 #: Characters of a text, of a feature's name, of a parameter.
-MAX_TEXT, MAX_NAME, MAX_PARAMETER = 1500, 100, 80
+MAX_TEXT = 1500
+MAX_NAME = 100
+MAX_PARAMETER = 80
 
 #: Classes that have a colour of their own.
 N_CLASSES = 10
@@ -124,7 +126,8 @@ def model_parts(
     model: Any, rows: Rows, feature_names: Any, max_items: int, more: More
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
-    trace, similarity = model.trace_, model.similarity_
+    trace = model.trace_
+    similarity = model.similarity_
     tried = getattr(model, "choice_", None) or {}  # on held-out data
     has_names = feature_names is not None or hasattr(model, "feature_names_in_")
     name_of = _name_of(model, feature_names)
@@ -133,7 +136,8 @@ def model_parts(
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
         rows = rows._replace(X=checks.canonical(similarity.index_rows(rows.X)))
-    used, items = active, None
+    used = active
+    items = None
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
@@ -240,9 +244,12 @@ def choose_rows(X: sp.csr_array, max_items: int) -> np.ndarray:
 
 def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     """Return the chosen rows with all their values, by position in `used`, the page's features."""
-    X, y, texts = rows.X, rows.labels, rows.texts
+    X = rows.X
+    y = rows.labels
+    texts = rows.texts
     assert X is not None
-    values, order = X[chosen], np.argsort(used)
+    values = X[chosen]
+    order = np.argsort(used)
     return {
         "labels": None if y is None else [_cut(y[row], MAX_NAME) for row in chosen],
         "texts": None if texts is None else [_cut(texts[row], MAX_TEXT) for row in chosen],
@@ -271,7 +278,8 @@ def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
 
     A feature of no class, or of a rare one, has -1. There are none where all rows differ.
     """
-    X, y = rows.X, rows.labels
+    X = rows.X
+    y = rows.labels
     if X is None or y is None:
         return None
     labels, code, sizes = np.unique(y, return_inverse=True, return_counts=True)
@@ -283,7 +291,8 @@ def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
     known = used[place] == X.indices
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     kept = np.sort(np.argsort(-sizes, kind="stable")[:N_CLASSES])
-    at, shape = code[row[known]], (len(labels), len(used))
+    at = code[row[known]]
+    shape = (len(labels), len(used))
     mean = sp.csc_array((np.abs(X.data[known]) / sizes[at], (at, place[known])), shape=shape)
     number = np.full(len(labels), -1)
     number[kept] = np.arange(len(kept))

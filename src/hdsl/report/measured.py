@@ -16,7 +16,8 @@ from ..similarity import Rewriter, unit_rows
 from ..solver.columns import drop_unused_columns
 
 #: Neighbours that vote, and most queries of a known-item search.
-N_NEIGHBORS, N_QUERIES = 3, 500
+N_NEIGHBORS = 3
+N_QUERIES = 500
 
 #: Most weights of a linear classifier and scores of rows, 0.8 GB: it is left out beyond.
 MAX_SCORES = 10**8
@@ -156,7 +157,8 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     train, test = (
         checks.narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows)))) for rows in (X, X_test)
     )
-    n, make = len(y_test), partial(LinearSVC, random_state=0, tol=1e-3)
+    n = len(y_test)
+    make = partial(LinearSVC, random_state=0, tol=1e-3)
     n_wrong: float
     if several:
         has = fit_each_label(make, train, y).decision_function(test) > 0

@@ -135,15 +135,18 @@ def certified_top_k(
     checks.check_number(owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,))
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)
     documents = _Documents(rows, lengths, queries.shape[1])
-    n, k = queries.shape[0], int(k)
+    n = queries.shape[0]
+    k = int(k)
     indices = np.full((n, k), -1) if documents.X is not None else np.full((n, k), None)
     found = CertifiedTopK(indices, np.full((n, k), -np.inf), *np.zeros((2, n), dtype=np.int64))
     for q, (features, weights) in enumerate(sparse_rows(queries)):
         run = _Run(search, documents, np.array(features, dtype=np.int64), np.array(weights), slack)
         best = run.best(k, max_candidates, verify)
-        found.size[q], found.n_candidates[q] = len(best), run.n_candidates
+        found.size[q] = len(best)
+        found.n_candidates[q] = run.n_candidates
         for place, (one, score) in enumerate(best):
-            found.indices[q, place], found.scores[q, place] = one, score
+            found.indices[q, place] = one
+            found.scores[q, place] = score
     return found
 
 
@@ -154,7 +157,8 @@ class _Documents:
         self.n_features = n_features
         self._fetch = rows
         self.X = None if callable(rows) else self._check(rows, "rows")
-        self.lengths, self.shortest = lengths, 1.0
+        self.lengths = lengths
+        self.shortest = 1.0
         if lengths is not None:
             is_mapping = isinstance(lengths, Mapping)
             values = np.asarray(list(lengths.values()) if is_mapping else lengths, dtype=np.float64)
@@ -241,10 +245,12 @@ class _Run:
         weights: np.ndarray,
         slack: float,
     ) -> None:
-        self._search, self._documents = search, documents
+        self._search = search
+        self._documents = documents
         self._query = features, weights
         positive = weights > 0
-        self._features, self._values = features[positive].tolist(), weights[positive].tolist()
+        self._features = features[positive].tolist()
+        self._values = weights[positive].tolist()
         self._slack = slack + UNDERFLOW * len(self._values)
         terms = (len(self._values) + 2) * UNIT_ROUNDOFF
         self._rounding = 2.0 * terms / (1.0 - terms)
@@ -412,7 +418,8 @@ def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
         size = int(exact.size[q])
         if size == 0:
             continue
-        right, last = set(right[:size]), float(exact.scores[q][size - 1])
+        right = set(right[:size])
+        last = float(exact.scores[q][size - 1])
         first: dict[Any, int] = {}  # one that comes twice is found once
         for place, one in enumerate(list(ids)[:size]):
             first.setdefault(one, place)

@@ -17,7 +17,8 @@ FORMATS = ("pgvector", "qdrant", "jsonl")
 TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
 
 #: Documents per line of a file for Qdrant, and documents that are formatted at a time.
-POINTS, BLOCK = 100, 1000
+POINTS = 100
+BLOCK = 1000
 
 #: What each document of an export has; fields of Qdrant are kept apart.
 RESERVED = {
@@ -30,7 +31,8 @@ RESERVED = {
 TABLE = "hdsl_documents"
 
 #: Most non-zeros of a sparsevec of pgvector, and of one in its HNSW index.
-SPARSEVEC_LIMIT, HNSW_LIMIT = 16_000, 1_000
+SPARSEVEC_LIMIT = 16_000
+HNSW_LIMIT = 1_000
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -321,7 +323,8 @@ def expand_query(
     ['car', 'automobile']
     """
     if isinstance(model, Collection):
-        row, names = model.row_of_text(text), model.feature_names
+        row = model.row_of_text(text)
+        names = model.feature_names
         query = as_sparse(model.scored.rewrite(row), "query")[:, : row.shape[1]]
     elif vectorizer is None:
         raise ValueError(
@@ -393,9 +396,11 @@ def full_text_query(
     values = ", ".join(f"({write(words)}, {weight:.6g})" for words, weight in given)
     name = _quoted(table)
     at, by = (f"{name}.{_quoted(n)}" for n in (column, key or ("id", "rowid")[to == "sqlite"]))
-    score, where = f"-{name}.rank", f"CROSS JOIN {name} WHERE {at} MATCH term"
+    score = f"-{name}.rank"
+    where = f"CROSS JOIN {name} WHERE {at} MATCH term"
     if to == "postgresql":
-        score, where = f"ts_rank({at}, term, 1)", f"JOIN {name} ON {at} @@ term"
+        score = f"ts_rank({at}, term, 1)"
+        where = f"JOIN {name} ON {at} @@ term"
     return (
         f"WITH query(term, weight) AS (VALUES {values})\n"
         f"SELECT {by}, SUM({score} * weight) AS score\nFROM query {where}\n"

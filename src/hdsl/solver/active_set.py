@@ -83,7 +83,8 @@ class ActiveSet:
         """
         if self.zero:
             scores = np.append(scores, 0.0)
-        high, low = float(scores.max()), float(scores.min())
+        high = float(scores.max())
+        low = float(scores.min())
         near = TIE * max(abs(high), abs(low))
         candidates = (scores >= high - near if largest else scores <= low + near).nonzero()[0]
         if len(candidates) == 1:
@@ -117,7 +118,9 @@ class ActiveSet:
         toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w + γ(e - e').
         `drop` says that the step has its largest size, so that the atom moved away from leaves.
         """
-        atoms, weights, zero = self.atoms, self.weights.copy(), self.zero
+        atoms = self.atoms
+        weights = self.weights.copy()
+        zero = self.zero
         factor = 1.0
         if away is None:
             factor = 1.0 - step_size
@@ -143,7 +146,8 @@ class ActiveSet:
                 weights[k] += step_size
         positive = weights > 0.0
         if not positive.all():
-            atoms, weights = atoms[positive], weights[positive]
+            atoms = atoms[positive]
+            weights = weights[positive]
         total = weights.sum() + (zero or 0.0)
         return ActiveSet(atoms, weights / total, None if zero is None else float(zero / total))
 
@@ -153,7 +157,8 @@ class ActiveSet:
         Atoms without a weight leave. The zero atom has what is left where the domain has it.
         """
         weights = np.where(weights > DUST, weights, 0.0)
-        positive, total = weights > 0.0, float(weights.sum())
+        positive = weights > 0.0
+        total = float(weights.sum())
         if self.zero is None or total > 1.0:
             weights = weights / total
         zero = None if self.zero is None else 1.0 - float(weights.sum())

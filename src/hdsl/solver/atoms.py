@@ -67,7 +67,8 @@ def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     >>> positioned(np.array([[3, 7, -1], [5, 7, 1]]), np.array([7, 3])).tolist()
     [[0, 1, -1], [-1, 0, 1]]
     """
-    order, ends = np.argsort(features), atoms[:, :2]
+    order = np.argsort(features)
+    ends = atoms[:, :2]
     place = np.searchsorted(features, ends, sorter=order)
     found = order[np.minimum(place, len(features) - 1)]
     ends = np.where(features[found] == ends, found, -1)

@@ -31,8 +31,12 @@ def line_search(slopes: Slopes, max_step_size: float, sampled: Slopes | None = N
     if not slope < 0.0 or max_step_size <= 0.0:
         return 0.0
     tiny = 1e-13 * -slope  # sums of millions of terms are not known better
-    low, low_slope, high, high_slope = 0.0, slope, max_step_size, np.nan
-    step, start = 0.0, 0.0 if sampled is None else line_search(sampled, max_step_size)
+    low = 0.0
+    low_slope = slope
+    high = max_step_size
+    high_slope = np.nan
+    step = 0.0
+    start = 0.0 if sampled is None else line_search(sampled, max_step_size)
     for _ in range(200):
         guess = start or (step - slope / curvature if curvature > 0.0 else np.inf)
         start = 0.0
@@ -42,14 +46,17 @@ def line_search(slopes: Slopes, max_step_size: float, sampled: Slopes | None = N
             guess = _between(low, high, low_slope, high_slope)
         if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
             break  # no number left between the two
-        moved, step = abs(guess - step), guess
+        moved = abs(guess - step)
+        step = guess
         slope, curvature = slopes(step)
         if slope < 0.0:
-            low, low_slope = step, slope
+            low = step
+            low_slope = slope
             if step == max_step_size:
                 return max_step_size
         else:
-            high, high_slope = step, slope
+            high = step
+            high_slope = slope
         if abs(slope) <= tiny or moved <= 1e-16 * step:
             break
     if abs(slope) <= tiny or np.isnan(high_slope):

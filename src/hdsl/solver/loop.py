@@ -226,12 +226,18 @@ class _Run:
         options: Options,
         rng: np.random.Generator,
     ) -> None:
-        self.problem, self.oracle, self.rule, self.options = problem, oracle, rule, options
-        self.rng, self.began = rng, time.perf_counter()
+        self.problem = problem
+        self.oracle = oracle
+        self.rule = rule
+        self.options = options
+        self.rng = rng
+        self.began = time.perf_counter()
         size = options.batch_size
         self.batch_size = size if size and size < problem.n_comparisons else None
         self.checker = Exact()  # one for all checks, so that each has less to compute
-        self.n_checks, self.next_check, self.wait = 0, 0, 1
+        self.n_checks = 0
+        self.next_check = 0
+        self.wait = 1
         self.idle = 0  # steps of size 0 since the last other one
         self.seen = -1  # the last model that the callback has seen
 
@@ -267,7 +273,8 @@ class _Run:
         def show() -> bool:
             return callback is not None and state.n_iter > self.seen and bool(callback(state))
 
-        last_rest, every = state.n_iter, rest_every(self.rule)
+        last_rest = state.n_iter
+        every = rest_every(self.rule)
         while True:
             if state.n_iter % every == 0 and state.n_iter > last_rest:
                 last_rest = state.n_iter
@@ -349,7 +356,8 @@ class _Run:
         if not affordable and context.gradient.covers_all:
             return "gap_not_certified", context
         self.n_checks += 1
-        self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
+        self.next_check = state.n_iter + self.wait
+        self.wait = 2 * self.wait
         state.margins, state.objective = self.measured(state.active)
         gradient = self.problem.gradient(state.margins)
         full = self.context(state, gradient, self.checker if affordable else self.oracle)
@@ -363,7 +371,8 @@ class _Run:
         if step is not None and step.value > state.objective * (1.0 + RISE_LIMIT):
             step = None  # rounding is larger than what there is to gain
         n_iter, before, _, corrections = state.iterate
-        n_iter, size = n_iter + 1, 0.0 if step is None else step.step_size
+        n_iter = n_iter + 1
+        size = 0.0 if step is None else step.step_size
         after, drop = (before, False) if step is None else before.after(move, size)
         if step is not None and isinstance(move, Correction):
             corrections += (correction_records(n_iter, self.in_user(before), self.in_user(after)),)
@@ -372,7 +381,8 @@ class _Run:
         state.iterate = Iterate(n_iter, after, fields, corrections)
         if step is None:
             return False
-        state.margins, state.objective = step.margins, step.value
+        state.margins = step.margins
+        state.objective = step.value
         if move.toward is None and size > 1.0:  # it would multiply the rounding of the margins
             state.margins, state.objective = self.measured(after)
         return True
@@ -398,7 +408,8 @@ class _Run:
 
     def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
         """Add the record of the current model and of the step that led to it."""
-        state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
+        state.gap = float(gap)
+        state.gap_is_exact = bool(gap_is_exact)
         state.seconds = time.perf_counter() - self.began
         state.records.append(self.line(state))
 
@@ -490,8 +501,11 @@ class _Run:
         if len(trace) != n_iter - n_before + 1:
             raise ValueError(f"the trace has {len(trace)} lines at iteration {n_iter}.")
         set_generator_state(self.rng, arrays["random"])
-        self.idle, self.seen = idle, seen
-        self.n_checks, self.next_check, self.wait = n_checks, next_check, wait
+        self.idle = idle
+        self.seen = seen
+        self.n_checks = n_checks
+        self.next_check = next_check
+        self.wait = wait
         self.began -= float(arrays["seconds"][0])
         *records, last = (record.item() for record in trace)
         active = ActiveSet(atoms, arrays["weights"], zero)

@@ -14,12 +14,15 @@ from .protocols import Gradient, Oracle, Vertex
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
 #: vertices, and so many at random; together no more than share one pass over X.
-ASCENT_LARGEST, ASCENT_RECENT, ASCENT_RANDOM = 6, 1, 1
+ASCENT_LARGEST = 6
+ASCENT_RECENT = 1
+ASCENT_RANDOM = 1
 
 #: Share of active features among the starts of an ascent to many vertices, and of random ones among
 #: the others, which have the largest diagonal entries. Once a feature is active its diagonal entry
 #: is small or negative, and the best new pairs are often two active features.
-MANY_ACTIVE, MANY_RANDOM = 1 / 3, 0.1
+MANY_ACTIVE = 1 / 3
+MANY_RANDOM = 0.1
 
 #: The exact search computes every row whose bound comes within this relative distance of the best.
 ROUNDING = 1e-10
@@ -66,7 +69,8 @@ class Exact(Oracle):
 
         None of them depends on what is remembered.
         """
-        best, known = self(gradient, rng), active[: round(MANY_ACTIVE * n)]
+        best = self(gradient, rng)
+        known = active[: round(MANY_ACTIVE * n)]
         others = gradient.climb(known, n - len(known))
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
@@ -79,7 +83,8 @@ class Exact(Oracle):
         found = rows, *gradient.partners(rows, after=True)
         self._value[rows] = found[1]
         if len(rows) == gradient.n_features:
-            self._base, self._base_value = gradient, found[1].copy()
+            self._base = gradient
+            self._base_value = found[1].copy()
             self._budget = gradient.n_features
         else:
             self._budget -= len(rows)

@@ -27,7 +27,9 @@ from .atoms import Atom, positioned, renumbered
 #: Second derivatives of n atoms are estimated from about this many curved comparisons divided by n,
 #: where there are more, but from so many per atom at least: a step by fewer goes astray. How many
 #: there are is estimated from so many comparisons.
-CURVATURE_WORK, PER_ATOM, COUNTED = 1 << 21, 24, 1 << 17
+CURVATURE_WORK = 1 << 21
+PER_ATOM = 24
+COUNTED = 1 << 17
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -156,7 +158,9 @@ class Gradient(Protocol):
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
-        n, diagonal, count = self.n_features, self.diagonal, min(count, self.n_features)
+        n = self.n_features
+        diagonal = self.diagonal
+        count = min(count, self.n_features)
         if count == 0:
             return np.empty(0, dtype=np.int64)
         n_parts = min(n, 8 * count)
@@ -201,7 +205,8 @@ class Gradient(Protocol):
         others = sorted(set(partner.tolist()).difference(features))
         if others:
             _, *found = self.partners(np.array(others))
-            features, partner = features + others, np.append(partner, found[0])
+            features = features + others
+            partner = np.append(partner, found[0])
             entry = np.append(entry, found[1])
         return np.array([self.score(features, partner, entry), features, partner, entry])
 

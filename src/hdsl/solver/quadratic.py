@@ -41,7 +41,8 @@ def best_change(
     [-0.5, 0.5]
     """
     curvature = np.ascontiguousarray(curvature, dtype=np.float64)
-    scores, weights = scores.astype(np.float64), weights.astype(np.float64)
+    scores = scores.astype(np.float64)
+    weights = weights.astype(np.float64)
     change, sizes, gains = np.zeros((3, len(weights)))
     _move_weights(curvature, scores, weights, float(tol), weights.copy(), sizes, gains, change)
     return change
@@ -62,14 +63,18 @@ def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
         highest = scores[0]
         for k in range(n):
             highest = scores[k] if scores[k] > highest else highest
-        best, worst = 0, 0
+        best = 0
+        worst = 0
         while scores[best] < highest - EQUAL * tol:
             best += 1
-        widest, most = 0.0, 0.0
+        widest = 0.0
+        most = 0.0
         at_best = curvature[best, best] + ridge
         for k in range(n):
-            lead, weight = scores[best] - scores[k], weights[k]
-            size, gain = 0.0, 0.0
+            lead = scores[best] - scores[k]
+            weight = weights[k]
+            size = 0.0
+            gain = 0.0
             if weight > 0.0 and lead > 0.0:
                 widest = lead if lead > widest else widest
                 bend = at_best - 2.0 * curvature[best, k] + curvature[k, k] + ridge
@@ -78,7 +83,8 @@ def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
                 size = size if size < weight else weight
                 gain = size * (lead - 0.5 * size * bend)
                 most = gain if gain > most else most
-            sizes[k], gains[k] = size, gain
+            sizes[k] = size
+            gains[k] = gain
         while gains[worst] < (1.0 - EQUAL) * most:
             worst += 1
         size = sizes[worst]
@@ -89,7 +95,8 @@ def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
         weights[worst] -= size
         change[worst] -= size
         if weights[worst] <= 0.0:
-            weights[worst], change[worst] = 0.0, -start[worst]
+            weights[worst] = 0.0
+            change[worst] = -start[worst]
         for k in range(n):
             scores[k] -= size * (curvature[best, k] - curvature[worst, k])
         scores[best] -= size * ridge

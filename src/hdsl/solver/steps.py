@@ -24,7 +24,8 @@ CORRECTION_LIMIT = 4096
 #: Starts of the search of a corrective step: the cube root of the number of mined comparisons,
 #: within limits. With 96 on some hundred labelled rows the error is the same, and pairs are twice
 #: as many. Comparisons that a person gives say more: with them it has the most.
-FEWEST_STARTS, MOST_STARTS = 12, 96
+FEWEST_STARTS = 12
+MOST_STARTS = 96
 
 
 @dataclass
@@ -176,7 +177,8 @@ def corrective(context: StepContext) -> Move | Correction:
     minimises a quadratic model of the value, and a line search follows it. New atoms are the
     vertices of the oracle that promise descent.
     """
-    active, vertices = context.active, context.vertices
+    active = context.active
+    vertices = context.vertices
     context.scores  # noqa: B018 - the vertex may be an active atom
     new = _promising(context, vertices)
     atoms = np.concatenate([active.atoms, as_array([vertex.atom for vertex in new])])
@@ -187,7 +189,8 @@ def corrective(context: StepContext) -> Move | Correction:
     if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
         scores = context.problem.gradient(context.margins).scores(atoms)
     if active.zero is not None:  # one more atom, with score and curvature 0
-        scores, weights = np.append(scores, 0.0), np.append(weights, active.zero)
+        scores = np.append(scores, 0.0)
+        weights = np.append(weights, active.zero)
         curvature = np.pad(curvature, (0, 1))
     gap = float(scores.max() - (scores * weights).sum()) if len(scores) else 0.0
     if not gap > 0.0:

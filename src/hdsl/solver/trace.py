@@ -57,7 +57,8 @@ def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray = NO_CORRECTI
     active = ActiveSet.of(start)
     ends = np.searchsorted(corrections["n_iter"], np.arange(n_iter + 2))
     for k, step in enumerate(trace[1 : n_iter + 1], start=1):
-        size, changed = float(step["step_size"]), corrections[ends[k] : ends[k + 1]]
+        size = float(step["step_size"])
+        changed = corrections[ends[k] : ends[k + 1]]
         if len(changed):
             active = _corrected(active, changed)
         elif size > 0.0:
@@ -98,7 +99,8 @@ def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) 
     """Raise ValueError for what are no corrections of a trace of so many records."""
     if corrections.ndim != 1 or corrections.dtype != CORRECTION_DTYPE:
         raise ValueError(f"corrections has dtype {corrections.dtype}, expected {CORRECTION_DTYPE}.")
-    at, weight = corrections["n_iter"], corrections["weight"]
+    at = corrections["n_iter"]
+    weight = corrections["weight"]
     if len(at) and not (at[0] >= 1 and at[-1] < n_records and (np.diff(at) >= 0).all()):
         raise ValueError(f"corrections must be of rising iterations from 1 to {n_records - 1}.")
     columns = [corrections[part] for part in ("i", "j", "sign")]

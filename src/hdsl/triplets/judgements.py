@@ -205,7 +205,10 @@ def choice_triplets(
 
 def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any]:
     """Return a list of (query, shown, chosen) as columns: event, anchor, item, clicked."""
-    numbers, anchors, items, clicks = [], [], [], []
+    numbers = []
+    anchors = []
+    items = []
+    clicks = []
     for k, one in enumerate(events):
         if not isinstance(one, list | tuple) or len(one) != 3:
             raise ValueError(f"events[{k}] must be (query, shown, chosen). Got {one!r}.")
@@ -249,7 +252,8 @@ def _compare(
     """
     group = _codes(anchor) if event is None else _codes(_codes(event), anchor)
     order = np.lexsort((grade, group))
-    group, grade = group[order], grade[order]
+    group = group[order]
+    grade = grade[order]
     new_group = np.diff(group, prepend=-1) != 0
     new_grade = new_group | (np.diff(grade, prepend=np.nan) != 0)
     # Items of lower grade are between the first of the group and the first of equal grade.
@@ -259,7 +263,8 @@ def _compare(
     row, offset = draw(count, group, n_per_group, rng, "n_per_anchor")
     lower = first[row] + offset
     difference = grade[row] - grade[lower]
-    anchor, item = anchor[order], item[order]
+    anchor = anchor[order]
+    item = item[order]
     triplets = np.column_stack([anchor[row], item[row], item[lower]])
     # An item with two grades is not compared with itself.
     differs = triplets[:, 1] != triplets[:, 2]

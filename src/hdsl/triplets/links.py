@@ -67,7 +67,8 @@ def link_triplets(
         signed = signed[:, [0, 1, 2, 1, 0, 2]].reshape(-1, 3)
         link = np.repeat(link, 2)
         keep = (np.arange(len(link)) % 2 == 0) | (signed[:, 0] != signed[:, 1])
-        signed, link = signed[keep], link[keep]
+        signed = signed[keep]
+        link = link[keep]
     anchor, other, sign = signed.T
     key = 2 * anchor + sign
     by_key = np.lexsort((other, key))
@@ -84,7 +85,8 @@ def link_triplets(
     row, offset = draw(count, link, n_per_link, rng, "n_per_link")
     place = start[row] + offset
     third = other[by_key[place + (has_twin[row] & (place >= twin[row]))]]
-    second, positive = other[row], sign[row] == 1
+    second = other[row]
+    positive = sign[row] == 1
     others = np.where(positive, second, third), np.where(positive, third, second)
     triplets = np.column_stack([anchor[row], *others])
     if len(triplets) == 0:

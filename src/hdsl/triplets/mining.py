@@ -158,7 +158,8 @@ def shared_label_triplets(
     >>> made.triplets.tolist(), made.weights.round(2).tolist()
     ([[0, 1, 2], [1, 0, 2]], [0.67, 0.67])
     """
-    X, sets = _matrix(X), label_sets(y)
+    X = _matrix(X)
+    sets = label_sets(y)
     if sets is None:
         raise ValueError("y has one label per row: neighbor_triplets makes triplets of these.")
     sets.check(X).check_differ()
@@ -186,10 +187,12 @@ def shared_label_triplets(
 
 def random_shared_triplets(sets: LabelSets, n_per_row: int, rng: np.random.Generator) -> Judgements:
     """Return random comparisons: a row that shares a label, and any other that shares less."""
-    of_row, of_label = sets.indicator, sp.csc_array(sets.indicator)
+    of_row = sets.indicator
+    of_label = sp.csc_array(sets.indicator)
     anchor = np.repeat(np.flatnonzero(sets.size), n_per_row)
     label = of_row.indices[of_row.indptr[anchor] + rng.integers(sets.size[anchor])]
-    first, stop = of_label.indptr[label], of_label.indptr[label + 1]
+    first = of_label.indptr[label]
+    stop = of_label.indptr[label + 1]
     target = of_label.indices[first + rng.integers(stop - first)]
     other = rng.integers(len(sets), size=len(anchor))
     more = sets.shared(anchor, target) - sets.shared(anchor, other)

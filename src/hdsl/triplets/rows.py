@@ -50,7 +50,8 @@ def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any =
     >>> restrict(np.array([[0, 1, 2, 1], [0, 1, 2, 3]]), np.array([2, 1, 0]), n_rows=4).tolist()
     [[2, 1, 0, 1]]
     """
-    rows, triplets = np.asarray(rows), np.asarray(triplets)
+    rows = np.asarray(rows)
+    triplets = np.asarray(triplets)
     rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == n_rows else rows
     for name, numbers in (("rows", rows), ("triplets", triplets)):
         is_row = numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < n_rows)).all()
@@ -96,9 +97,11 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     [[0, 1, 2, 3]]
     """
     array = checks.check_comparisons(triplets, checks.INDEX_LIMIT)
-    kind, opposite = "triplet", [0, 2, 1]
+    kind = "triplet"
+    opposite = [0, 2, 1]
     if array.shape[1] == 4:
-        kind, opposite = "quadruplet", [2, 3, 0, 1]
+        kind = "quadruplet"
+        opposite = [2, 3, 0, 1]
         array = np.sort(array.reshape(-1, 2, 2), axis=2).reshape(-1, 4)
     weights = checks.check_weights(weights, len(array), kind)
     weights = np.ones(len(array)) if weights is None else weights
@@ -112,10 +115,12 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     order, first = group_equal_rows(array)
     total = np.add.reduceat(weights[order], first)
     by_appearance = np.argsort(order[first])
-    unique, total = array[order[first[by_appearance]]], total[by_appearance]
+    unique = array[order[first[by_appearance]]]
+    total = total[by_appearance]
     if net:
         unique = np.where((total < 0)[:, None], unique[:, opposite], unique)
-        unique, total = unique[total != 0], np.abs(total[total != 0])
+        unique = unique[total != 0]
+        total = np.abs(total[total != 0])
     return Judgements(unique, total)
 
 

@@ -29,11 +29,15 @@ def active_rows(start, stop, rows, place, at, idx, val):
                 total += place[np.uint32(feature[k])] >= 0
             at[a + 1] = total
         else:
-            k, n, last = ptr[a], at[a], at[a + 1]
+            k = ptr[a]
+            n = at[a]
+            last = at[a + 1]
             while n < last:  # no test that fails for every other entry
                 column = place[np.uint32(feature[k])]
-                idx[n], val[n] = column, value[k]
-                n, k = n + (column >= 0), k + 1
+                idx[n] = column
+                val[n] = value[k]
+                n = n + (column >= 0)
+                k = k + 1
 
 
 @kernel()
@@ -42,7 +46,8 @@ def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
 
     They are counted or written as those of `active_rows`.
     """
-    (ptr, feature, value), (M_ptr, M_idx, M_val) = rows, M
+    (ptr, feature, value) = rows
+    (M_ptr, M_idx, M_val) = M
     is_count = idx.size == 0
     n = np.int64(0) if is_count else at[start]
     for a in range(start, stop):
@@ -54,7 +59,8 @@ def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
                 if place[j] < first:  # not in this row yet
                     place[j] = n
                     if not is_count:
-                        idx[n], val[n] = j, 0.0
+                        idx[n] = j
+                        val[n] = 0.0
                     n += 1
                 if not is_count:
                     val[place[j]] += value[k] * M_val[q]
@@ -68,13 +74,16 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
 
     `u` is room for a number per active feature, of zeros.
     """
-    (ptr, feature, value), (M_ptr, M_idx, M_val) = active, M
+    (ptr, feature, value) = active
+    (M_ptr, M_idx, M_val) = M
     for a in range(start, stop):
-        first, last = np.uint64(ptr[a]), np.uint64(ptr[a + 1])
+        first = np.uint64(ptr[a])
+        last = np.uint64(ptr[a + 1])
         if pair_ptr[a] == pair_ptr[a + 1]:
             continue
         for k in range(first, last):
-            x, i = value[k], np.uint32(feature[k])
+            x = value[k]
+            i = np.uint32(feature[k])
             for q in range(np.uint64(M_ptr[i]), np.uint64(M_ptr[i + 1])):
                 u[np.uint32(M_idx[q])] += x * M_val[q]
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
@@ -95,10 +104,12 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
     C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S = C + Cᵀ. `g`
     is room for a number per active feature, of zeros.
     """
-    (ptr, feature, value), (graph_ptr, other, end) = active, graph
+    (ptr, feature, value) = active
+    (graph_ptr, other, end) = graph
     for part in range(start, stop):
         for a in range(bounds[part], bounds[part + 1]):
-            first, last = np.uint64(ptr[a]), np.uint64(ptr[a + 1])
+            first = np.uint64(ptr[a])
+            last = np.uint64(ptr[a + 1])
             if first == last:
                 continue
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
@@ -108,7 +119,8 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
                     for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
                         g[np.uint32(feature[k])] += x * value[k]
             for k in range(first, last):
-                i, x = np.uint32(feature[k]), value[k]
+                i = np.uint32(feature[k])
+                x = value[k]
                 squares[part, i] += x * g[i]
                 for q in range(np.uint64(graph_ptr[i]), np.uint64(graph_ptr[i + 1])):
                     mixed[part, np.uint32(end[q] >> 1)] += x * g[np.uint32(other[q])]
@@ -129,7 +141,8 @@ def atom_terms(start, stop, bounds, u, v, pair_ptr, b, pair, value, counts):
             for s in range(pair_ptr[a], pair_ptr[a] if is_empty else pair_ptr[a + 1]):
                 x = u[a] * v[np.uint32(b[s])] + v[a] * u[np.uint32(b[s])]
                 if x != 0.0:
-                    pair[n], value[n] = s, x
+                    pair[n] = s
+                    value[n] = x
                     n += 1
         counts[part] = n - first
 
@@ -138,8 +151,13 @@ def atom_terms(start, stop, bounds, u, v, pair_ptr, b, pair, value, counts):
 def sum_terms(start, stop, first, last, pair, value, w, out):
     """Write Σ w[pair] * value of each piece of the terms, in four sums that need not wait."""
     for k in range(start, stop):
-        p, v = pair[first[k] : last[k]], value[first[k] : last[k]]
-        one, two, three, four, n = 0.0, 0.0, 0.0, 0.0, np.uint64(p.size)
+        p = pair[first[k] : last[k]]
+        v = value[first[k] : last[k]]
+        one = 0.0
+        two = 0.0
+        three = 0.0
+        four = 0.0
+        n = np.uint64(p.size)
         for q in range(np.uint64(0), n - n % np.uint64(4), np.uint64(4)):
             one += w[np.uint32(p[q])] * v[q]
             two += w[np.uint32(p[q + np.uint64(1)])] * v[q + np.uint64(1)]
@@ -161,7 +179,8 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
         if share != 0.0:
             change = share * (margins[t] - offset[t] if offset.size > 0 else margins[t])
         for k in range(factors.size):
-            x, y = U[k, np.uint32(a[t])], U[k, np.uint32(c[t])]
+            x = U[k, np.uint32(a[t])]
+            y = U[k, np.uint32(c[t])]
             if x != 0.0 or y != 0.0:
                 z = x * U[k, np.uint32(b[t])] - y * U[k, np.uint32(d[t])]
                 change += factors[k] * z
@@ -176,11 +195,14 @@ def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
     P is zero.
     """
     ptr, atom, value = Z
-    m, last = 0, np.int64(-1)  # row -1, from the end to the start, is empty
+    # row -1, from the end to the start, is empty
+    m = 0
+    last = np.int64(-1)
     for s in range(n + 1):
         a = b = np.int64(-1)
         if s < n:
-            a, b = ends[0][pairs[s]], ends[1][pairs[s]]
+            a = ends[0][pairs[s]]
+            b = ends[1][pairs[s]]
             a, b = (b, a) if b == row else (a, b)
         if a != last:
             for k in range(np.uint64(ptr[last]), np.uint64(ptr[last + 1])):
@@ -194,7 +216,9 @@ def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
             if y != 0.0:
                 at = place[z]
                 if at < 0:
-                    place[z], used[m], at = m, z, m
+                    place[z] = m
+                    used[m] = z
+                    at = m
                     m += 1
                 P[s, np.uint32(at)] = y * value[k]
     for k in range(m):
@@ -233,12 +257,16 @@ def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
     start from one row of X, up to GROUP, are summed together: it is Σ_s p_s q_sᵀ with
     q_s = Σ ± bend_t v_t over the comparisons of pair s, and there are fewer pairs than comparisons.
     """
-    (anchor, winner, loser), (x, place, used, pairs, at, P, Q, B) = compared, rooms
+    (anchor, winner, loser) = compared
+    (x, place, used, pairs, at, P, Q, B) = rooms
     while first < stop:
-        row, last, n = anchor[chosen[first]], first, np.int64(0)
+        row = anchor[chosen[first]]
+        last = first
+        n = np.int64(0)
         while last < stop and last < first + GROUP and anchor[chosen[last]] == row:
             for side in range(2 if bend[last] != 0.0 else 0):  # list the pairs, each once
-                s, k = loser[chosen[last]] if side else winner[chosen[last]], 0
+                s = loser[chosen[last]] if side else winner[chosen[last]]
+                k = 0
                 while k < n and pairs[k] != s:
                     k += 1
                 at[last - first, side] = k
@@ -250,7 +278,8 @@ def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
         for q in range(first, last):
             y = bend[q]
             if y != 0.0:
-                more, less = np.uint64(at[q - first, 0]), np.uint64(at[q - first, 1])
+                more = np.uint64(at[q - first, 0])
+                less = np.uint64(at[q - first, 1])
                 for k in range(m):
                     pull = y * (P[more, k] - P[less, k])
                     Q[more, k] += pull

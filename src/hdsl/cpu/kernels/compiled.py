@@ -106,7 +106,8 @@ def _zeros(typing: Any) -> Any:
 
 
 def _everywhere(builder: Any, x: Any, vector: Any) -> Any:
-    lane, undefined = ir.IntType(32), ir.Constant(vector, ir.Undefined)
+    lane = ir.IntType(32)
+    undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(lane, 0))
     places = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
     return builder.shuffle_vector(first, undefined, places)
@@ -121,7 +122,8 @@ def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
     vector = _VECTOR_32 if x == types.float32 else _VECTOR
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        line, factor = builder.bitcast(args[0], vector.as_pointer()), args[1]
+        line = builder.bitcast(args[0], vector.as_pointer())
+        factor = args[1]
         other = builder.load(builder.inttoptr(args[2], vector.as_pointer()), align=4)
         factor = _everywhere(builder, factor, vector)
         product = builder.fmul(factor, other, flags=("contract",))
@@ -136,7 +138,8 @@ def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
 def _lift(typing: Any, line: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         line = builder.bitcast(args[0], _POINTER)
-        other, most = builder.load(builder.inttoptr(args[1], _POINTER), align=8), builder.load(line)
+        other = builder.load(builder.inttoptr(args[1], _POINTER), align=8)
+        most = builder.load(line)
         other = _sizes(builder, other)
         most = builder.select(builder.fcmp_ordered(">", other, most), other, most)
         builder.store(most, line)
@@ -150,7 +153,8 @@ def _reaches(typing: Any, line: Any, x: Any, y: Any, address: Any) -> Any:
         x, y = (_everywhere(builder, number, _VECTOR) for number in args[1:3])
         numbers = _sizes(builder, builder.load(builder.bitcast(args[0], _POINTER)))
         other = builder.load(builder.inttoptr(args[3], _POINTER), align=8)
-        total, flags = builder.fadd(x, builder.fmul(y, numbers)), ir.IntType(WIDTH)
+        total = builder.fadd(x, builder.fmul(y, numbers))
+        flags = ir.IntType(WIDTH)
         is_there = builder.bitcast(builder.fcmp_ordered(">=", total, other), flags)
         return builder.icmp_unsigned("!=", is_there, ir.Constant(flags, 0))
 
@@ -168,7 +172,8 @@ def _put(typing: Any, line: Any, address: Any) -> Any:
 
 def _fetch(typing: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         to_read_soon = (ir.Constant(number, x) for x in (0, 3, 1))

@@ -9,7 +9,10 @@ import numpy as np
 from ...solver import losses
 from .compiled import CHUNK, REORDERED, kernel
 
-SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
+SMOOTHED_HINGE = 0
+SQUARED_HINGE = 1
+LOGISTIC = 2
+EXPONENTIAL = 3
 
 CODES = losses.CODES
 
@@ -48,15 +51,20 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
     They are those at margins + step * direction, which is written to `moved` unless that is empty.
     """
     for c in range(start, stop):
-        value, slope, bend = 0.0, 0.0, 0.0
+        value = 0.0
+        slope = 0.0
+        bend = 0.0
         for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
-            x, weight = margins[t] + step * direction[t], omega[t if omega.size > 1 else 0]
+            x = margins[t] + step * direction[t]
+            weight = omega[t if omega.size > 1 else 0]
             value += weight * loss(code, x, 0)
             slope += weight * direction[t] * loss(code, x, 1)
             bend += weight * direction[t] ** 2 * loss(code, x, 2)
             if moved.size > 0:
                 moved[t] = x
-        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
+        sums[c, 0] = value
+        sums[c, 1] = slope
+        sums[c, 2] = bend
 
 
 @kernel(fastmath=REORDERED)
@@ -68,8 +76,11 @@ def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums
     for c in range(start, stop):
         end = (c + 1) * CHUNK
         end = end if end < margins.size else margins.size
-        first, last = np.uint64(c * CHUNK), np.uint64(end)
-        value, slope, bend = 0.0, 0.0, 0.0
+        first = np.uint64(c * CHUNK)
+        last = np.uint64(end)
+        value = 0.0
+        slope = 0.0
+        bend = 0.0
         for t in range(first, last):
             d = direction[t]
             x = margins[t] + step * d
@@ -80,4 +91,6 @@ def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums
             bend += d * d if y == x else 0.0
         for t in range(first, last if moved.size > 0 else first):
             moved[t] = margins[t] + step * direction[t]
-        sums[c, 0], sums[c, 1], sums[c, 2] = omega[0] * value, omega[0] * slope, omega[0] * bend
+        sums[c, 0] = omega[0] * value
+        sums[c, 1] = omega[0] * slope
+        sums[c, 2] = omega[0] * bend

@@ -15,30 +15,37 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
     other entry. `x` is room for it, of zeros.
     """
     ptr, idx, val = rows
-    held, low, high = -1, np.uint64(0), np.uint64(0)
+    held = -1
+    low = np.uint64(0)
+    high = np.uint64(0)
     for s in range(start, stop):
         if a[s] != held:
             for k in range(low, high):
                 x[np.uint32(idx[k])] = 0.0
             held = a[s]
-            low, high = np.uint64(ptr[held]), np.uint64(ptr[held + 1])
+            low = np.uint64(ptr[held])
+            high = np.uint64(ptr[held + 1])
             for k in range(low, high):
                 x[np.uint32(idx[k])] = val[k]
         fetch_ahead(s, b, *rows)
-        first, last = np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])
+        first = np.uint64(ptr[b[s]])
+        last = np.uint64(ptr[b[s] + 1])
         if feature.size == 0:
-            total, shared = 0.0, 0
+            total = 0.0
+            shared = 0
             for k in range(first, last):
                 y = x[np.uint32(idx[k])]
                 total += y * val[k]
                 shared += (y != 0.0) & (idx[k] < n_features)
-            at[s], inner[s] = shared, total
+            at[s] = shared
+            inner[s] = total
         else:
             n = at[s]
             for k in range(first, last):
                 y = x[np.uint32(idx[k])]
                 if y != 0.0 and idx[k] < n_features:
-                    feature[n], product[n] = idx[k], y * val[k]
+                    feature[n] = idx[k]
+                    product[n] = y * val[k]
                     n += 1
 
 
@@ -49,7 +56,9 @@ def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
     Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With weights in
     `omega`, `pulls` has margins of the smoothed hinge instead.
     """
-    first, last, ahead = pulls.ctypes.data, np.uint64(term.size - 1), np.uint64(32)
+    first = pulls.ctypes.data
+    last = np.uint64(term.size - 1)
+    ahead = np.uint64(32)
     for s in range(start, stop):
         total = 0.0
         middle = np.uint64(term_ptr[2 * s + 1])
@@ -115,11 +124,13 @@ def sort_items(start, stop, bounds, keys, first, second, at, out_first, out_seco
     not if that is large.
     """
     for part in range(start, stop):
-        low, high = bounds[part], bounds[part + 1]
+        low = bounds[part]
+        high = bounds[part + 1]
         for k in range(keys.size):
             j = keys[k]
             if low <= j < high:
-                out_first[at[j]], out_second[at[j]] = first[k], second[k]
+                out_first[at[j]] = first[k]
+                out_second[at[j]] = second[k]
                 at[j] += 1
 
 
@@ -128,10 +139,12 @@ def sort_columns(start, stop, bounds, rows, at, idx, val):
     """Write the columns of X (CSR) as CSC, column j from at[j] on, in the same way."""
     ptr, column, value = rows
     for part in range(start, stop):
-        low, high = bounds[part], bounds[part + 1]
+        low = bounds[part]
+        high = bounds[part + 1]
         for a in range(ptr.size - 1):
             for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
                 j = column[k]
                 if low <= j < high:
-                    idx[at[j]], val[at[j]] = a, value[k]
+                    idx[at[j]] = a
+                    val[at[j]] = value[k]
                     at[j] += 1

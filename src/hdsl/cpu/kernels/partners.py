@@ -39,7 +39,8 @@ def unfold_atom(start, stop, i, j, sign, columns, u):
 def unfold(start, stop, features, columns, U, marked):
     """Mark the rows [start, stop) of X that have some features; write them, row a as U[a + 1]."""
     ptr, idx, val = columns
-    U_first, nothing = U.ctypes.data, zeros()
+    U_first = U.ctypes.data
+    nothing = zeros()
     for a in range(start, stop):
         marked[a] = 0
     for c in range(features.size):
@@ -62,11 +63,13 @@ def spread(start, stop, bounds, links, w, marked, U, R, largest):
     the largest sizes of numbers in each column of each part.
     """
     ptr, neighbor, pair = links
-    U_first, R_first = U.ctypes.data, R.ctypes.data
+    U_first = U.ctypes.data
+    R_first = R.ctypes.data
     for part in range(start, stop):
         most = zeros()
         for b in range(bounds[part], bounds[part + 1]):
-            line, at = zeros(), R_first + LINE * b
+            line = zeros()
+            at = R_first + LINE * b
             for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
                 a = np.uint32(neighbor[e])
                 is_marked = marked[a]
@@ -81,7 +84,8 @@ def spread(start, stop, bounds, links, w, marked, U, R, largest):
 def gather(start, stop, columns, R, out):
     """Write S[j, :] = X[:, j]ᵀ R, WIDTH numbers, for the features j in [start, stop) (X as CSC)."""
     ptr, idx, val = columns
-    R_first, out_first = R.ctypes.data, out.ctypes.data
+    R_first = R.ctypes.data
+    out_first = out.ctypes.data
     for j in range(start, stop):
         line = zeros()
         for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
@@ -99,7 +103,8 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
     ones.
     """
     ptr, idx, val = columns
-    R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
+    R_first = R.ctypes.data
+    (S, best, partner, entry) = (room[0], room[1], room[2], room[3])
     limit = zeros()
     lift(limit, limits.ctypes.data)
     for part in range(start, stop):
@@ -114,11 +119,14 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
                 continue
             put(line, S.ctypes.data + LINE * part)
             for c in range(features.size):
-                i, value = features[c], diagonal[j] + abs(S[part, c])
+                i = features[c]
+                value = diagonal[j] + abs(S[part, c])
                 is_better = value > best[part, c]
                 is_better |= value == best[part, c] and j < partner[part, c]
                 if is_better and (j > i or (j < i and not after)):
-                    best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
+                    best[part, c] = value
+                    partner[part, c] = j
+                    entry[part, c] = S[part, c]
 
 
 @kernel()
@@ -130,7 +138,8 @@ def _reach(i, columns, rows, links, w, r, is_reached, reached):
     ptr, idx, val = columns
     link_ptr, neighbor, pair = links
     row_ptr = rows[0]
-    n, n_entries = 0, 0
+    n = 0
+    n_entries = 0
     for k in range(ptr[i], ptr[i + 1]):
         for e in range(np.uint64(link_ptr[idx[k]]), np.uint64(link_ptr[idx[k] + 1])):
             x = w[np.uint32(pair[e])]
@@ -163,14 +172,17 @@ def add_rows(start, stop, n_parts, places, features, columns, rows, links, w, ro
     """Add the rows of S of features[places] to those of `out`, one at a time, by parts."""
     row_ptr, row_idx, row_val = rows
     for part in range(start, stop):
-        r, reached, is_reached = rooms[0][part], rooms[2][part], rooms[4][part]
+        r = rooms[0][part]
+        reached = rooms[2][part]
+        is_reached = rooms[4][part]
         for f in range(part, places.size, n_parts):
             at = np.uint64(places[f])
             n, _ = _reach(features[at], columns, rows, links, w, r, is_reached, reached)
             for k in range(n):
                 b = np.uint32(reached[k])
                 x = r[b]
-                r[b], is_reached[b] = 0.0, False
+                r[b] = 0.0
+                is_reached[b] = False
                 for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
                     if row_idx[q] < out.shape[1]:
                         out[at, np.uint32(row_idx[q])] += row_val[q] * x
@@ -190,31 +202,45 @@ def scatter(
     row_ptr, row_idx, row_val = rows
     d = diagonal.size
     for part in range(start, stop):
-        r, s, reached, seen = rooms[0][part], rooms[1][part], rooms[2][part], rooms[3][part]
-        is_reached, is_seen = rooms[4][part], rooms[5][part]
+        r = rooms[0][part]
+        s = rooms[1][part]
+        reached = rooms[2][part]
+        seen = rooms[3][part]
+        is_reached = rooms[4][part]
+        is_seen = rooms[5][part]
         for f in range(part, features.size, n_parts):
-            i, n_seen = features[f], np.int64(0)
+            i = features[f]
+            n_seen = np.int64(0)
             n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
             # Few entries are noted one by one; after many, it is quicker to look at every feature.
             is_short = 4 * n_entries < d
             for k in range(n_reached):
                 b = np.uint32(reached[k])
                 x = r[b]
-                r[b], is_reached[b] = 0.0, False
+                r[b] = 0.0
+                is_reached[b] = False
                 if is_short:
                     n_seen = _list_features(b, rows, d, is_seen, seen, n_seen)
                 for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
                     j = row_idx[q]
                     s[np.uint32(j if j < d else d)] += row_val[q] * x
-            best, partner, entry = -np.inf, -1, 0.0
+            best = -np.inf
+            partner = -1
+            entry = 0.0
             if other[f] >= 0:
                 partner = other[f]
-                best, entry = diagonal[partner] + abs(s[partner]), s[partner]
+                best = diagonal[partner] + abs(s[partner])
+                entry = s[partner]
             for k in range(n_seen if is_short else d):
                 j = seen[k] if is_short else k
                 value = diagonal[j] + abs(s[j])
                 is_allowed = j > i or (j < i and not after)
                 if is_allowed and (value > best or (value == best and j < partner)):
-                    best, partner, entry = value, j, s[j]
-                is_seen[j], s[j] = False, 0.0
-            found[f, 0], found[f, 1], found[f, 2] = best, partner, entry
+                    best = value
+                    partner = j
+                    entry = s[j]
+                is_seen[j] = False
+                s[j] = 0.0
+            found[f, 0] = best
+            found[f, 1] = partner
+            found[f, 2] = entry

@@ -21,18 +21,26 @@ PART = 4 * LINE // 4
 @kernel()
 def _replace_worst(scores, rows, size, score, row):
     """Put (score, row) into a heap topped by the worst, lowest score, then largest row: it goes."""
-    at, down = 0, 1
+    at = 0
+    down = 1
     while down < size:
-        low, last = scores[down], rows[down]
+        low = scores[down]
+        last = rows[down]
         if down + 1 < size:
-            other, after = scores[down + 1], rows[down + 1]
+            other = scores[down + 1]
+            after = rows[down + 1]
             if other < low or (other == low and after > last):
-                down, low, last = down + 1, other, after
+                down = down + 1
+                low = other
+                last = after
         if score < low or (score == low and row > last):
             break
-        scores[at], rows[at] = low, last
-        at, down = down, 2 * down + 1
-    scores[at], rows[at] = score, row
+        scores[at] = low
+        rows[at] = last
+        at = down
+        down = 2 * down + 1
+    scores[at] = score
+    rows[at] = row
 
 
 @kernel()
@@ -42,9 +50,14 @@ def _fill_lists(r, sums, lists, first):
     Blocks of rows come one after the other.
     """
     query_labels, labels, leaves_self, of_same, of_other = lists
-    n_same, same, same_rows = of_same[0][r], of_same[1][r], of_same[2][r]
-    n_other, other, other_rows = of_other[0][r], of_other[1][r], of_other[2][r]
-    skip, label = r - first if leaves_self else -1, query_labels[r]
+    n_same = of_same[0][r]
+    same = of_same[1][r]
+    same_rows = of_same[2][r]
+    n_other = of_other[0][r]
+    other = of_other[1][r]
+    other_rows = of_other[2][r]
+    skip = r - first if leaves_self else -1
+    label = query_labels[r]
     # The score that a row must be above; until a list is full, all rows enter it.
     beat_same = same[0] if n_same else np.inf
     beat_other = other[0] if n_other else np.inf
@@ -73,10 +86,12 @@ def top_of_sums(start, stop, sums, first, lists):
 @kernel()
 def add_products(queries, columns, out):
     """Add the inner products of all queries with all rows, which come as CSC."""
-    (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
+    (query_ptr, query_idx, query_val) = queries
+    (ptr, idx, val) = columns
     for r in range(out.shape[0]):
         for k in range(query_ptr[r], query_ptr[r + 1]):
-            j, x = query_idx[k], query_val[k]
+            j = query_idx[k]
+            x = query_val[k]
             for q in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
                 out[r, np.uint32(idx[q])] += x * val[q]
 
@@ -89,10 +104,12 @@ def top_by_columns(start, stop, chosen, queries, columns, lists, first, sums):
     CSC. A query's inner products with its rows are summed from the columns of the query's features:
     cheap where most rows share no feature. `sums` is room for them, of zeros.
     """
-    (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
+    (query_ptr, query_idx, query_val) = queries
+    (ptr, idx, val) = columns
     for r in chosen[start:stop]:
         for k in range(query_ptr[r], query_ptr[r + 1]):
-            j, x = query_idx[k], query_val[k]
+            j = query_idx[k]
+            x = query_val[k]
             for q in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
                 sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
         _fill_lists(r, sums, lists, first)
@@ -153,7 +170,8 @@ def _lay_out(first, size, near, dense, ptr, idx, val):
             if j < 0:
                 dense[c // PART, row_idx[k], c % PART] = row_val[k]
             else:
-                idx[ptr[j + 1]], val[ptr[j + 1]] = c, row_val[k]
+                idx[ptr[j + 1]] = c
+                val[ptr[j + 1]] = row_val[k]
                 ptr[j + 1] += 1
 
 
@@ -165,10 +183,15 @@ def _sum_dense(start, stop, size, near, dense, sums):
     for part in range(-(-size // PART)):
         dense_first = dense.ctypes.data + 4 * LINE * n_dense * part
         for r in range(start, stop):
-            k, last = np.uint64(ptr[r]), np.uint64(ptr[r + 1])
-            line_0, line_1, line_2, line_3 = zeros(), zeros(), zeros(), zeros()
+            k = np.uint64(ptr[r])
+            last = np.uint64(ptr[r + 1])
+            line_0 = zeros()
+            line_1 = zeros()
+            line_2 = zeros()
+            line_3 = zeros()
             while k < last and idx[k] < n_dense:  # features are sorted
-                x, at = val[k], dense_first + 4 * LINE * np.int64(idx[k])
+                x = val[k]
+                at = dense_first + 4 * LINE * np.int64(idx[k])
                 add(line_0, x, at)
                 add(line_1, x, at + LINE)
                 add(line_2, x, at + 2 * LINE)
@@ -185,15 +208,18 @@ def _sum_dense(start, stop, size, near, dense, sums):
 def _add_others(r, q, near, n_dense, ptr, idx, val, sums):
     """Add inner products of row r with a block in the other features."""
     row_ptr, row_idx, row_val = near
-    first, last = row_ptr[r], row_ptr[r + 1]
+    first = row_ptr[r]
+    last = row_ptr[r + 1]
     while first < last and row_idx[first] < n_dense:
         first += 1
     for k in range(first, last):
-        later, soon = row_idx[min(k + 2 * AHEAD, last - 1)], row_idx[min(k + AHEAD, last - 1)]
+        later = row_idx[min(k + 2 * AHEAD, last - 1)]
+        soon = row_idx[min(k + AHEAD, last - 1)]
         fetch(ptr.ctypes.data + 4 * np.int64(later - n_dense))
         fetch(idx.ctypes.data + 2 * np.int64(ptr[soon - n_dense]))
         fetch(val.ctypes.data + 4 * np.int64(ptr[soon - n_dense]))
-        j, x = np.uint32(row_idx[k] - n_dense), row_val[k]
+        j = np.uint32(row_idx[k] - n_dense)
+        x = row_val[k]
         for i in range(np.uint32(ptr[j]), np.uint32(ptr[j + 1])):
             sums[q, idx[i]] += x * val[i]
 
@@ -201,9 +227,12 @@ def _add_others(r, q, near, n_dense, ptr, idx, val, sums):
 @kernel()
 def _compare(r, q, first, size, is_one, rows, lists, low, scale, sums, limits, query):
     """Offer row r to the rows of a block, and them to it; in its own group to later ones alone."""
-    labels, others, (ptr, idx, val) = lists[0], lists[1], rows
+    labels = lists[0]
+    others = lists[1]
+    (ptr, idx, val) = rows
     (want_same, same, same_rows), (want_other, other, other_rows) = lists[3:]
-    is_held, limit = False, min(low[0, r], low[1, r])
+    is_held = False
+    limit = min(low[0, r], low[1, r])
     for start in range(0, size, PART):
         if not _is_some_above(q, sums, limit, limits, np.uint64(start)):
             continue
@@ -227,7 +256,8 @@ def _compare(r, q, first, size, is_one, rows, lists, low, scale, sums, limits, q
             else:
                 low[1, r] = scale * _offer(r, s, score, want_other, other, other_rows)
                 low[1, s] = scale * _offer(s, r, score, want_other, other, other_rows)
-            limit, limits[c] = min(low[0, r], low[1, r]), min(low[0, s], low[1, s])
+            limit = min(low[0, r], low[1, r])
+            limits[c] = min(low[0, s], low[1, s])
     if is_held:
         for k in range(ptr[r], ptr[r + 1]):
             query[idx[k]] = 0.0
