@@ -1,6 +1,7 @@
 """Check the docstrings of the public names with numpydoc: ``docstrings.py API_PAGE``.
 
-Public is what the page lists, and the methods of its classes. ``pyproject.toml`` has the checks.
+Public is what the page lists, and the methods of its classes. ``pyproject.toml`` has
+the checks.
 """
 
 import inspect
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from numpydoc.validate import get_validation_checks, validate
 
-#: Checks that ask for a section. Results are not made by users, and one line may do for a method.
+#: Checks that ask for a section. Results are not made by users, and one line may do for
+#: a method.
 SECTIONS = {"PR01", "RT01", "YD01"}
 
 
@@ -23,7 +25,9 @@ def public(page):
     for module, _, listed in (part.partition("\n") for part in parts):
         for name in re.findall(r"^   (\w+)$", listed, re.M):
             item = pkgutil.resolve_name(f"{module}.{name}")
-            found[f"{module}.{name}"] = hasattr(item, "get_params") or inspect.isfunction(item)
+            found[f"{module}.{name}"] = hasattr(
+                item, "get_params"
+            ) or inspect.isfunction(item)
             for method, function in inspect.getmembers(item, inspect.isroutine):
                 ours = str(getattr(function, "__module__", "")).startswith("hdsl.")
                 if ours and not method.startswith("_"):

@@ -1,8 +1,9 @@
 """Write what the package runs with as CycloneDX: ``sbom.py LOCK_FILE RESULT``.
 
-Read from the lock file and ``pyproject.toml`` alone: the same files give the same bytes. The wheel
-carries the result in its metadata (PEP 770). Where versions differ between systems or versions of
-Python, each has its entry, with the condition as a property.
+Read from the lock file and ``pyproject.toml`` alone: the same files give the same
+bytes. The wheel carries the result in its metadata (PEP 770). Where versions differ
+between systems or versions of Python, each has its entry, with the condition as a
+property.
 """
 
 import json
@@ -15,8 +16,12 @@ from pathlib import Path
 def locked(text):
     """Return (name, version, condition, names of those that need it) of each locked version."""
     for block in re.split(r"\n(?=[a-z])", text)[1:]:
-        name, version, condition = re.match(r"([^=]+)==(\S+)(?: ; (.+?))? \\", block).groups()
-        needed_by = re.findall(r"^ +#(?: via| {2}) ([a-z0-9.-]+)(?: \(.+\))?$", block, re.M)
+        name, version, condition = re.match(
+            r"([^=]+)==(\S+)(?: ; (.+?))? \\", block
+        ).groups()
+        needed_by = re.findall(
+            r"^ +#(?: via| {2}) ([a-z0-9.-]+)(?: \(.+\))?$", block, re.M
+        )
         yield name, version, condition, needed_by
 
 
@@ -25,7 +30,9 @@ def component(name, version, condition=None):
     entry = {"type": "library", "name": name, "version": version}
     entry |= {"bom-ref": f"{name}=={version}", "purl": f"pkg:pypi/{name}@{version}"}
     return entry | (
-        {"properties": [{"name": "hdsl:marker", "value": condition}]} if condition else {}
+        {"properties": [{"name": "hdsl:marker", "value": condition}]}
+        if condition
+        else {}
     )
 
 
@@ -46,7 +53,8 @@ def bom(project, packages):
         "metadata": {"component": main},
         "components": [component(*package[:3]) for package in packages],
         "dependencies": [
-            {"ref": f"{name}=={version}", "dependsOn": refs[name]} for name, version in versions
+            {"ref": f"{name}=={version}", "dependsOn": refs[name]}
+            for name, version in versions
         ],
     }
 

@@ -1,7 +1,8 @@
 """Run benchmarks and print a table: `python -m benchmarks [names...]`; `--list` names them all.
 
-Without names: the main ones, a few minutes. Each task runs in a process of its own, so that peaks
-of memory and caches do not mix, and each result is written to a file of JSON lines at once.
+Without names: the main ones, a few minutes. Each task runs in a process of its own, so
+that peaks of memory and caches do not mix, and each result is written to a file of JSON
+lines at once.
 """
 
 from __future__ import annotations
@@ -35,22 +36,56 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("names", nargs="*", help="benchmarks to run; none: the main ones")
     add("--problems", nargs="+", metavar="P", help="run them on these problems")
-    add("--threads", nargs="+", type=int, metavar="N", help="once with each number of threads")
+    add(
+        "--threads",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="once with each number of threads",
+    )
     add("--iterations", type=int, metavar="N", help="iterations of a run")
     add("--oracles", nargs="+", metavar="O", help="ascent, heuristic, exact")
-    add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward, corrective")
-    add("--limit", type=float, metavar="SECONDS", help="end a run after so many seconds")
+    add(
+        "--steps",
+        nargs="+",
+        metavar="S",
+        help="away, pairwise, blended, forward, corrective",
+    )
+    add(
+        "--limit", type=float, metavar="SECONDS", help="end a run after so many seconds"
+    )
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
     add("--prior", type=float, metavar="C", help="prior of the model (0)")
     add("--scale", type=float, metavar="L", help="scale in place of the problem's own")
-    add("--device", metavar="D", help="cpu, or cuda: mean_iteration, steps, ... on a GPU")
+    add(
+        "--device",
+        metavar="D",
+        help="cpu, or cuda: mean_iteration, steps, ... on a GPU",
+    )
     add("--batch-size", type=int, metavar="B", help="comparisons per oracle call (all)")
-    add("--toy", action="store_true", help="small problems of the same form, no data needed")
+    add(
+        "--toy",
+        action="store_true",
+        help="small problems of the same form, no data needed",
+    )
     add("--out", type=Path, metavar="FILE", help="add results to this file")
     add("--list", action="store_true", help="list the benchmarks and the problems")
-    add("--show", type=Path, metavar="FILE", help="print the tables of a result file, run nothing")
-    add("--compare", type=Path, nargs=2, metavar="FILE", help="print two result files side by side")
-    add("--task", help=argparse.SUPPRESS)  # one task as JSON: what a process of its own runs
+    add(
+        "--show",
+        type=Path,
+        metavar="FILE",
+        help="print the tables of a result file, run nothing",
+    )
+    add(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar="FILE",
+        help="print two result files side by side",
+    )
+    add(
+        "--task", help=argparse.SUPPRESS
+    )  # one task as JSON: what a process of its own runs
     given = parser.parse_args(arguments)
     unknown = [name for name in given.names if name not in registered()]
     if unknown:
@@ -72,10 +107,12 @@ def tasks_of(given: argparse.Namespace) -> list[Task]:
         task
         for name, usual in MAIN.items()
         for task in plan(
-            [name], problems=wanted or _present(usual, given.toy), n_cores=measure.cores(),
+            [name],
+            problems=wanted or _present(usual, given.toy),
+            n_cores=measure.cores(),
             **options,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
@@ -101,7 +138,9 @@ def why_skip(task: Task) -> str | None:
 def run_apart(task: Task) -> Iterator[Record]:
     """Run a task in a new process; yield its records as they come."""
     command = [sys.executable, "-m", __package__, "--task", json.dumps(asdict(task))]
-    with subprocess.Popen(command, cwd=problems.ROOT, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, cwd=problems.ROOT, stdout=subprocess.PIPE, text=True
+    ) as child:
         try:
             for line in child.stdout:
                 yield json.loads(line)
@@ -109,7 +148,9 @@ def run_apart(task: Task) -> Iterator[Record]:
             child.terminate()
             raise
     if child.returncode:
-        raise RuntimeError(f"{task.benchmark} on {task.problem} ended with {child.returncode}.")
+        raise RuntimeError(
+            f"{task.benchmark} on {task.problem} ended with {child.returncode}."
+        )
 
 
 def run_all(tasks: list[Task], out: Path) -> Iterator[Record]:
@@ -161,7 +202,10 @@ def show(records: list[Record]) -> None:
 
 def show_list() -> None:
     """Print the benchmarks and the problems."""
-    rows = [[name, known.purpose, " ".join(known.problems)] for name, known in registered().items()]
+    rows = [
+        [name, known.purpose, " ".join(known.problems)]
+        for name, known in registered().items()
+    ]
     print(table.aligned(rows, ("benchmark", "what it measures", "problems"), ()))
     print("\nproblems:", ", ".join(problems.names()))
     for name in problems.REAL:

@@ -1,7 +1,7 @@
 """The whole fit on processes of this machine, against one process with as many threads.
 
-`python -m benchmarks.cluster --problem scaled:1e6` prints both, and their ratio. It runs apart from
-the other benchmarks, as it starts processes of its own.
+`python -m benchmarks.cluster --problem scaled:1e6` prints both, and their ratio. It
+runs apart from the other benchmarks, as it starts processes of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ BLOCKS = 16
 
 def make(given: argparse.Namespace) -> dict:
     """Write a problem in blocks, unless it is there; return its sizes."""
-    from . import problems  # not above: workers load this module, and need no scikit-learn
+    from . import (
+        problems,
+    )  # not above: workers load this module, and need no scikit-learn
 
     home = place(given)
     if not (home / "about.json").exists():
@@ -36,14 +38,18 @@ def make(given: argparse.Namespace) -> dict:
                 if kind == "triplets":
                     np.save(home / f"triplets-{k}.npy", rows[first:last])
                 else:
-                    sp.save_npz(home / f"rows-{k}.npz", rows[first:last], compressed=False)
+                    sp.save_npz(
+                        home / f"rows-{k}.npz", rows[first:last], compressed=False
+                    )
         (home / "about.json").write_text(json.dumps(problem.size))
     return json.loads((home / "about.json").read_text())
 
 
 def place(given: argparse.Namespace) -> Path:
     """Return where the blocks of a problem are."""
-    return given.folder / f"{given.problem.replace(':', '-')}{'-toy' if given.toy else ''}"
+    return (
+        given.folder / f"{given.problem.replace(':', '-')}{'-toy' if given.toy else ''}"
+    )
 
 
 def load_rows(home: Path, k: int) -> sp.csr_array:
@@ -73,7 +79,9 @@ def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
     X, triplets = few()
     hdsl.HDSL(**params, n_jobs=n_jobs).fit(X, triplets=triplets)
     clock = Clock()
-    X = sp.csr_array(sp.vstack([load_rows(home, k) for k in range(BLOCKS)], format="csr"))
+    X = sp.csr_array(
+        sp.vstack([load_rows(home, k) for k in range(BLOCKS)], format="csr")
+    )
     triplets = np.concatenate([load_triplets(home, k) for k in range(BLOCKS)])
     model = hdsl.HDSL(**params, n_jobs=n_jobs, callback=clock).fit(X, triplets=triplets)
     return {"what": f"one process, {n_jobs} threads", **clock.record(model)}
@@ -134,13 +142,17 @@ COLUMNS = {
     "before the first iteration, s": lambda r, first: f"{r['setup_seconds']:.1f}",
     "iterations": lambda r, first: f"{r['n_iter']}",
     "same atoms": lambda r, first: "yes" if r["atoms"] == first["atoms"] else "no",
-    "objective less the first": lambda r, first: f"{r['objective'] - first['objective']:.1e}",
+    "objective less the first": lambda r, first: (
+        f"{r['objective'] - first['objective']:.1e}"
+    ),
 }
 
 
 def main() -> None:
     """Print a table; each run is a process of its own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cluster", description=__doc__
+    )
     parser.add_argument("--problem", default="scaled:1e6")
     parser.add_argument("--workers", type=int, nargs="*", default=[2])
     parser.add_argument("--threads", type=int, nargs="*", default=[2])
@@ -148,20 +160,35 @@ def main() -> None:
     parser.add_argument("--prior", default="auto")
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
-    parser.add_argument("--only", help="run one part, print JSON: threads:N or workers:N")
+    parser.add_argument(
+        "--only", help="run one part, print JSON: threads:N or workers:N"
+    )
     given = parser.parse_args()
     if given.only:
         kind, _, n = given.only.partition(":")
-        print(json.dumps((one_machine if kind == "threads" else on_cluster)(given, int(n))))
+        print(
+            json.dumps(
+                (one_machine if kind == "threads" else on_cluster)(given, int(n))
+            )
+        )
         return
     make(given)
     first: dict = {}
-    print("| | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1), flush=True)
+    print(
+        "| | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1), flush=True
+    )
     for only in [
         *(f"threads:{n}" for n in given.threads),
         *(f"workers:{n}" for n in given.workers),
     ]:
-        command = [sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:], "--only", only]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.cluster",
+            *sys.argv[1:],
+            "--only",
+            only,
+        ]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ
         )

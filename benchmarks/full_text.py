@@ -1,8 +1,9 @@
 """Full-text search with learned terms: `python -m benchmarks.full_text`.
 
-Summaries of Python's docstrings are in SQLite's FTS5 and in PostgreSQL. Each fifth of them in turn
-asks for documents among the others, and the first answer is right if it is of the same module. The
-engine's own ranking of the words of the query is compared with the sum over the learned terms.
+Summaries of Python's docstrings are in SQLite's FTS5 and in PostgreSQL. Each fifth of
+them in turn asks for documents among the others, and the first answer is right if it is
+of the same module. The engine's own ranking of the words of the query is compared with
+the sum over the learned terms.
 """
 
 from __future__ import annotations
@@ -63,23 +64,29 @@ class TSVector:
         self.cursor = self.engine.db.cursor()
         self.cursor.execute("CREATE TEMP TABLE documents (id integer, body tsvector)")
         self.cursor.executemany(
-            "INSERT INTO documents VALUES (%s, to_tsvector('english', %s))", list(enumerate(texts))
+            "INSERT INTO documents VALUES (%s, to_tsvector('english', %s))",
+            list(enumerate(texts)),
         )
 
     def split(self, text: str) -> list[str]:
         """Return the lexemes of a text, each as often as it occurs."""
         self.cursor.execute(
-            "SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('english', %s))", (text,)
+            "SELECT lexeme, cardinality(positions) FROM "
+            "unnest(to_tsvector('english', %s))",
+            (text,),
         )
         return [word for word, n in self.cursor.fetchall() for _ in range(n)]
 
     def plain(self, text: str) -> list[Any]:
         """Return the best document by the words of a text."""
-        any_word = "replace(plainto_tsquery('english', %s)::text, ' & ', ' | ')::tsquery"
+        any_word = (
+            "replace(plainto_tsquery('english', %s)::text, ' & ', ' | ')::tsquery"
+        )
         self.cursor.execute(
             f"""SELECT id FROM documents, (SELECT {any_word} AS q) AS asked
-                WHERE body @@ q ORDER BY ts_rank(body, q, 1) DESC LIMIT 1""", (text,)
-        )  # fmt: skip
+                WHERE body @@ q ORDER BY ts_rank(body, q, 1) DESC LIMIT 1""",
+            (text,),
+        )
         return self.cursor.fetchall()
 
     def run(self, query: str) -> list[Any]:
@@ -91,7 +98,9 @@ class TSVector:
         self.engine.__exit__()
 
 
-def first_answers(kind: Any, texts: list[str], y: np.ndarray, n_folds: int) -> np.ndarray:
+def first_answers(
+    kind: Any, texts: list[str], y: np.ndarray, n_folds: int
+) -> np.ndarray:
     """Return for each text whether the first answer is right, by the engine and with terms."""
     right = np.zeros((2, len(y)), dtype=bool)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
@@ -103,7 +112,9 @@ def first_answers(kind: Any, texts: list[str], y: np.ndarray, n_folds: int) -> n
         model = HDSL(random_state=0).fit(X, y[train])
         for i in test:
             terms = expand_query(model, tokens[i], vectorizer)
-            learned = engine.run(full_text_query(engine.to, terms, k=1)) if terms else []
+            learned = (
+                engine.run(full_text_query(engine.to, terms, k=1)) if terms else []
+            )
             for k, found in enumerate((engine.plain(texts[i]), learned)):
                 right[k, i] = bool(found) and y[train[found[0][0]]] == y[i]
         engine.close()
@@ -115,14 +126,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folds", type=int, default=5)
     n_folds = parser.parse_args().folds
-    docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
+    docs = datasets.load_docstrings(
+        min_rows_per_label=80, summaries=True, vectorize=False
+    )
     for kind in (FTS5, TSVector)[: 1 + (PostgreSQL.missing() is None)]:
-        plain, learned = first_answers(kind, list(docs.texts), np.asarray(docs.y), n_folds)
+        plain, learned = first_answers(
+            kind, list(docs.texts), np.asarray(docs.y), n_folds
+        )
         gain = learned.astype(float) - plain
         error = gain.std(ddof=1) / np.sqrt(len(gain))
         print(
-            f"{kind.name}: {plain.mean():.3f} right first answers of {len(plain):,}; with learned "
-            f"terms {learned.mean():.3f}, gain {gain.mean():+.3f} ± {error:.3f}",
+            f"{kind.name}: {plain.mean():.3f} right first answers of {len(plain):,}; "
+            f"with learned terms {learned.mean():.3f}, gain {gain.mean():+.3f} ± "
+            f"{error:.3f}",
             flush=True,
         )
 

@@ -66,7 +66,9 @@ class Watched:
         return ", ".join(f"{name} {x:.2f} s" for name, x in self.seconds.most_common(3))
 
 
-def agreement(found: list[search.Neighbors], expected: list[search.Neighbors]) -> tuple[int, float]:
+def agreement(
+    found: list[search.Neighbors], expected: list[search.Neighbors]
+) -> tuple[int, float]:
     """Return in how many lists rows differ, and how far scores are apart at most."""
     n_other = 0
     far = 0.0
@@ -74,7 +76,10 @@ def agreement(found: list[search.Neighbors], expected: list[search.Neighbors]) -
         n_other += int((ours.rows != theirs.rows).any(axis=1).sum())
         known = np.isfinite(theirs.scores)
         scale = np.maximum(np.abs(theirs.scores[known]), 1e-300)
-        far = max(far, float((np.abs(ours.scores - theirs.scores)[known] / scale).max(initial=0)))
+        far = max(
+            far,
+            float((np.abs(ours.scores - theirs.scores)[known] / scale).max(initial=0)),
+        )
     return n_other, far
 
 
@@ -100,7 +105,9 @@ def gpu_mining(task: Task) -> Iterator[Record]:
         search.neighbors_by_label(X[:60], labels[:60], 3, 5, device="cuda")  # compiles
         card.seconds.clear()
         found, wall, _ = timed(
-            lambda: search.neighbors_by_label(X, labels, N_TARGETS, N_IMPOSTORS, device="cuda")
+            lambda: search.neighbors_by_label(
+                X, labels, N_TARGETS, N_IMPOSTORS, device="cuda"
+            )
         )
         note = card.note
     chosen = np.linspace(0, X.shape[0] - 1, N_COMPARED).astype(np.int64)
@@ -116,11 +123,16 @@ def gpu_mining(task: Task) -> Iterator[Record]:
     ours = [of_queries(part, chosen) for part in found]
     n_other, far = agreement(ours, [without(expected[0], chosen), expected[1]])
     yield record(
-        task, NO_PROBLEM, seconds=wall, n_other=n_other, score_distance=far,
-        cpu_seconds_of_part=cpu_wall, device=card.device.name,
+        task,
+        NO_PROBLEM,
+        seconds=wall,
+        n_other=n_other,
+        score_distance=far,
+        cpu_seconds_of_part=cpu_wall,
+        device=card.device.name,
         note=f"{note}; {len(chosen)} rows on the CPU {cpu_wall:.1f} s, other rows in {n_other} "
         f"lists, scores to {far:.0e}",
-    )  # fmt: skip
+    )
 
 
 def _rows(task: Task, n_more: int):
@@ -148,39 +160,59 @@ def gpu_search(task: Task) -> Iterator[Record]:
         note = card.note
         part = queries[: min(m, N_PART)]
         _, again, _ = timed(lambda: kept.top_k(part, N_NEIGHBORS, device="cuda"))
-        _, anew, _ = timed(lambda: search.top_k(part, index, N_NEIGHBORS, device="cuda"))
+        _, anew, _ = timed(
+            lambda: search.top_k(part, index, N_NEIGHBORS, device="cuda")
+        )
     chosen = np.linspace(0, m - 1, min(m, N_COMPARED)).astype(np.int64)
     expected, cpu_wall, _ = timed(
         lambda: search.top_k(queries[chosen], index, N_NEIGHBORS, n_jobs=task.threads)
     )
     n_other, far = agreement([of_queries(found, chosen)], [expected])
     yield record(
-        task, NO_PROBLEM, seconds=rewriting + wall, rewriting=rewriting, n_other=n_other,
-        score_distance=far, cpu_seconds_of_part=cpu_wall, device=card.device.name,
-        seconds_again=again, seconds_anew=anew,
+        task,
+        NO_PROBLEM,
+        seconds=rewriting + wall,
+        rewriting=rewriting,
+        n_other=n_other,
+        score_distance=far,
+        cpu_seconds_of_part=cpu_wall,
+        device=card.device.name,
+        seconds_again=again,
+        seconds_anew=anew,
         note=f"{queries.nnz / m:.0f} features per rewritten query, rewriting {rewriting:.1f} s; "
-        f"{note}; {part.shape[0]} queries {again:.3f} s by an index that is on the card, "
-        f"{anew:.3f} s by a new one; {len(chosen)} queries on the CPU {cpu_wall:.1f} s, other "
-        f"rows in {n_other} lists, scores to {far:.0e}",
-    )  # fmt: skip
+        f"{note}; {part.shape[0]} queries {again:.3f} s by an index that is on the "
+        f"card, {anew:.3f} s by a new one; {len(chosen)} queries on the CPU "
+        f"{cpu_wall:.1f} s, other rows in {n_other} lists, scores to {far:.0e}",
+    )
 
 
 @benchmark(
-    problems=("rcv1_2", "reuters_r52"), threads=(None,), iterations=1000, steps=("away",)
-)  # fmt: skip
+    problems=("rcv1_2", "reuters_r52"),
+    threads=(None,),
+    iterations=1000,
+    steps=("away",),
+)
 def gpu_fit(task: Task) -> Iterator[Record]:
     """A whole fit with the defaults, mining included: CPU and one GPU."""
     problem = load(task)
     for step, device in product(task.steps, ("cpu", "cuda")):
         parameters = {
-            "max_iter": task.iterations, "step": step, "random_state": 0, "n_jobs": task.threads,
+            "max_iter": task.iterations,
+            "step": step,
+            "random_state": 0,
+            "n_jobs": task.threads,
             "device": device,
-        }  # fmt: skip
+        }
         HDSL(**{**parameters, "max_iter": 3}).fit(problem.X, problem.y)  # compiles
-        model, wall, cpu = timed(lambda given=parameters: HDSL(**given).fit(problem.X, problem.y))
+        model, wall, cpu = timed(
+            lambda given=parameters: HDSL(**given).fit(problem.X, problem.y)
+        )
         objective = model.trace_["objective"][-1]
         yield record(
-            task, problem, device if step == "away" else f"{device} {step}", seconds=wall,
+            task,
+            problem,
+            device if step == "away" else f"{device} {step}",
+            seconds=wall,
             cpu_seconds=cpu,
             note=f"{len(model.trace_) - 1} iterations, objective {objective:.6f}",
-        )  # fmt: skip
+        )

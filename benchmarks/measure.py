@@ -1,7 +1,8 @@
 """Measurements and their records: yardstick, peak memory, CPU and wall seconds.
 
-The yardstick of a problem is the time of one SciPy ``X.T @ q`` on its X, in the same process:
-milliseconds depend on the machine and its other users, ratios to the yardstick far less.
+The yardstick of a problem is the time of one SciPy ``X.T @ q`` on its X, in the same
+process: milliseconds depend on the machine and its other users, ratios to the yardstick
+far less.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ STATUS = Path("/proc/self/status")
 LIBRARIES = ("hdsl", "numpy", "scipy", "numba", "scikit-learn")
 
 
-# --- memory --------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------
 
 
 def peak_mb() -> float:
     """Return the most memory this process has held, in MiB, since its start or since `reset_peak`.
 
-    On Linux, this is the high-water mark of this process alone: ``ru_maxrss`` of a child starts
-    from the memory of its parent.
+    On Linux, this is the high-water mark of this process alone: ``ru_maxrss`` of a
+    child starts from the memory of its parent.
     """
     if (peak := _status("VmHWM")) is not None:
         return peak / 1024
@@ -69,7 +70,7 @@ def _status(key: str) -> int | None:
     return None
 
 
-# --- time ----------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------
 
 
 class Yardstick:
@@ -133,10 +134,10 @@ def timed(call: Callable) -> tuple[object, float, float]:
 class Clock:
     """A callback of `fit` that records the wall and CPU seconds of each iteration.
 
-    Its own time, and that of the yardstick samples it takes, is left out. It ends the run after
-    `limit` seconds or `cpu_limit` CPU seconds, or at an objective of at most `target`. ``wall[0]``
-    is the time before the first step: checks of input, the building of the problem and the first
-    search for a direction.
+    Its own time, and that of the yardstick samples it takes, is left out. It ends the
+    run after `limit` seconds or `cpu_limit` CPU seconds, or at an objective of at most
+    `target`. ``wall[0]`` is the time before the first step: checks of input, the
+    building of the problem and the first search for a direction.
     """
 
     def __init__(
@@ -200,12 +201,15 @@ class Clock:
 
 
 def time_calls(
-    call: Callable, make: Callable[[], object] | None = None, budget: float = 0.5, most: int = 200
+    call: Callable,
+    make: Callable[[], object] | None = None,
+    budget: float = 0.5,
+    most: int = 200,
 ) -> tuple[float, float, int]:
     """Return median wall seconds and mean CPU seconds of a call, and the number of calls.
 
-    `make`, not timed, makes the argument of each call. The first call warms up, unless it alone
-    takes longer than the budget.
+    `make`, not timed, makes the argument of each call. The first call warms up, unless
+    it alone takes longer than the budget.
     """
     walls: list[float] = []
     cpus: list[float] = []
@@ -221,7 +225,7 @@ def time_calls(
     return statistics.median(walls), statistics.fmean(cpus), len(walls)
 
 
-# --- records -------------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------
 
 
 def record(
@@ -243,7 +247,9 @@ def record(
     if made:
         extra = {"size": problem.size, **extra}
     if unit and cpu_seconds is not None:
-        extra["cpu_ratio"] = cpu_seconds / unit  # other users of the machine disturb it less
+        extra["cpu_ratio"] = (
+            cpu_seconds / unit
+        )  # other users of the machine disturb it less
     line = {
         "benchmark": f"{task.benchmark}.{part}" if part else task.benchmark,
         "problem": problem.name if made else problem,
@@ -311,13 +317,20 @@ def commit() -> str:
     head = _git("rev-parse", "--short", "HEAD")
     if head is None:
         return "unknown"
-    return head + ("+" if _git("status", "--porcelain", "--", "src", "benchmarks") else "")
+    return head + (
+        "+" if _git("status", "--porcelain", "--", "src", "benchmarks") else ""
+    )
 
 
 def _git(*arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=10
+            ["git", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
         return None

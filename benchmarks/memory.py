@@ -14,7 +14,11 @@ from .measure import held_mb, peak_mb, record, reset_peak
 from .tasks import NO_PROBLEM, Record, Task, benchmark
 
 #: Rows, columns and values per row; 15 triplets per row.
-SIZES = {"small": (3_000, 10_000, 40), "wide": (3_000, 300_000, 200), "long": (30_000, 20_000, 40)}
+SIZES = {
+    "small": (3_000, 10_000, 40),
+    "wide": (3_000, 300_000, 200),
+    "long": (30_000, 20_000, 40),
+}
 
 #: Size and parameters of each point.
 GRID = {
@@ -38,15 +42,23 @@ def memory(task: Task) -> Iterator[Record]:
         began = time.perf_counter()
         text = subprocess.run(
             [sys.executable, "-m", __spec__.name, json.dumps([name, task.toy])],
-            cwd=problems.ROOT, stdout=subprocess.PIPE, text=True, check=True,
-        ).stdout  # fmt: skip
+            cwd=problems.ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
         estimated, measured = json.loads(text)
         ratio = estimated / measured
         yield record(
-            task, NO_PROBLEM, name, seconds=time.perf_counter() - began, peak=measured,
-            estimated_mb=estimated, ratio=ratio,
+            task,
+            NO_PROBLEM,
+            name,
+            seconds=time.perf_counter() - began,
+            peak=measured,
+            estimated_mb=estimated,
+            ratio=ratio,
             note=f"{estimated:.1f} MiB estimated, {measured:.1f} measured, {ratio:.2f}",
-        )  # fmt: skip
+        )
 
 
 def measure(name: str, *, toy: bool = False) -> tuple[float, float]:

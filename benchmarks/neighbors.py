@@ -40,17 +40,23 @@ def mining(task: Task) -> Iterator[Record]:
     X, y = labelled_rows(200 if task.toy else n_rows, 1000 if task.toy else 10**6, 75)
     chosen = np.linspace(0, X.shape[0] - 1, min(500, X.shape[0])).astype(np.int64)
     search.neighbors_by_label(X[:9], y[:9], 1, 1)
-    found, wall, cpu = timed(partial(search.neighbors_by_label, X, y, 10, 10, n_jobs=task.threads))
+    found, wall, cpu = timed(
+        partial(search.neighbors_by_label, X, y, 10, 10, n_jobs=task.threads)
+    )
     part = (X[chosen], y[chosen]), (X, y), 11, 10
     expected, part_wall, part_cpu = timed(
         partial(search.neighbors_between, *part, n_jobs=task.threads)
     )
     n_other = np.count_nonzero(found[1].rows[chosen] != expected[1].rows)
     yield record(
-        task, NO_PROBLEM, seconds=wall, cpu_seconds=cpu, n_other=n_other,
+        task,
+        NO_PROBLEM,
+        seconds=wall,
+        cpu_seconds=cpu,
+        n_other=n_other,
         note=f"{len(chosen)} rows one by one {part_wall:.1f} s, {part_cpu / len(chosen) * 1e3:.1f} "
         f"CPU ms each; {n_other} other neighbours",
-    )  # fmt: skip
+    )
 
 
 @benchmark(threads=(None,))
@@ -65,9 +71,13 @@ def classes(task: Task) -> Iterator[Record]:
         _, wall, cpu = timed(call)
         first = first or cpu
         yield record(
-            task, NO_PROBLEM, f"{n_classes}", seconds=wall, cpu_seconds=cpu,
+            task,
+            NO_PROBLEM,
+            f"{n_classes}",
+            seconds=wall,
+            cpu_seconds=cpu,
             note=f"{n_classes} classes, {cpu / first:.2f} times the CPU seconds of 10 classes",
-        )  # fmt: skip
+        )
 
 
 def _against_scipy(task, problem, part, model, given, transformed) -> Record:

@@ -46,17 +46,25 @@ def why_missing() -> str | None:
 
 
 def solve(
-    layout, scale: float, iterations: int, oracle: str = "ascent", batch_size: int | None = None,
+    layout,
+    scale: float,
+    iterations: int,
+    oracle: str = "ascent",
+    batch_size: int | None = None,
     rule: str = "away",
-) -> tuple[Result, np.ndarray]:  # fmt: skip
+) -> tuple[Result, np.ndarray]:
     """Return the result of a run, and the seconds of each iteration."""
     problem = layout.problem(losses.get("smoothed_hinge"), scale)
     times = []
     options = Options(max_iter=iterations, tol=0.0, batch_size=batch_size)
     result = frank_wolfe(
-        problem, ORACLES[oracle](), RULES[rule], options,
-        rng=np.random.default_rng(0), callback=lambda state: times.append(time.perf_counter()),
-    )  # fmt: skip
+        problem,
+        ORACLES[oracle](),
+        RULES[rule],
+        options,
+        rng=np.random.default_rng(0),
+        callback=lambda state: times.append(time.perf_counter()),
+    )
     return result, np.diff(times)
 
 
@@ -72,8 +80,11 @@ def same_path(a: Result, b: Result) -> tuple[int, float]:
 
 
 @benchmark(
-    problems=("rcv1_2", "million"), iterations=300, threads=(None,), oracles=("ascent",),
-)  # fmt: skip
+    problems=("rcv1_2", "million"),
+    iterations=300,
+    threads=(None,),
+    oracles=("ascent",),
+)
 def one_gpu(task: Task) -> Iterator[Record]:
     """Mean and median iteration with away steps: 1 and all CPU threads, one GPU."""
     problem = load(task)
@@ -99,10 +110,14 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
             del layout
     for count, (result, times) in runs.items():
         yield record(
-            replace(task, threads=count), problem, f"cpu{part}", seconds=float(times.mean()),
-            median_iteration=float(np.median(times)), reached=result.objective,
+            replace(task, threads=count),
+            problem,
+            f"cpu{part}",
+            seconds=float(times.mean()),
+            median_iteration=float(np.median(times)),
+            reached=result.objective,
             note=f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations",
-        )  # fmt: skip
+        )
     began = time.perf_counter()
     layout = _on_card(problem, device)
     whole = time.perf_counter() - began
@@ -111,19 +126,29 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     memory = device.memory()
     digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
     note = (
-        f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up {whole:.1f} s; "
-        f"the CPU's path for {until} models, objective to {far:.0e}; "
-        f"{memory['used'] / 1e9:.2f} GB in arrays, "
-        f"{memory['held'] / 1e9:.2f} GB at most; bits {digest}"
+        f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up "
+        f"{whole:.1f} s; the CPU's path for {until} models, objective to {far:.0e}; "
+        f"{memory['used'] / 1e9:.2f} GB in arrays, {memory['held'] / 1e9:.2f} GB at "
+        f"most; bits {digest}"
     )
     if task.batch_size:
         note += f"; batches of {task.batch_size}"
     yield record(
-        task, problem, f"gpu{part}", seconds=float(times.mean()), note=note,
-        median_iteration=float(np.median(times)), device=device.name, memory=memory,
-        setup_seconds=whole, same_until=until, objective_distance=far,
-        digest=digest, reached=result.objective, batch_size=task.batch_size,
-    )  # fmt: skip
+        task,
+        problem,
+        f"gpu{part}",
+        seconds=float(times.mean()),
+        note=note,
+        median_iteration=float(np.median(times)),
+        device=device.name,
+        memory=memory,
+        setup_seconds=whole,
+        same_until=until,
+        objective_distance=far,
+        digest=digest,
+        reached=result.objective,
+        batch_size=task.batch_size,
+    )
 
 
 def _on_card(problem, device):

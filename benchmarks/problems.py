@@ -1,9 +1,10 @@
 """Named problems to measure on: the real data sets where present, and generators.
 
-`load(name)` makes a problem. The real ones are read from the folder that the environment variable
-HDSL_DATA names, else from ``../shared/data`` beside the repository; `why_missing(name)` names what
-is missing. A name can carry a number after a colon: ``scaled:1e6``. With ``toy=True`` every name
-gives a problem of the same form that takes milliseconds and needs no data.
+`load(name)` makes a problem. The real ones are read from the folder that the
+environment variable HDSL_DATA names, else from ``../shared/data`` beside the
+repository; `why_missing(name)` names what is missing. A name can carry a number after a
+colon: ``scaled:1e6``. With ``toy=True`` every name gives a problem of the same form
+that takes milliseconds and needs no data.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from reproduce.runner import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Features of rank r appear with a frequency in proportion to 1 / (r + SHIFT) ** EXPONENT. With 75
-#: draws per row the most frequent is in 45 % of the rows and the 100th in 10 %, as in rcv1.
+#: Features of rank r appear with a frequency in proportion to 1 / (r + SHIFT) **
+#: EXPONENT. With 75 draws per row the most frequent is in 45 % of the rows and the
+#: 100th in 10 %, as in rcv1.
 EXPONENT = 1.2
 SHIFT = 30.0
 
-#: Rows of one topic take two fifths of their features from a list of so many; two sister topics,
-#: one of each class, have half of their lists in common. A tenth comes from a list of the class.
+#: Rows of one topic take two fifths of their features from a list of so many; two
+#: sister topics, one of each class, have half of their lists in common. A tenth comes
+#: from a list of the class.
 TOPIC_WORDS = 60
 CLASS_WORDS = 100
 TOPIC_ROWS = 100
@@ -68,7 +71,9 @@ def load(name: str, *, toy: bool = False) -> Problem:
     elif kind in NUMBERED and number:
         problem = NUMBERED[kind](int(float(number)), toy)
     else:
-        raise ValueError(f"No problem is named {name!r}. There are: {', '.join(names())}.")
+        raise ValueError(
+            f"No problem is named {name!r}. There are: {', '.join(names())}."
+        )
     return replace(problem, name=f"{name}-toy" if toy else name)
 
 
@@ -91,7 +96,7 @@ def why_missing(name: str) -> str | None:
     return None
 
 
-# --- the paper's data sets -----------------------------------------------------------------------
+# --- the paper's data sets ------------------------------------------------------------
 
 
 def _read(name: str) -> dict[str, sp.csr_array | np.ndarray]:
@@ -120,7 +125,9 @@ def dexter() -> Problem:
         read[part].data *= shrink[read[part].indices]
     return Problem(
         name="dexter",
-        triplets=np.load(data_folder() / "dexter" / "triplets_random20.npy").astype(np.int64),
+        triplets=np.load(data_folder() / "dexter" / "triplets_random20.npy").astype(
+            np.int64
+        ),
         scale=100.0,
         **read,
     )
@@ -185,14 +192,22 @@ def _toy_of(name: str) -> Problem:
     else:
         made = triplets.neighbor_triplets(X[:n], y[:n], 3, 5)
     return Problem(
-        name=name, X=X[:n], triplets=made, scale=100.0, y=y[:n], X_valid=X[n:], y_valid=y[n:]
+        name=name,
+        X=X[:n],
+        triplets=made,
+        scale=100.0,
+        y=y[:n],
+        X_valid=X[n:],
+        y_valid=y[n:],
     )
 
 
-# --- generated problems ---------------------------------------------------------------------------
+# --- generated problems ---------------------------------------------------------------
 
 
-def recovery(n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_000) -> Problem:
+def recovery(
+    n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_000
+) -> Problem:
     """Return the paper's recovery problem."""
     small = n_features < 2000
     made = datasets.make_recovery(
@@ -226,14 +241,20 @@ def power_law(
 
 
 def same_nonzeros(
-    n_features: int, *, n_rows: int = 20_000, n_live: int = 10_000, nnz_per_row: int = 75
+    n_features: int,
+    *,
+    n_rows: int = 20_000,
+    n_live: int = 10_000,
+    nnz_per_row: int = 75,
 ) -> Problem:
     """Return the same rows and the same live columns spread over a wider range of columns."""
     if n_features < n_live:
         raise ValueError(f"{n_live} live columns do not fit in {n_features}.")
     narrow = power_law(n_rows, n_live, nnz_per_row)
     indices = narrow.X.indices * np.int32(n_features // n_live)
-    X = sp.csr_array((narrow.X.data, indices, narrow.X.indptr), shape=(n_rows, n_features))
+    X = sp.csr_array(
+        (narrow.X.data, indices, narrow.X.indptr), shape=(n_rows, n_features)
+    )
     X.has_canonical_format = True
     return replace(narrow, name="same_nonzeros", X=X)
 
@@ -262,11 +283,14 @@ def labelled_rows(
 class _PowerLaw:
     """Rows in topics, made by blocks so that memory holds little more than X."""
 
-    def __init__(self, n_rows: int, n_features: int, nnz_per_row: int, seed: int) -> None:
+    def __init__(
+        self, n_rows: int, n_features: int, nnz_per_row: int, seed: int
+    ) -> None:
         if 3 * nnz_per_row > n_features or n_rows < 16:
             raise ValueError(
-                f"power_law needs 16 rows and 3 * nnz_per_row features at least. Got {n_rows} rows "
-                f"and {n_features} features for {nnz_per_row} non-zeros per row."
+                "power_law needs 16 rows and 3 * nnz_per_row features at least. Got "
+                f"{n_rows} rows and {n_features} features for {nnz_per_row} non-zeros "
+                "per row."
             )
         self.n_rows = n_rows
         self.n_features = n_features
@@ -318,7 +342,9 @@ class _PowerLaw:
         indptr = np.arange(n + 1, dtype=np.int64) * width
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
-        X = sp.csr_array((values.ravel(), indices.ravel(), indptr), shape=(n, self.n_features))
+        X = sp.csr_array(
+            (values.ravel(), indices.ravel(), indptr), shape=(n, self.n_features)
+        )
         X.has_canonical_format = True
         return X
 
@@ -331,7 +357,9 @@ class _PowerLaw:
         picked = (spread * (TOPIC_WORDS / n_words)).astype(np.int64)
         ranks[:, :n_words] = self.words[topic[:, None], picked]
         picked = self.rng.integers(CLASS_WORDS, size=(len(topic), shared))
-        ranks[:, n_words : n_words + shared] = self.class_words[topic[:, None] % 2, picked]
+        ranks[:, n_words : n_words + shared] = self.class_words[
+            topic[:, None] % 2, picked
+        ]
         columns = np.sort(self.feature_of[ranks], axis=1)
         again = np.arange(len(topic))
         for attempt in range(100):
@@ -359,11 +387,15 @@ class _PowerLaw:
         sister = self.topic ^ 1
         size = np.diff(self.first)
         if size.min() <= max(n_targets, n_impostors):
-            raise ValueError(f"Topics of {size.min()} rows are too small: take more rows.")
+            raise ValueError(
+                f"Topics of {size.min()} rows are too small: take more rows."
+            )
         # Steps from 1 to size - 1, so that no row is its own neighbour.
         step = 1 + self._distinct(size[topic] - 1, n_targets)
         place = self.place[:, None] - self.first[topic][:, None]
-        target = self.members[self.first[topic][:, None] + (place + step) % size[topic][:, None]]
+        target = self.members[
+            self.first[topic][:, None] + (place + step) % size[topic][:, None]
+        ]
         place = self.first[sister][:, None] + self._distinct(size[sister], n_impostors)
         impostor = self.members[place]
         made = np.empty((self.n_rows, n_targets, n_impostors, 3), dtype=np.int64)
@@ -405,10 +437,14 @@ MADE: dict[str, Callable[[bool], Problem]] = {
 
 NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
     "same_nonzeros": lambda d, toy: (
-        same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15) if toy else same_nonzeros(d)
+        same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15)
+        if toy
+        else same_nonzeros(d)
     ),
     "rows": lambda n, toy: (
-        power_law(200, 500, 15) if toy else replace(power_law(n, 1_000_000, 75), name="rows")
+        power_law(200, 500, 15)
+        if toy
+        else replace(power_law(n, 1_000_000, 75), name="rows")
     ),
     "wide": lambda n, toy: (
         power_law(200, 500, 15, 2, 2)

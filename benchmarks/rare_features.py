@@ -1,7 +1,8 @@
 """Fewest rows of a paired feature: `python -m benchmarks.rare_features --data FOLDER`.
 
-Folds of the training rows of each set give the error of 3 nearest neighbours by ``min_rows``, with
-class scores beside the rows and without, and its difference to the smallest with a standard error.
+Folds of the training rows of each set give the error of 3 nearest neighbours by
+``min_rows``, with class scores beside the rows and without, and its difference to the
+smallest with a standard error.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ N_FOLDS = 5
 MOST_ROWS = 2500
 
 
-def wrong_rows(X: sp.csr_array, y: np.ndarray, has_scores: bool) -> dict[int, np.ndarray]:
+def wrong_rows(
+    X: sp.csr_array, y: np.ndarray, has_scores: bool
+) -> dict[int, np.ndarray]:
     """Return for each number whether 3 neighbours are wrong about each row, held out in turn."""
     wrong = {least: np.zeros(len(y)) for least in LEAST}
-    for train, held in StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y):
+    for train, held in StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(
+        X, y
+    ):
         rows = X[train]
         others = X[held]
         if has_scores:
@@ -61,7 +66,9 @@ def main() -> None:
             for wrong in found.values():
                 lost = 100 * (wrong - found[LEAST[0]])
                 error = lost.std(ddof=1) / np.sqrt(len(lost))
-                cells.append(f"{100 * wrong.mean():.1f} ({lost.mean():+.1f} ± {error:.1f})")
+                cells.append(
+                    f"{100 * wrong.mean():.1f} ({lost.mean():+.1f} ± {error:.1f})"
+                )
             table.append([name, "yes" if has_scores else "no", *cells])
     print(aligned(table, headings, headings[2:]))
 

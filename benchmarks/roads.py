@@ -1,8 +1,8 @@
 """Whole roads from rows to answer, each in processes of its own: what a user waits for.
 
-`python -m benchmarks roads` runs all of them; `--problems` names some. Seconds are of the wall, as
-a user counts them, and CPU seconds of the processes beside them. A road of the command line starts
-a process with empty caches of compiled code where it says so.
+`python -m benchmarks roads` runs all of them; `--problems` names some. Seconds are of
+the wall, as a user counts them, and CPU seconds of the processes beside them. A road of
+the command line starts a process with empty caches of compiled code where it says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from . import problems
 from .measure import record
 from .tasks import Record, Task, benchmark
 
-#: A fit in a new process; prints its seconds, those before the first iteration, and its size.
+#: A fit in a new process; prints its seconds, those before the first iteration, and its
+#: size.
 FIT = """
 import json, sys, time
 import numpy as np, scipy.sparse as sp
@@ -66,15 +67,24 @@ def _process(command: list[str], folder: Path, **more: str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False,
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": _path(), **more},
-    )  # fmt: skip
+    )
     seconds = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[:6])} failed:\n{done.stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": seconds, "cpu": cpu, "said": done.stdout, "peak": after.ru_maxrss / 1024}
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "said": done.stdout,
+        "peak": after.ru_maxrss / 1024,
+    }
 
 
 def _path() -> str:
@@ -86,7 +96,7 @@ def _hdsl(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "hdsl", *arguments]
 
 
-# --- the command line ----------------------------------------------------------------------------
+# --- the command line -----------------------------------------------------------------
 
 
 def _install(task: Task, folder: Path) -> dict[str, Any]:
@@ -94,14 +104,23 @@ def _install(task: Task, folder: Path) -> dict[str, Any]:
     environment = folder / "env"
     steps = [
         [sys.executable, "-m", "venv", str(environment)],
-        [str(environment / "bin/python"), "-m", "pip", "install", "-qq", str(problems.ROOT)],
+        [
+            str(environment / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            str(problems.ROOT),
+        ],
         [str(environment / "bin/hdsl"), "demo"],
     ]
     spent = [
-        _process(step, folder, PYTHONPATH="")["seconds"] for step in steps[: 1 if task.toy else 3]
+        _process(step, folder, PYTHONPATH="")["seconds"]
+        for step in steps[: 1 if task.toy else 3]
     ]
     parts = ", ".join(
-        f"{name} {s:.1f} s" for name, s in zip(("venv", "pip", "demo"), spent, strict=False)
+        f"{name} {s:.1f} s"
+        for name, s in zip(("venv", "pip", "demo"), spent, strict=False)
     )
     return {"seconds": sum(spent), "note": parts}
 
@@ -139,7 +158,9 @@ def _texts(task: Task, folder: Path) -> Path:
 def _fit_csv(task: Task, folder: Path) -> dict[str, Any]:
     """Fit a CSV of texts with code that is compiled already."""
     path = _texts(task, folder)
-    command = _hdsl("fit", str(path), "--text", "text", "--label", "label", "-o", "model.hdsl")
+    command = _hdsl(
+        "fit", str(path), "--text", "text", "--label", "label", "-o", "model.hdsl"
+    )
     if not task.toy:
         _process(command, folder)
     return _process(command, folder)
@@ -150,36 +171,58 @@ def _search(task: Task, folder: Path) -> dict[str, Any]:
     _fit_csv(task, folder)
     command = _hdsl("search", "model.hdsl", "word3a word5a word7a")
     _process(command, folder)
-    wrong = subprocess.run(_hdsl("search", "no-such-model"), cwd=folder, capture_output=True,
-                           env={**os.environ, "PYTHONPATH": _path()}, check=False)  # fmt: skip
+    wrong = subprocess.run(
+        _hdsl("search", "no-such-model"),
+        cwd=folder,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": _path()},
+        check=False,
+    )
     return {**_process(command, folder), "code_of_a_mistake": wrong.returncode}
 
 
 def _import(task: Task, folder: Path) -> dict[str, Any]:
     """Import the package in a new process."""
-    done = [_process([sys.executable, "-c", IMPORT], folder) for _ in range(1 if task.toy else 5)]
-    return {**done[-1], "seconds": float(np.median([float(one["said"]) for one in done]))}
+    done = [
+        _process([sys.executable, "-c", IMPORT], folder)
+        for _ in range(1 if task.toy else 5)
+    ]
+    return {
+        **done[-1],
+        "seconds": float(np.median([float(one["said"]) for one in done])),
+    }
 
 
-# --- fits ----------------------------------------------------------------------------------------
+# --- fits -----------------------------------------------------------------------------
 
 
 def _stored(folder: Path, X, **learn) -> str:
     path = folder / "rows.npz"
-    np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, **learn)
+    np.savez(
+        path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, **learn
+    )
     return str(path)
 
 
 def _fit_in_process(
-    task: Task, folder: Path, X, caches: dict, until: float = -1.0, more: dict | None = None,
+    task: Task,
+    folder: Path,
+    X,
+    caches: dict,
+    until: float = -1.0,
+    more: dict | None = None,
     **learn,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Fit until an objective is reached, or to the end."""
     given = {
         "data": _stored(folder, X, **learn),
         "warm": not caches,
         "until": until,
-        "parameters": {"n_jobs": task.threads, "device": task.device or "cpu", **(more or {})},
+        "parameters": {
+            "n_jobs": task.threads,
+            "device": task.device or "cpu",
+            **(more or {}),
+        },
     }
     done = _process([sys.executable, "-c", FIT, json.dumps(given)], folder, **caches)
     found = json.loads(done["said"])
@@ -200,7 +243,11 @@ def _labelled(name: str) -> Callable[[Task, Path], dict[str, Any]]:
 def _first_fit(task: Task, folder: Path) -> dict[str, Any]:
     """Fit a small problem with an empty cache of compiled code; a toy compiles nothing."""
     X, y = problems.labelled_rows(300, 400, 20)
-    caches = {"SOURCE_DATE_EPOCH": "0"} if task.toy else {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    caches = (
+        {"SOURCE_DATE_EPOCH": "0"}
+        if task.toy
+        else {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    )
     cold = _fit_in_process(task, folder, X, caches, y=y)
     if task.toy:
         return cold
@@ -226,7 +273,9 @@ def _to_objective(task: Task, folder: Path) -> dict[str, Any]:
     """Take steps on the same problem, prior 15, until the objective is that of 300 away steps."""
     problem = problems.load("million", toy=task.toy)
     more = {"prior": 15.0, "max_iter": 60, "tol": 0}
-    found = _fit_in_process(task, folder, problem.X, {}, OBJECTIVE, more, triplets=problem.triplets)
+    found = _fit_in_process(
+        task, folder, problem.X, {}, OBJECTIVE, more, triplets=problem.triplets
+    )
     note = f"{found['note']}: {found['objective']:.4f}"
     return {**found, "seconds": found["steps"], "note": note}
 
@@ -236,14 +285,18 @@ ROADS = {
     "first_fit": Road(_first_fit, 10.0, "HDSL().fit of 300 rows, empty caches"),
     "install": Road(_install, None, "a new environment, pip install, hdsl demo"),
     "demo": Road(_demo, 15.0, "hdsl demo, empty caches"),
-    "fit_csv": Road(_fit_csv, 5.0, "hdsl fit, a CSV of 2,000 texts in 20 classes, compiled"),
+    "fit_csv": Road(
+        _fit_csv, 5.0, "hdsl fit, a CSV of 2,000 texts in 20 classes, compiled"
+    ),
     "search": Road(_search, 1.0, "hdsl search in that model"),
     "r52": Road(_labelled("reuters_r52"), 8.0, "HDSL().fit on R52, prior chosen"),
     "dexter": Road(_labelled("dexter"), 0.7, "HDSL().fit on dexter, prior chosen"),
     "rows:2e5": Road(_large(200_000, 100_000), 120.0, "200,000 rows in 10 classes"),
     "rows:1e6": Road(_large(1_000_000, 200_000), 600.0, "a million rows in 10 classes"),
     "million": Road(_million, 40.0, "a million rows, 15 million given triplets"),
-    "objective": Road(_to_objective, 30.0, f"the same at prior 15, steps to {OBJECTIVE}"),
+    "objective": Road(
+        _to_objective, 30.0, f"the same at prior 15, steps to {OBJECTIVE}"
+    ),
 }
 
 #: Roads that need a real set.
@@ -260,6 +313,12 @@ def roads(task: Task) -> Iterator[Record]:
     note = road.what + (f": aim {road.aim:g} s" if road.aim else "")
     note = "; ".join(filter(None, [note, found.pop("note", "")]))
     yield record(
-        task, task.problem, seconds=found.pop("seconds"), cpu_seconds=found.pop("cpu", None),
-        peak=found.pop("peak", np.nan), note=note, aim=road.aim, **found,
-    )  # fmt: skip
+        task,
+        task.problem,
+        seconds=found.pop("seconds"),
+        cpu_seconds=found.pop("cpu", None),
+        peak=found.pop("peak", np.nan),
+        note=note,
+        aim=road.aim,
+        **found,
+    )

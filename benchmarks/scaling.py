@@ -40,7 +40,8 @@ def _flatness(records: list[Record]) -> Iterator[Record]:
             "peak": _to_first(record["peak_mb"] for record in group),
         }
         shown = (
-            f"{name} {' '.join(f'{x:.2f}' for x in values)}" for name, values in ratios.items()
+            f"{name} {' '.join(f'{x:.2f}' for x in values)}"
+            for name, values in ratios.items()
         )
         note = f"of the first: {'; '.join(shown)}"
         yield _summary(group, ratios=ratios, note=note)
@@ -92,7 +93,9 @@ def triplets(task: Task) -> Iterator[Record]:
     yield timed_fit(task, load(task))
 
 
-@benchmark(problems=("million",), iterations=10, steps=("away", "corrective"), threads=(None,))
+@benchmark(
+    problems=("million",), iterations=10, steps=("away", "corrective"), threads=(None,)
+)
 def million(task: Task) -> Iterator[Record]:
     """1,000,000 rows and features, 15,000,000 triplets: seconds per iteration, set-up, memory."""
     warm_up(steps=task.steps)
@@ -101,5 +104,7 @@ def million(task: Task) -> Iterator[Record]:
         line = timed_fit(task, problem, step, step=step, batch_size=task.batch_size)
         gib = line["peak_mb"] / 1024 if line["peak_mb"] is not None else math.nan
         setup = line["extra"]["setup_seconds"]
-        line["extra"]["note"] = f"peak {gib:.2f} GiB, {setup:.1f} s before the first step"
+        line["extra"]["note"] = (
+            f"peak {gib:.2f} GiB, {setup:.1f} s before the first step"
+        )
         yield line

@@ -1,9 +1,10 @@
 """The learned similarity in real engines: `python -m benchmarks.serving --data FOLDER`.
 
-One table of the queries (negative weights, what the limits of engines cost), and one of the engines
-(recall of the exact top 10, candidates to certify it, time, size). Queries are rows that are not in
-the index, asked one by one. Times are CPU times of this process and the engine's, so that other
-programs matter little. Engines that are not installed are left out.
+One table of the queries (negative weights, what the limits of engines cost), and one of
+the engines (recall of the exact top 10, candidates to certify it, time, size). Queries
+are rows that are not in the index, asked one by one. Times are CPU times of this
+process and the engine's, so that other programs matter little. Engines that are not
+installed are left out.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def docstrings(n_queries: int, toy: bool = False) -> Task:
     X = sp.csr_array(docs.X)[order]
     y = docs.y[order]
     n = 2 * len(y) // 3
-    model = HDSL(max_iter=20 if toy else 300, random_state=0, n_jobs=1).fit(X[:n], y[:n])
+    model = HDSL(max_iter=20 if toy else 300, random_state=0, n_jobs=1).fit(
+        X[:n], y[:n]
+    )
     return Task("docstrings", model, X[:n], X[n:][:n_queries])
 
 
@@ -69,7 +72,7 @@ def million(n_queries: int, n_rows: int = 1_000_000) -> Task:
     return Task(f"generated {n_rows:,}", model, X[:n_rows], X[n_rows:][:n_queries])
 
 
-# --- queries --------------------------------------------------------------------------------------
+# --- queries --------------------------------------------------------------------------
 
 
 def query_row(task: Task) -> list[str]:
@@ -80,36 +83,52 @@ def query_row(task: Task) -> list[str]:
     exact = top_k(signed, index, K)
 
     def recall(**limits: Any) -> str:
-        return (
-            f"{recall_at(top_k(model.rewrite(task.queries, **limits), index, K).rows, exact):.3f}"
-        )
+        queries = model.rewrite(task.queries, **limits)
+        return f"{recall_at(top_k(queries, index, K).rows, exact):.3f}"
 
     cosine = top_k(task.queries, index, 100).rows
     rescored = [
-        rows[np.argsort(-(index[rows] @ signed[[q]].T).toarray().ravel(), kind="stable")][:K]
+        rows[
+            np.argsort(-(index[rows] @ signed[[q]].T).toarray().ravel(), kind="stable")
+        ][:K]
         for q, rows in enumerate(cosine)
     ]
     transformed = sp.csr_array(model.transform(task.documents))
     return [
-        task.name, f"{index.shape[0]:,}", f"{task.queries.nnz / task.queries.shape[0]:.0f}",
-        f"{signed.nnz / signed.shape[0]:.0f}", f"{100 * (signed.data < 0).mean():.1f} %",
-        recall(nonnegative=True), recall(max_terms=20), recall(max_terms=50),
-        recall(max_weight=1.0), f"{recall_at(rescored, exact):.3f}",
+        task.name,
+        f"{index.shape[0]:,}",
+        f"{task.queries.nnz / task.queries.shape[0]:.0f}",
+        f"{signed.nnz / signed.shape[0]:.0f}",
+        f"{100 * (signed.data < 0).mean():.1f} %",
+        recall(nonnegative=True),
+        recall(max_terms=20),
+        recall(max_terms=50),
+        recall(max_weight=1.0),
+        f"{recall_at(rescored, exact):.3f}",
         f"{transformed.nnz / index.nnz:.2f}",
-    ]  # fmt: skip
+    ]
 
 
 QUERY_HEAD = (
-    "documents", "n", "terms", "rewritten", "negative", "nonnegative", "20 terms", "50 terms",
-    "max_weight", "cosine 100", "transform / index",
-)  # fmt: skip
+    "documents",
+    "n",
+    "terms",
+    "rewritten",
+    "negative",
+    "nonnegative",
+    "20 terms",
+    "50 terms",
+    "max_weight",
+    "cosine 100",
+    "transform / index",
+)
 
 
 def model_index(task: Task) -> sp.csr_array:
     return sp.csr_array(task.model.index_rows(task.documents))
 
 
-# --- engines --------------------------------------------------------------------------------------
+# --- engines --------------------------------------------------------------------------
 
 
 def timed(
@@ -148,7 +167,9 @@ def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
         certified = ["", "", "no proof"]
         if "hnsw" not in name:
             answers, certified_ms = timed(
-                lambda q: certified_top_k(engine.search, signed[[q]], lambda ids: index[ids], K),
+                lambda q: certified_top_k(
+                    engine.search, signed[[q]], lambda ids: index[ids], K
+                ),
                 range(signed.shape[0]),
                 engine.cpu_seconds,
             )
@@ -161,15 +182,27 @@ def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
                 certified_ms,
             ]
         return [
-            task.name, name, recall, milliseconds, *certified, f"{loading:.1f}",
+            task.name,
+            name,
+            recall,
+            milliseconds,
+            *certified,
+            f"{loading:.1f}",
             f"{engine.size() / 1e6:.1f}",
-        ]  # fmt: skip
+        ]
 
 
 ENGINE_HEAD = (
-    "documents", "engine", "recall@10", "CPU ms", "certified", "candidates", "CPU ms",
-    "load CPU s", "MB",
-)  # fmt: skip
+    "documents",
+    "engine",
+    "recall@10",
+    "CPU ms",
+    "certified",
+    "candidates",
+    "CPU ms",
+    "load CPU s",
+    "MB",
+)
 
 
 def true_scores(
@@ -177,7 +210,8 @@ def true_scores(
 ) -> list[np.ndarray]:
     """Return the scores of what was found; documents that float32 cannot tell apart are ties."""
     return [
-        (index[ids] @ signed[[q]].T).toarray().ravel() * (1 + 1e-6) for q, ids in enumerate(found)
+        (index[ids] @ signed[[q]].T).toarray().ravel() * (1 + 1e-6)
+        for q, ids in enumerate(found)
     ]
 
 
@@ -191,10 +225,20 @@ def memory_row(task: Task) -> list[str]:
         lambda q: top_k(signed[[q]], index, K, n_jobs=1), range(n), time.process_time
     )
     size = (index.data.nbytes + index.indices.nbytes + index.indptr.nbytes) / 1e6
-    return [task.name, "search.top_k", "1.000", milliseconds, "", "", "", "", f"{size:.1f}"]
+    return [
+        task.name,
+        "search.top_k",
+        "1.000",
+        milliseconds,
+        "",
+        "",
+        "",
+        "",
+        f"{size:.1f}",
+    ]
 
 
-# --- BM25 -----------------------------------------------------------------------------------------
+# --- BM25 -----------------------------------------------------------------------------
 
 
 def bm25_rows(folder: Path, n_queries: int) -> list[list[str]]:
@@ -202,7 +246,9 @@ def bm25_rows(folder: Path, n_queries: int) -> list[list[str]]:
     rows = []
     for name in ("reuters_r52", "bbc_news"):
         parts = sets.load_counts(Settings(Path(), folder), name)
-        counts, asked = (sp.csr_array(X, dtype=float) for X in (parts.X, parts.X_test[:n_queries]))
+        counts, asked = (
+            sp.csr_array(X, dtype=float) for X in (parts.X, parts.X_test[:n_queries])
+        )
         y = parts.y
         wanted = parts.y_test[:n_queries]
         transformer = BM25Transformer(lengths="lucene").fit(counts)
@@ -220,7 +266,7 @@ def bm25_rows(folder: Path, n_queries: int) -> list[list[str]]:
 BM25_HEAD = ("documents", "queries", "BM25", "learned boosts")
 
 
-# --- the command ----------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------
 
 
 def tables(tasks: Iterable[Callable[[], Task]], names: Iterable[str]) -> None:
@@ -238,19 +284,41 @@ def tables(tasks: Iterable[Callable[[], Task]], names: Iterable[str]) -> None:
                 continue
             engine_rows.append(engine_row(task, name, kind))
             print("  ".join(engine_rows[-1]), file=sys.stderr, flush=True)
-    print(aligned(query_rows, QUERY_HEAD, ()), "", aligned(engine_rows, ENGINE_HEAD, ()), sep="\n")
+    print(
+        aligned(query_rows, QUERY_HEAD, ()),
+        "",
+        aligned(engine_rows, ENGINE_HEAD, ()),
+        sep="\n",
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.serving", description=__doc__
+    )
     add = parser.add_argument
     add("--data", type=Path, default=data_folder(), help="folder of the real data sets")
-    add("--sets", nargs="+", default=["docstrings", "bbc_news", "reuters_r52"], metavar="NAME")
-    add("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), metavar="NAME")
+    add(
+        "--sets",
+        nargs="+",
+        default=["docstrings", "bbc_news", "reuters_r52"],
+        metavar="NAME",
+    )
+    add(
+        "--engines",
+        nargs="+",
+        default=list(ENGINES),
+        choices=list(ENGINES),
+        metavar="NAME",
+    )
     add("--queries", type=int, default=50, metavar="N")
     add("--million", type=int, metavar="ROWS", help="only so many generated rows")
-    add("--bm25", action="store_true", help="only precision by BM25 and by learned boosts")
+    add(
+        "--bm25",
+        action="store_true",
+        help="only precision by BM25 and by learned boosts",
+    )
     add("--toy", action="store_true", help="only 200 docstrings")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", UserWarning)
@@ -258,7 +326,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(aligned(bm25_rows(given.data, 500), BM25_HEAD, ()))
         return 0
     makers: dict[str, Callable[[], Task]] = {
-        name: lambda name=name: real(name, given.data, given.queries) for name in sets.MORE[:2]
+        name: lambda name=name: real(name, given.data, given.queries)
+        for name in sets.MORE[:2]
     }
     makers["docstrings"] = lambda: docstrings(given.queries)
     tasks = [makers[name] for name in given.sets]

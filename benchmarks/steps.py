@@ -41,9 +41,15 @@ def _path(task: Task, problem: Problem, oracle: str, step: str, plain: float) ->
     with Measured(problem.X) as measured:
         clock = Clock(cpu_limit=task.limit, yardstick=measured.yardstick)
         model = fit(
-            problem, clock, oracle=oracle, step=step, max_iter=task.iterations, n_jobs=task.threads,
-            prior=task.prior or 0.0, device=task.device or "cpu",
-        )  # fmt: skip
+            problem,
+            clock,
+            oracle=oracle,
+            step=step,
+            max_iter=task.iterations,
+            n_jobs=task.threads,
+            prior=task.prior or 0.0,
+            device=task.device or "cpu",
+        )
     seconds = np.cumsum(clock.wall)
     cpu = np.cumsum(clock.cpu)
     path = [
@@ -60,20 +66,35 @@ def _path(task: Task, problem: Problem, oracle: str, step: str, plain: float) ->
     ]
     best = min(point["error"] for point in path)
     return record(
-        task, problem, f"{oracle}-{step}", seconds=clock.total, cpu_seconds=clock.total_cpu,
-        yardstick=measured.yardstick, peak=measured.peak, model=model, path=path,
-        dot_error=plain, best_error=best, scale=model.scale_, prior=model.prior_,
+        task,
+        problem,
+        f"{oracle}-{step}",
+        seconds=clock.total,
+        cpu_seconds=clock.total_cpu,
+        yardstick=measured.yardstick,
+        peak=measured.peak,
+        model=model,
+        path=path,
+        dot_error=plain,
+        best_error=best,
+        scale=model.scale_,
+        prior=model.prior_,
         status=model.status_,
         note=f"{model.n_iter_} iterations, 3-NN error {path[-1]['error']:.2%} (best {best:.2%}, "
         f"plain dot product {plain:.2%})",
-    )  # fmt: skip
+    )
 
 
 def _marks(seconds: np.ndarray) -> list[int]:
     """Return the iterations to evaluate: those of the marks, those reached in time, the last."""
     last = len(seconds) - 1
     by_time = np.searchsorted(seconds, TIME_MARKS, side="right") - 1
-    marks = {0, last, *(k for k in ITERATION_MARKS if k < last), *(k for k in by_time if k > 0)}
+    marks = {
+        0,
+        last,
+        *(k for k in ITERATION_MARKS if k < last),
+        *(k for k in by_time if k > 0),
+    }
     return sorted(int(k) for k in marks)
 
 
@@ -87,7 +108,13 @@ def steps_table(records: list[Record]) -> str:
     A dash stands where the limit ended a run before the mark.
     """
     paths = [record for record in records if "path" in record["extra"]]
-    headings = ["problem", "oracle", "step", *(f"{mark} s" for mark in TIME_MARKS), "end"]
+    headings = [
+        "problem",
+        "oracle",
+        "step",
+        *(f"{mark} s" for mark in TIME_MARKS),
+        "end",
+    ]
     rows = []
     for line in sorted(paths, key=lambda line: line["problem"]):
         oracle, _, step = line["benchmark"].partition(".")[2].partition("-")
@@ -97,7 +124,9 @@ def steps_table(records: list[Record]) -> str:
             "-" if cut and path[-1]["cpu_seconds"] < mark else _cell(path, mark)
             for mark in TIME_MARKS
         ]
-        end = f"{_cell(path)} ({path[-1]['n_iter']} it., {path[-1]['cpu_seconds']:.1f} s)"
+        end = (
+            f"{_cell(path)} ({path[-1]['n_iter']} it., {path[-1]['cpu_seconds']:.1f} s)"
+        )
         rows.append([line["problem"], oracle, step, *cells, end])
     return table.aligned(rows, headings, ()) if rows else ""
 

@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-HEADINGS = ("benchmark", "problem", "threads", "time", "yardsticks", "peak", "objective", "note")
+HEADINGS = (
+    "benchmark",
+    "problem",
+    "threads",
+    "time",
+    "yardsticks",
+    "peak",
+    "objective",
+    "note",
+)
 RIGHT = frozenset({"threads", "time", "yardsticks", "peak", "objective"})
 
 
@@ -21,10 +30,14 @@ def read(path: str | Path) -> list[dict]:
     return records
 
 
-def aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Iterable[str]) -> str:
+def aligned(
+    rows: Sequence[Sequence[str]], headings: Sequence[str], right: Iterable[str]
+) -> str:
     """Return rows of text as a table; the columns named in `right` end at the same place."""
     right = set(right)
-    widths = [max(len(row[k]) for row in (headings, *rows)) for k in range(len(headings))]
+    widths = [
+        max(len(row[k]) for row in (headings, *rows)) for k in range(len(headings))
+    ]
     lines = []
     for row in (headings, ["-" * width for width in widths], *rows):
         cells = (
@@ -80,7 +93,9 @@ def memory(megabytes: float | None) -> str:
     """Return MiB, or GiB from 10,000 MiB on."""
     if megabytes is None:
         return "-"
-    return f"{megabytes:.0f} MiB" if megabytes < 10_000 else f"{megabytes / 1024:.2f} GiB"
+    return (
+        f"{megabytes:.0f} MiB" if megabytes < 10_000 else f"{megabytes / 1024:.2f} GiB"
+    )
 
 
 def number(value: float | None, form: str) -> str:
@@ -88,18 +103,30 @@ def number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-# --- two files side by side ----------------------------------------------------------------------
+# --- two files side by side -----------------------------------------------------------
 
 COMPARED = (
-    "benchmark", "problem", "threads", "old", "new", "ratio", "old yd", "new yd", "yd ratio",
-    "peak ratio", "note",
-)  # fmt: skip
+    "benchmark",
+    "problem",
+    "threads",
+    "old",
+    "new",
+    "ratio",
+    "old yd",
+    "new yd",
+    "yd ratio",
+    "peak ratio",
+    "note",
+)
 
 
 def compare(old: list[dict], new: list[dict]) -> str:
     """Return old, new and new / old in seconds, in yardsticks and in peak memory."""
     before, after = (
-        {(line["benchmark"], line["problem"], line["threads"]): line for line in records}
+        {
+            (line["benchmark"], line["problem"], line["threads"]): line
+            for line in records
+        }
         for records in (old, new)
     )
     keys = [*before, *(key for key in after if key not in before)]
@@ -121,7 +148,11 @@ def _pair(key: tuple[str, str, int], old: dict | None, new: dict | None) -> list
     else:
         said = "" if old["seconds"] is not None else f"{note(old)} -> {note(new)}"
     return [
-        *map(str, key), *(duration(line.get("seconds")) for line in both), ratio("seconds"),
-        *(number(line.get("ratio"), ".2f") for line in both), ratio("ratio"), ratio("peak_mb"),
+        *map(str, key),
+        *(duration(line.get("seconds")) for line in both),
+        ratio("seconds"),
+        *(number(line.get("ratio"), ".2f") for line in both),
+        ratio("ratio"),
+        ratio("peak_mb"),
         said,
-    ]  # fmt: skip
+    ]

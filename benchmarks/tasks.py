@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
 MODULES = (
-    "fits", "roads", "steps", "scaling", "neighbors", "memory", "one_gpu", "gpu_search",
-)  # fmt: skip
+    "fits",
+    "roads",
+    "steps",
+    "scaling",
+    "neighbors",
+    "memory",
+    "one_gpu",
+    "gpu_search",
+)
 
 #: A problem name for benchmarks that make their own.
 NO_PROBLEM = "-"
@@ -59,7 +66,9 @@ class Benchmark:
         """Return the task with the defaults of the options it does not set."""
         toy = {"iterations": 6} if task.toy and "iterations" in self.defaults else {}
         given = {**self.defaults, **toy}
-        return replace(task, **{k: v for k, v in given.items() if getattr(task, k) is None})
+        return replace(
+            task, **{k: v for k, v in given.items() if getattr(task, k) is None}
+        )
 
 
 _REGISTERED: dict[str, Benchmark] = {}
@@ -106,8 +115,12 @@ def plan(
     tasks = []
     for name in names:
         known = registered()[name]
-        wanted = problems if problems and known.problems != (NO_PROBLEM,) else known.problems
-        counts = threads or tuple(dict.fromkeys(count or n_cores for count in known.threads))
+        wanted = (
+            problems if problems and known.problems != (NO_PROBLEM,) else known.problems
+        )
+        counts = threads or tuple(
+            dict.fromkeys(count or n_cores for count in known.threads)
+        )
         tasks += [
             known.complete(Task(name, problem, count, **options))
             for problem in wanted

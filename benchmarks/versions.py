@@ -1,9 +1,9 @@
 """CPU seconds of ``HDSL().fit`` by this checkout and by another one, in turn, on real sets.
 
-`python -m benchmarks.versions --other PATH` compares with the checkout at PATH, such as one that
-`git worktree add PATH COMMIT` makes. Each fit is a process of its own on one thread, after a fit
-of two iterations that compiles; the two versions take turns, so that the ratio of their medians is
-one of the same machine at the same time.
+`python -m benchmarks.versions --other PATH` compares with the checkout at PATH, such as
+one that `git worktree add PATH COMMIT` makes. Each fit is a process of its own on one
+thread, after a fit of two iterations that compiles; the two versions take turns, so
+that the ratio of their medians is one of the same machine at the same time.
 """
 
 from __future__ import annotations
@@ -42,33 +42,52 @@ print(time.process_time() - began)
 
 def seconds(checkout: Path, file: Path, params: str) -> float:
     """Return the CPU seconds of a fit by a checkout."""
-    folders = [str(checkout / "src"), *filter(None, sys.path)]  # the first has the package
+    folders = [
+        str(checkout / "src"),
+        *filter(None, sys.path),
+    ]  # the first has the package
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, "-c", FIT, str(file), params]
     with tempfile.TemporaryDirectory() as home:  # not this checkout
         done = subprocess.run(
-            command, cwd=home, env=environment, capture_output=True, text=True, check=True
+            command,
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     return float(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
     """Print a line per set: the median of each version, and their ratio."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.versions", description=__doc__
+    )
     parser.add_argument("--other", type=Path, required=True, help="the other checkout")
     parser.add_argument("--sets", nargs="*", default=None)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--params", default="{}", help="parameters of both as JSON")
     given = parser.parse_args()
     settings = Settings(Path(), data_folder())
-    print("| set | rows | this, s | other, s | ratio |\n|---|---|---|---|---|", flush=True)
+    print(
+        "| set | rows | this, s | other, s | ratio |\n|---|---|---|---|---|", flush=True
+    )
     for name in given.sets or sets.names_of_splits(settings):
         X, y, _, _ = sets.split(settings, name)
         X = sp.csr_array(X)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.npz"
             codes = np.unique(y, return_inverse=True)[1]
-            np.savez(file, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=codes)
+            np.savez(
+                file,
+                data=X.data,
+                indices=X.indices,
+                indptr=X.indptr,
+                shape=X.shape,
+                y=codes,
+            )
             checkouts = ROOT, given.other.resolve()
             spent = [
                 [seconds(checkout, file, given.params) for checkout in checkouts]
@@ -76,7 +95,9 @@ def main() -> None:
             ]
         ours, theirs = np.median(spent, axis=0)
         print(
-            f"| {name} | {len(y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |", flush=True
+            f"| {name} | {len(y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} "
+            "|",
+            flush=True,
         )
 
 

@@ -1,7 +1,7 @@
 """Check every link between the built pages: ``check_links.py FOLDER``.
 
-For each href and src that stays in the folder, the file must exist and, after a #, an element of
-that id. Links to other sites are not followed, so no network is needed.
+For each href and src that stays in the folder, the file must exist and, after a #, an
+element of that id. Links to other sites are not followed, so no network is needed.
 """
 
 import sys
@@ -52,7 +52,9 @@ def broken(folder):
 
 def main(folder):
     if not (folder / "index.html").is_file():
-        sys.exit(f"{folder} has no index.html: build the pages first, with `make docs`.")
+        sys.exit(
+            f"{folder} has no index.html: build the pages first, with `make docs`."
+        )
     wrong, n_links = broken(folder)
     for path, link in wrong:
         print(f"{path}: the target of {link} does not exist", file=sys.stderr)

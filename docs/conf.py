@@ -23,10 +23,14 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "results"]  # reproducing.md includes the results
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "results",
+]  # reproducing.md includes the results
 templates_path = ["_templates"]
 
-# --- references -----------------------------------------------------------------------------------
+# --- references -----------------------------------------------------------------------
 
 nitpicky = True
 default_role = "py:obj"
@@ -36,7 +40,7 @@ nitpick_ignore_regex = [
     ("py:obj", r"(scipy|sklearn)\..+"),  # other sites need the network
 ]
 
-# --- docstrings -----------------------------------------------------------------------------------
+# --- docstrings -----------------------------------------------------------------------
 
 autodoc_typehints = "none"  # the docstrings give the types, with shapes
 autosummary_generate = True
@@ -44,7 +48,7 @@ numpydoc_show_class_members = False
 python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 
-# --- pages ----------------------------------------------------------------------------------------
+# --- pages ----------------------------------------------------------------------------
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
@@ -69,7 +73,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),  # show what is printed, not values
 }
 
-# --- HTML -----------------------------------------------------------------------------------------
+# --- HTML -----------------------------------------------------------------------------
 
 html_theme = "pydata_sphinx_theme"
 html_title = "hdsl"
@@ -94,7 +98,9 @@ def _leave_out(app, what, name, member, skip, options):
     docstring = getattr(member, "__doc__", None) or ""
     theirs = (getattr(member, "__module__", None) or "").startswith("sklearn.")
     routing = name.startswith("set_") and name.endswith("_request")
-    return True if theirs or routing or docstring.startswith("Alias for field") else skip
+    return (
+        True if theirs or routing or docstring.startswith("Alias for field") else skip
+    )
 
 
 def _escape(app, what, name, obj, options, lines):

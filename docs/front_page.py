@@ -9,7 +9,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PICTURE = HERE / "_static" / "neighbors.svg"
-#: A docstring of the half that the model does not see, one of those whose neighbours gain most.
+#: A docstring of the half that the model does not see, one of those whose neighbours
+#: gain most.
 QUERY = "Restore the mock object to its initial state."
 MODULE = "unittest"
 
@@ -63,7 +64,11 @@ def readme_table():
     errors = read("quality-error-3nn")
     seconds = read("quality-seconds")
     rows = [
-        [words, *(first(errors[method][of]) for method in COLUMNS), seconds["HDSL()"][of]]
+        [
+            words,
+            *(first(errors[method][of]) for method in COLUMNS),
+            seconds["HDSL()"][of],
+        ]
         for of, words in SETS.items()
     ]
     return markdown(["data", *COLUMNS.values(), "seconds of HDSL"], rows)
@@ -76,12 +81,20 @@ def rivals_table():
     spent = {**read("rivals-seconds"), **read("quality-seconds")}
     sets = list(next(iter(theirs.values())))
     order = [
-        *("cosine", "LSA, 300 dimensions"), *theirs, "LinearSVC", "HDSL()", "ClassScores()",
+        *("cosine", "LSA, 300 dimensions"),
+        *theirs,
+        "LinearSVC",
+        "HDSL()",
+        "ClassScores()",
         "ClassScores(), HDSL()",
-    ]  # fmt: skip
+    ]
     both = {**theirs, **ours}
     rows = [
-        [method, spent[method]["reuters_r52"], *(both[method][of] or "–" for of in sets)]
+        [
+            method,
+            spent[method]["reuters_r52"],
+            *(both[method][of] or "–" for of in sets),
+        ]
         for method in order
     ]
     return markdown(["method", "seconds", *sets], rows)
@@ -90,9 +103,10 @@ def rivals_table():
 def seconds_table():
     """Return the sizes of the sets and the seconds of HDSL."""
     seconds = read("quality-seconds")["HDSL()"]
-    return markdown(["set", "training rows", "features", "seconds"], [
-        [of, rows, features, seconds[of]] for of, (rows, features) in SIZES.items()
-    ])  # fmt: skip
+    return markdown(
+        ["set", "training rows", "features", "seconds"],
+        [[of, rows, features, seconds[of]] for of, (rows, features) in SIZES.items()],
+    )
 
 
 #: Page and mark, and what stands between the marks.
@@ -120,7 +134,9 @@ def learned():
     texts, _, names, _, y, _ = train_test_split(
         docs.texts, docs.names, docs.y, test_size=0.5, stratify=docs.y, random_state=0
     )
-    vectorizer = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
+    vectorizer = TfidfVectorizer(
+        token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True
+    )
     X = vectorizer.fit_transform(texts)
     return HDSL(random_state=0).fit(X, y), vectorizer, X, y, names
 
@@ -131,7 +147,9 @@ def neighbors(k=6):
 
     model, vectorizer, X, y, names = learned()
     query = vectorizer.transform([QUERY])
-    before, after = (top_k(asked, X, k).rows[0] for asked in (query, model.rewrite(query)))
+    before, after = (
+        top_k(asked, X, k).rows[0] for asked in (query, model.rewrite(query))
+    )
     return before, after, y, names
 
 
@@ -145,9 +163,13 @@ def picture(path):
     before, after, y, names = neighbors()
     style = {"svg.hashsalt": "hdsl", "svg.fonttype": "none", "text.color": INK}
     with mpl.rc_context(style):
-        shown = NeighborsDisplay(before, after, dict(enumerate(names)), QUERY, y == MODULE).plot()
+        shown = NeighborsDisplay(
+            before, after, dict(enumerate(names)), QUERY, y == MODULE
+        ).plot()
         metadata = {"Date": None, "Creator": None}
-        shown.figure_.savefig(path, bbox_inches="tight", metadata=metadata, transparent=True)
+        shown.figure_.savefig(
+            path, bbox_inches="tight", metadata=metadata, transparent=True
+        )
     return shown
 
 

@@ -56,7 +56,7 @@ def make(folder):
             done.touch()
 
 
-# --- the command line -----------------------------------------------------------------------------
+# --- the command line -----------------------------------------------------------------
 
 
 def help_of_commands(folder):
@@ -65,13 +65,18 @@ def help_of_commands(folder):
     for command in ("", *COMMANDS):
         shown = subprocess.run(
             [sys.executable, "-m", "hdsl", *command.split(), "--help"],
-            env=os.environ | {"COLUMNS": "96"}, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            env=os.environ | {"COLUMNS": "96"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         lines = "\n".join(line.rstrip() for line in shown.strip("\n").splitlines())
-        (folder / f"help-{command or 'hdsl'}.txt").write_text(lines + "\n", encoding="utf-8")
+        (folder / f"help-{command or 'hdsl'}.txt").write_text(
+            lines + "\n", encoding="utf-8"
+        )
 
 
-# --- how it works ---------------------------------------------------------------------------------
+# --- how it works ---------------------------------------------------------------------
 
 TEXTS = (
     "the striker scored a late goal",
@@ -125,10 +130,16 @@ def iteration(folder):
     scale = 3.0
 
     def best_pair(margins):
-        C = -np.einsum("t,ti,tj->ij", np.clip(margins, 0, 1) - 1, x, difference) / len(margins)
+        C = -np.einsum("t,ti,tj->ij", np.clip(margins, 0, 1) - 1, x, difference) / len(
+            margins
+        )
         C = (C + C.T) / 2
-        pairs = [(i, j, s) for i, j in combinations(range(len(words)), 2) for s in (1, -1)]
-        i, j, sign = max(pairs, key=lambda p: C[p[0], p[0]] + C[p[1], p[1]] + 2 * p[2] * C[p[:2]])
+        pairs = [
+            (i, j, s) for i, j in combinations(range(len(words)), 2) for s in (1, -1)
+        ]
+        i, j, sign = max(
+            pairs, key=lambda p: C[p[0], p[0]] + C[p[1], p[1]] + 2 * p[2] * C[p[:2]]
+        )
         e = np.zeros(len(words))
         e[[i, j]] = 1, sign
         return C, (i, j, sign), scale * (x @ e) * (difference @ e)
@@ -140,29 +151,46 @@ def iteration(folder):
     margins = dots + first
     C, (i, j, sign), second = best_pair(margins)
 
-    fig, axes = plt.subplots(1, 3, figsize=(11, 4.2), width_ratios=(1, 1.4, 1),
-                             layout="constrained")  # fmt: skip
+    fig, axes = plt.subplots(
+        1, 3, figsize=(11, 4.2), width_ratios=(1, 1.4, 1), layout="constrained"
+    )
     grid = np.linspace(-0.4, 1.4, 200)
     axes[0].plot(grid, _loss(grid), color="0.6")
     axes[0].plot(margins, _loss(margins), "o", color=POSITIVE, alpha=0.5)
     at = margins.min()
     near = np.array([at - 0.15, at + 0.15])
-    axes[0].plot(near, _loss(at) + (np.clip(at, 0, 1) - 1) * (near - at), color=NEGATIVE, lw=2.5)
-    axes[0].annotate("slope: how much\nthis triplet counts", (at, _loss(at)), (0.4, 0.7),
-                     arrowprops={"arrowstyle": "-", "color": "0.5"})  # fmt: skip
-    axes[0].set(title="1. margins and slopes", xlabel="margin S(x, y) - S(x, z)", ylabel="loss",
-                xlim=(-0.4, 1.4))  # fmt: skip
+    axes[0].plot(
+        near, _loss(at) + (np.clip(at, 0, 1) - 1) * (near - at), color=NEGATIVE, lw=2.5
+    )
+    axes[0].annotate(
+        "slope: how much\nthis triplet counts",
+        (at, _loss(at)),
+        (0.4, 0.7),
+        arrowprops={"arrowstyle": "-", "color": "0.5"},
+    )
+    axes[0].set(
+        title="1. margins and slopes",
+        xlabel="margin S(x, y) - S(x, z)",
+        ylabel="loss",
+        xlim=(-0.4, 1.4),
+    )
 
     _matrix(axes[1], C, words)
     axes[1].set_title("2. minus the gradient, per feature pair")
     for a, b in ((i, i), (i, j), (j, i), (j, j)):
-        axes[1].add_patch(plt.Rectangle((b - 0.5, a - 0.5), 1, 1, fill=False, ec="black", lw=1.8))
-    axes[1].set_xlabel(f"best feature pair: {words[i]} {'+' if sign > 0 else '-'} {words[j]}")
+        axes[1].add_patch(
+            plt.Rectangle((b - 0.5, a - 0.5), 1, 1, fill=False, ec="black", lw=1.8)
+        )
+    axes[1].set_xlabel(
+        f"best feature pair: {words[i]} {'+' if sign > 0 else '-'} {words[j]}"
+    )
 
     values = [_loss(margins + step * (second - first)).mean() for step in steps]
     axes[2].plot(steps, values, color="0.6")
     axes[2].plot(steps[np.argmin(values)], min(values), "*", color=NEGATIVE, ms=14)
-    axes[2].set(title="3. mean loss along the step", xlabel="step size", ylabel="mean loss")
+    axes[2].set(
+        title="3. mean loss along the step", xlabel="step size", ylabel="mean loss"
+    )
     _save(fig, folder / "iteration.svg")
 
 
@@ -179,7 +207,9 @@ def learned(folder):
     known, new = train_test_split(
         np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
     )
-    valid, test = train_test_split(new, test_size=0.5, stratify=docs.y[new], random_state=0)
+    valid, test = train_test_split(
+        new, test_size=0.5, stratify=docs.y[new], random_state=0
+    )
     X = docs.X[known]
     y = docs.y[known]
     model = HDSL(random_state=0)
@@ -189,15 +219,22 @@ def learned(folder):
     PathDisplay.from_estimator(model, ax=axes[1])
     _save(fig, folder / "path.svg")
 
-    network = NetworkDisplay.from_estimator(model, top=18, feature_names=docs.feature_names)
+    network = NetworkDisplay.from_estimator(
+        model, top=18, feature_names=docs.feature_names
+    )
     _save(network.figure_, folder / "network.svg")
 
     (folder / "pages").mkdir(exist_ok=True)
     model.report(
-        folder / "pages" / "report.html", X, y, X_test=docs.X[test], y_test=docs.y[test],
+        folder / "pages" / "report.html",
+        X,
+        y,
+        X_test=docs.X[test],
+        y_test=docs.y[test],
         texts=[f"{docs.names[k]}: {docs.texts[k]}" for k in known],
-        feature_names=docs.feature_names, title="Docstrings of Python's standard library",
-    )  # fmt: skip
+        feature_names=docs.feature_names,
+        title="Docstrings of Python's standard library",
+    )
 
 
 def _loss(margin):
@@ -210,7 +247,9 @@ def _matrix(ax, matrix, words):
     colors = LinearSegmentedColormap.from_list("signed", [NEGATIVE, "white", POSITIVE])
     largest = np.abs(matrix).max()
     ax.imshow(matrix, cmap=colors, vmin=-largest, vmax=largest)
-    ax.set_xticks(range(len(words)), words, rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_xticks(
+        range(len(words)), words, rotation=60, ha="right", rotation_mode="anchor"
+    )
     ax.set_yticks(range(len(words)), words)
     if len(words) < 8:
         for (a, b), value in np.ndenumerate(matrix):

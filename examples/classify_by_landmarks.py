@@ -2,15 +2,14 @@
 Classify by similarity to a few rows
 ====================================
 
-You learn how to classify with few weights, and how to read a decision. ``SimilarityClassifier``
-scores a class by the similarities to some training rows, the landmarks. An ``HDSL`` that is given
-to it learns a similarity for that. On docstrings the classifier makes more errors than
-``LinearSVC``, with a small part of its weights.
+You learn how to classify with few weights, and how to read a decision.
+``SimilarityClassifier`` scores a class by the similarities to some training rows, the
+landmarks. An ``HDSL`` that is given to it learns a similarity for that. On docstrings
+the classifier makes more errors than ``LinearSVC``, with a small part of its weights.
 """
 
-# %%
-# The task is to tell the package of a docstring of Python's standard library. One half of the
-# docstrings is for training.
+# %% The task is to tell the package of a docstring of Python's standard library. One
+# half of the docstrings is for training.
 
 import textwrap
 
@@ -36,12 +35,15 @@ print(f"{len(y)} docstrings of {', '.join(np.unique(y))}")
 # %%
 # Few weights
 # -----------
-# Folds of the training rows choose the penalty of each classifier. Both similarities have the same
-# 200 landmarks to choose from, and the ℓ1 penalty sets many of their weights to 0.
+# Folds of the training rows choose the penalty of each classifier. Both similarities
+# have the same 200 landmarks to choose from, and the ℓ1 penalty sets many of their
+# weights to 0.
 
 svm = GridSearchCV(LinearSVC(random_state=0), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
 plain, learned = (
-    SimilarityClassifier(similarity, landmarks=200, max_iter=30, random_state=0).fit(X, y)
+    SimilarityClassifier(similarity, landmarks=200, max_iter=30, random_state=0).fit(
+        X, y
+    )
     for similarity in (None, HDSL(random_state=0))
 )
 similarity = learned.similarity_
@@ -64,15 +66,17 @@ for name in counts:
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, marker in zip(counts, "sox", strict=True):
     ax.plot(counts[name], errors[name], marker, label=name)
-ax.set(xscale="log", xlabel="weights that are not 0", ylabel="errors, %", ylim=(0, None))
+ax.set(
+    xscale="log", xlabel="weights that are not 0", ylabel="errors, %", ylim=(0, None)
+)
 ax.legend()
 
 # %%
 # The landmarks that decide
 # -------------------------
-# The score of a class is a sum over landmarks, weight times similarity, so that the largest terms
-# say what a docstring is taken for and why. Here is one that the dot product gets wrong and the
-# learned similarity gets right.
+# The score of a class is a sum over landmarks, weight times similarity, so that the
+# largest terms say what a docstring is taken for and why. Here is one that the dot
+# product gets wrong and the learned similarity gets right.
 
 right = (learned.predict(X_new) == y_new) & (plain.predict(X_new) != y_new)
 row = np.flatnonzero(right)[0]
@@ -91,5 +95,7 @@ for k in np.argsort(-np.abs(parts))[:4]:
 # ``explain`` goes on from there: it names the words that make a landmark similar.
 
 k = learned.landmarks_[np.argmax(parts)]
-print(explain(similarity, X_new[[row]], X[[k]], feature_names=docs.feature_names, top=4))
+print(
+    explain(similarity, X_new[[row]], X[[k]], feature_names=docs.feature_names, top=4)
+)
 plt.show()

@@ -3,8 +3,9 @@ How few dimensions are enough?
 ==============================
 
 You learn how to reduce a learned similarity to a few dense columns, for an index or a
-plot. A truncated SVD of ``transform`` reduces words and learned pairs of words together. It is
-compared with the usual projection of texts, a truncated SVD of TF-IDF, also known as LSA.
+plot. A truncated SVD of ``transform`` reduces words and learned pairs of words
+together. It is compared with the usual projection of texts, a truncated SVD of TF-IDF,
+also known as LSA.
 """
 
 # %%
@@ -44,8 +45,8 @@ for n in dimensions:
     svd = TruncatedSVD(n, random_state=0).fit(model.transform(X))
     curves["SVD of transform"].append(error(make_pipeline(model, svd)))
 
-# %%
-# From four columns on, the SVD of ``transform`` makes fewer errors. Two are too few for either.
+# %% From four columns on, the SVD of ``transform`` makes fewer errors. Two are too few
+# for either.
 
 print(f"\n{'columns':20}" + "".join(f"{n:8}" for n in dimensions))
 for name, errors in curves.items():
@@ -59,9 +60,13 @@ for name, errors in curves.items():
 ax.legend(frameon=False)
 ax.axhline(all_words, color="0.5", ls=":", lw=1.2)
 ax.annotate(
-    f"cosine of all {X.shape[1]} words", (dimensions[0], all_words), (0, 4),
-    textcoords="offset points", color="0.4", fontsize="small",
-)  # fmt: skip
+    f"cosine of all {X.shape[1]} words",
+    (dimensions[0], all_words),
+    (0, 4),
+    textcoords="offset points",
+    color="0.4",
+    fontsize="small",
+)
 ax.set(xscale="log", xlabel="number of columns", ylabel="error of 3 nearest neighbours")
 ax.set_xticks(dimensions, dimensions)
 ax.minorticks_off()

@@ -2,9 +2,10 @@
 Search with faiss and usearch
 =============================
 
-You learn how to search a learned similarity with faiss and usearch, and how to measure the recall
-of these approximate indexes against the exact search of hdsl. ``transform`` returns rows
-whose dot products are the similarity, so any index for inner products can serve it.
+You learn how to search a learned similarity with faiss and usearch, and how to measure
+the recall of these approximate indexes against the exact search of hdsl. ``transform``
+returns rows whose dot products are the similarity, so any index for inner products can
+serve it.
 
 It needs two more packages: ``pip install faiss-cpu usearch``.
 """
@@ -26,15 +27,17 @@ try:
     import faiss
     from usearch.index import Index
 except ImportError as error:
-    print(f"This example needs faiss and usearch ({error}): pip install faiss-cpu usearch")
+    print(
+        f"This example needs faiss and usearch ({error}): pip install faiss-cpu usearch"
+    )
     sys.exit(0)
 
 # %%
 # A model
 # -------
-# The data are docstrings of Python's standard library. These indexes take dense rows, so only the
-# thousand most frequent words are used. One half of the docstrings is indexed, the other half gives
-# the queries.
+# The data are docstrings of Python's standard library. These indexes take dense rows,
+# so only the thousand most frequent words are used. One half of the docstrings is
+# indexed, the other half gives the queries.
 
 docs = load_docstrings(min_rows_per_label=80, vectorize=False)
 vectorizer = TfidfVectorizer(max_features=1000, sublinear_tf=True)
@@ -45,7 +48,8 @@ X = vectorizer.fit_transform(texts)
 X_asked = vectorizer.transform(questions[:500])
 model = HDSL(n_targets=3, n_impostors=5, random_state=0).fit(X, y)
 print(
-    f"{X.shape[0]} rows, {X_asked.shape[0]} queries; a similarity of {len(model.weights_)} atoms."
+    f"{X.shape[0]} rows, {X_asked.shape[0]} queries; a similarity of "
+    f"{len(model.weights_)} atoms."
 )
 
 # %%
@@ -55,7 +59,9 @@ exact = top_k(model.rewrite(X_asked), X, k=10).rows
 
 
 def recall(found):
-    return np.mean([len(np.intersect1d(*pair)) / 10 for pair in zip(found, exact, strict=True)])
+    return np.mean(
+        [len(np.intersect1d(*pair)) / 10 for pair in zip(found, exact, strict=True)]
+    )
 
 
 # %%
@@ -83,10 +89,10 @@ def usearch_hnsw(Z, Q):
     return index.search(Q, 10).keys.astype(np.int64)
 
 
-# %%
-# ``transform`` returns one column per atom, then one column per word. A truncated SVD of these rows
-# gives fewer columns and nearly the same similarity. The flat index of all columns is exact. Where
-# its recall is not 1, several rows tie for the tenth place.
+# %% ``transform`` returns one column per atom, then one column per word. A truncated
+# SVD of these rows gives fewer columns and nearly the same similarity. The flat index
+# of all columns is exact. Where its recall is not 1, several rows tie for the tenth
+# place.
 
 all_columns = model.transform(X), model.transform(X_asked)
 svd = TruncatedSVD(300, random_state=0).fit(all_columns[0])
@@ -99,7 +105,8 @@ fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for space, sides in spaces.items():
     Z, Q = (np.ascontiguousarray(rows, dtype=np.float32) for rows in sides)
     shares = {
-        index.__name__: recall(index(Z, Q)) for index in (faiss_flat, faiss_hnsw, usearch_hnsw)
+        index.__name__: recall(index(Z, Q))
+        for index in (faiss_flat, faiss_hnsw, usearch_hnsw)
     }
     ax.plot(shares.keys(), shares.values(), "o", ms=8, label=f"{Z.shape[1]} columns")
     for index, share in shares.items():

@@ -2,17 +2,17 @@
 Learn from a table of clicks
 ============================
 
-You learn how to turn a log of clicks into triplets, and triplets into a similarity. A line such as
-*shown A, B and C next to X, somebody clicked B* gives the triplets "X is more like B than like A"
-and "X is more like B than like C".
+You learn how to turn a log of clicks into triplets, and triplets into a similarity. A
+line such as *shown A, B and C next to X, somebody clicked B* gives the triplets "X is
+more like B than like A" and "X is more like B than like C".
 """
 
 # %%
 # A log of clicks
 # ---------------
-# The log is made from the docstrings of Python's standard library. Each event shows three
-# docstrings next to another one, and one of the three is from the same module. A reader who knows
-# the library clicks that one. One click in ten is random.
+# The log is made from the docstrings of Python's standard library. Each event shows
+# three docstrings next to another one, and one of the three is from the same module. A
+# reader who knows the library clicks that one. One click in ten is random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,9 +36,13 @@ for event, row in enumerate(rng.integers(n_rows, size=n_events)):
     others = inside[docs.y[row]]
     place = rng.integers(len(others) - 1)
     same = others[place + (others[place] >= row)]  # another docstring of the module
-    shown = rng.permutation([same, *rng.choice(outside[docs.y[row]], size=2, replace=False)])
+    shown = rng.permutation(
+        [same, *rng.choice(outside[docs.y[row]], size=2, replace=False)]
+    )
     clicked = rng.choice(shown) if rng.random() < 0.1 else same
-    lines += [(event, docs.names[row], docs.names[item], item == clicked) for item in shown]
+    lines += [
+        (event, docs.names[row], docs.names[item], item == clicked) for item in shown
+    ]
 log = pd.DataFrame(lines, columns=["event", "next_to", "shown", "clicked"])
 print(log.head(6).to_string(index=False))
 
@@ -50,25 +54,36 @@ print(log.head(6).to_string(index=False))
 triplets = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
 print(f"\n{n_events} clicks make {len(triplets)} triplets.")
 
-# %%
-# A table with one judgement per line works in the same way. The weights say how certain each
-# judgement is.
+# %% A table with one judgement per line works in the same way. The weights say how
+# certain each judgement is.
 
-judgements = pd.DataFrame(docs.names[triplets[:3]], columns=["this", "is_like", "not_like"])
+judgements = pd.DataFrame(
+    docs.names[triplets[:3]], columns=["this", "is_like", "not_like"]
+)
 judgements["sure"] = [1.0, 0.5, 1.0]
 print()
 print(judgements.to_string(index=False))
 rows, weights = judgement_triplets(
-    judgements, anchor="this", positive="is_like", negative="not_like", weight="sure",
+    judgements,
+    anchor="this",
+    positive="is_like",
+    negative="not_like",
+    weight="sure",
     ids=docs.names,
-)  # fmt: skip
-print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", weights.tolist())
+)
+print(
+    "The same triplets:",
+    np.array_equal(rows, triplets[:3]),
+    "with weights",
+    weights.tolist(),
+)
 
 # %%
 # Learn, and test on new rows
 # ---------------------------
-# The folds split docstrings, not triplets. A triplet with rows on both sides is in neither. The
-# prior is chosen within the training side, on judgements of docstrings that are held out.
+# The folds split docstrings, not triplets. A triplet with rows on both sides is in
+# neither. The prior is chosen within the training side, on judgements of docstrings
+# that are held out.
 
 print("\nfold    training    test   dot product   learned   prior")
 folds = KFold(2, shuffle=True, random_state=0).split(docs.X)
@@ -76,12 +91,16 @@ for k, (train, test) in enumerate(folds):
     known = restrict(triplets, train, n_rows)
     held = restrict(triplets, test, n_rows)
     model = HDSL(random_state=0).fit(docs.X[train], triplets=known)
-    before, after = (triplet_accuracy(judge, docs.X[test], held) for judge in (None, model))
-    print(f"{k:<6}{len(known):10}{len(held):8}{before:14.1%}{after:10.1%}{model.prior_:8.2f}")
+    before, after = (
+        triplet_accuracy(judge, docs.X[test], held) for judge in (None, model)
+    )
+    print(
+        f"{k:<6}{len(known):10}{len(held):8}{before:14.1%}{after:10.1%}{model.prior_:8.2f}"
+    )
 print("One click in ten is random, so no similarity can be right every time.")
 
-# %%
-# The choice of the last fold: the share of held-out judgements that each prior gets right.
+# %% The choice of the last fold: the share of held-out judgements that each prior gets
+# right.
 
 ChoiceDisplay.from_estimator(model)
 plt.show()

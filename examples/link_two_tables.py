@@ -2,15 +2,16 @@
 Link two tables
 ===============
 
-You learn how to find the same thing in two tables from a list of known matches: what is learned,
-how sure it is, and which pairs to ask a person about next.
+You learn how to find the same thing in two tables from a list of known matches: what is
+learned, how sure it is, and which pairs to ask a person about next.
 """
 
 # %%
 # Two tables of products
 # ----------------------
-# One shop writes in English, the other in German, and both add words that say nothing. The tables
-# are made up, so that the right answer is known. Of 300 products, 260 are in both shops.
+# One shop writes in English, the other in German, and both add words that say nothing.
+# The tables are made up, so that the right answer is known. Of 300 products, 260 are in
+# both shops.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,12 +21,43 @@ from hdsl.linking import Linker
 rng = np.random.default_rng(0)
 brands = ["acme", "boltronic", "corex", "deltawave", "epsilonix", "fjordline"]
 words = [
-    {"chair": "stuhl", "table": "tisch", "lamp": "leuchte", "shelf": "regal", "bed": "liege",
-     "mirror": "spiegel", "carpet": "teppich", "cupboard": "schrank"},
-    {"red": "rot", "white": "weiss", "black": "schwarz", "yellow": "gelb", "grey": "silber"},
-    {"oak": "eiche", "pine": "kiefer", "steel": "metall", "leather": "haut", "cotton": "stoff"},
-]  # fmt: skip
-noise = ["new", "free", "top", "sale", "online", "original", "retail", "box", "series", "pro"]
+    {
+        "chair": "stuhl",
+        "table": "tisch",
+        "lamp": "leuchte",
+        "shelf": "regal",
+        "bed": "liege",
+        "mirror": "spiegel",
+        "carpet": "teppich",
+        "cupboard": "schrank",
+    },
+    {
+        "red": "rot",
+        "white": "weiss",
+        "black": "schwarz",
+        "yellow": "gelb",
+        "grey": "silber",
+    },
+    {
+        "oak": "eiche",
+        "pine": "kiefer",
+        "steel": "metall",
+        "leather": "haut",
+        "cotton": "stoff",
+    },
+]
+noise = [
+    "new",
+    "free",
+    "top",
+    "sale",
+    "online",
+    "original",
+    "retail",
+    "box",
+    "series",
+    "pro",
+]
 
 
 def describe(brand, *names):
@@ -38,7 +70,9 @@ products = rng.permutation(kinds)[:300]
 left = [describe(*product) for product in products]
 order = rng.permutation(300)[:260]
 right = [
-    describe(products[k][0], *(words[j][name] for j, name in enumerate(products[k][1:])))
+    describe(
+        products[k][0], *(words[j][name] for j, name in enumerate(products[k][1:]))
+    )
     for k in order
 ]
 matches = np.column_stack([order, np.arange(260)])
@@ -47,8 +81,9 @@ print(left[order[0]], "|", right[0])
 # %%
 # Without a known match
 # ---------------------
-# The cosine of words and character n-grams finds candidates, and says that it has learned nothing.
-# ``to_label`` lists pairs for a person, from the most to the least alike.
+# The cosine of words and character n-grams finds candidates, and says that it has
+# learned nothing. ``to_label`` lists pairs for a person, from the most to the least
+# alike.
 
 linker = Linker(random_state=0).fit(left, right)
 print(linker.statement_)
@@ -58,30 +93,36 @@ for asked in linker.records(linker.to_label(5)):
 # %%
 # Learn from a hundred matches
 # ----------------------------
-# Each match is held out once while the others teach, so that recall and probabilities are those of
-# new pairs.
+# Each match is held out once while the others teach, so that recall and probabilities
+# are those of new pairs.
 
 linker = Linker(random_state=0).fit(left, right, matches[:100])
 print(linker.statement_)
 for line in linker.recall_:
     cosine = line["cosine"][0]
     learned = line["learned"][0]
-    print(f"  among the first {line['k']:2d}: cosine {cosine:.2f}, learned {learned:.2f}")
+    print(
+        f"  among the first {line['k']:2d}: cosine {cosine:.2f}, learned {learned:.2f}"
+    )
 
 # %%
 # All links, and how many are right
 # ---------------------------------
 
 links = linker.predict(one_to_one=True)
-known, new = ({tuple(pair) for pair in part.tolist()} for part in (matches[:100], matches[100:]))
+known, new = (
+    {tuple(pair) for pair in part.tolist()} for part in (matches[:100], matches[100:])
+)
 found = {*zip(links.left.tolist(), links.right.tolist(), strict=True)} - known
-print(f"160 new products: {len(found & new)} linked rightly, {len(found - new)} wrongly.")
+print(
+    f"160 new products: {len(found & new)} linked rightly, {len(found - new)} wrongly."
+)
 
 # %%
 # Why two records are one thing
 # -----------------------------
-# The parts add up to the similarity exactly; pairs of words were learned. What character
-# n-grams add is called "spelling".
+# The parts add up to the similarity exactly; pairs of words were learned. What
+# character n-grams add is called "spelling".
 
 a, b = min(found & new)
 print(left[a], "|", right[b])
@@ -91,15 +132,19 @@ for name, value in linker.reasons(a, b):
 # %%
 # How honest the probabilities are
 # --------------------------------
-# Of the held-out pairs with a probability of, say, 0.7 to 0.9, about that share should match. The
-# bars are 95 % intervals.
+# Of the held-out pairs with a probability of, say, 0.7 to 0.9, about that share should
+# match. The bars are 95 % intervals.
 
 for line in linker.reliability_:
     share, low, high = line["matches"]
     plt.plot([line["probability"]] * 2, [low, high], color="tab:blue")
     plt.plot(line["probability"], share, "o", color="tab:blue")
-    plt.annotate(f"{line['n']} pairs", (line["probability"], share), xytext=(6, -4),
-                 textcoords="offset points")  # fmt: skip
+    plt.annotate(
+        f"{line['n']} pairs",
+        (line["probability"], share),
+        xytext=(6, -4),
+        textcoords="offset points",
+    )
 plt.plot([0, 1], [0, 1], ":", color="gray")
 plt.xlabel("probability")
 plt.ylabel("share that matches")

@@ -2,11 +2,12 @@
 Molecules from SMILES
 =====================
 
-You learn how to turn SMILES into sparse rows, learn which molecules have a similar activity, and
-read which fragments decide it. The molecules are 1,017 of one series (CHEMBL2321810) with
-their measured activity, a file that comes with RDKit.
+You learn how to turn SMILES into sparse rows, learn which molecules have a similar
+activity, and read which fragments decide it. The molecules are 1,017 of one series
+(CHEMBL2321810) with their measured activity, a file that comes with RDKit.
 
-It needs one more package: ``pip install rdkit``, or ``pip install ".[molecules]"`` in a clone.
+It needs one more package: ``pip install rdkit``, or ``pip install ".[molecules]"`` in a
+clone.
 """
 
 # %%
@@ -32,9 +33,9 @@ except ImportError as error:
 # %%
 # From SMILES to rows
 # -------------------
-# A Morgan fingerprint lists the fragments around each atom. A fragment is a feature, and its name
-# is the SMILES of the bonds around one atom that has it. A molecule is potent from an activity
-# of 7 on, in the unit of the file.
+# A Morgan fingerprint lists the fragments around each atom. A fragment is a feature,
+# and its name is the SMILES of the bonds around one atom that has it. A molecule is
+# potent from an activity of 7 on, in the unit of the file.
 
 folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
 with (folder / "CHEMBL2321810_act.csv").open(encoding="utf-8") as file:
@@ -57,26 +58,37 @@ for molecule in molecules:
     places = output.GetBitInfoMap()
     for bit, ((atom, radius), *_) in places.items():
         if bit not in fragments:
-            bonds = Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, atom) if radius else ()
+            bonds = (
+                Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, atom)
+                if radius
+                else ()
+            )
             part = Chem.PathToSubmol(molecule, bonds) if len(bonds) else None
             symbol = molecule.GetAtomWithIdx(atom).GetSymbol()
             fragments[bit] = Chem.MolToSmiles(part) if part else symbol
     rows.append({str(bit): 1.0 for bit in places})
 vectorizer = DictVectorizer()
 X = vectorizer.fit_transform(rows)
-names = [f"{fragments[int(bit)]} #{k}" for k, bit in enumerate(vectorizer.feature_names_)]
-print(f"{X.shape[0]} molecules, {X.shape[1]} fragments, {np.mean(y == 'potent'):.0%} potent.")
+names = [
+    f"{fragments[int(bit)]} #{k}" for k, bit in enumerate(vectorizer.feature_names_)
+]
+print(
+    f"{X.shape[0]} molecules, {X.shape[1]} fragments, {np.mean(y == 'potent'):.0%} "
+    "potent."
+)
 
 # %%
 # Learn from one half, test on the other
 # --------------------------------------
-# Errors of 3 nearest neighbours for three ways to halve the molecules. The gain is small, and
-# within chance in the first: molecules of one series are alike, and the nearest one is often a
-# sibling.
+# Errors of 3 nearest neighbours for three ways to halve the molecules. The gain is
+# small, and within chance in the first: molecules of one series are alike, and the
+# nearest one is often a sibling.
 
 print("\nsplit   cosine   learned")
 for split in range(3):
-    learn, test = train_test_split(np.arange(len(y)), test_size=0.5, stratify=y, random_state=split)
+    learn, test = train_test_split(
+        np.arange(len(y)), test_size=0.5, stratify=y, random_state=split
+    )
     model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X[learn], y[learn])
     errors = (
         knn_error(similarity, X[learn], y[learn], X[test], y[test], cosine=True)
@@ -87,8 +99,8 @@ for split in range(3):
 # %%
 # Fragments that matter
 # ---------------------
-# Pairs of fragments by their effect on the similarity, each in at least ten molecules. A plus: one
-# stands for the other. A minus: they tell potent from weak molecules.
+# Pairs of fragments by their effect on the similarity, each in at least ten molecules.
+# A plus: one stands for the other. A minus: they tell potent from weak molecules.
 
 pairs = model.importance(X, feature_names=names).pairs
 frequent = np.asarray((X > 0).sum(axis=0)).ravel() >= 10

@@ -2,12 +2,13 @@
 Find the solved ticket that helps
 =================================
 
-You learn how to search earlier support tickets with a similarity that knows your queues. People
-describe one problem in many words: *charged twice*, *duplicate payment*, *paid two times*. The
-queue that solved a ticket says which of these words belong together.
+You learn how to search earlier support tickets with a similarity that knows your
+queues. People describe one problem in many words: *charged twice*, *duplicate payment*,
+*paid two times*. The queue that solved a ticket says which of these words belong
+together.
 
-The tickets are written for this example. With a few hundred of your own, read them from a table:
-``hdsl fit tickets.csv --text body --label queue``.
+The tickets are written for this example. With a few hundred of your own, read them from
+a table: ``hdsl fit tickets.csv --text body --label queue``.
 """
 
 # %%
@@ -110,11 +111,16 @@ SOLVED = {
         undo does not work in the editor""",
 }
 queues = np.repeat(list(SOLVED), 20)
-tickets = [line.strip() for text in SOLVED.values() for line in text.strip().splitlines()]
+tickets = [
+    line.strip() for text in SOLVED.values() for line in text.strip().splitlines()
+]
 vectorizer = TfidfVectorizer(sublinear_tf=True)
 X = vectorizer.fit_transform(tickets)
 model = HDSL(random_state=0).fit(X, queues)
-print(f"{len(tickets)} tickets, {X.shape[1]} words, {len(model.weights_)} pairs of words learned.")
+print(
+    f"{len(tickets)} tickets, {X.shape[1]} words, {len(model.weights_)} pairs of words "
+    "learned."
+)
 
 # %%
 # New tickets
@@ -144,13 +150,22 @@ for name, rows in found.items():
 # The figure has the ticket that gains most. Lines join tickets that are in both lists.
 
 gain = np.subtract(
-    *((queues[found[name]] == right[:, None]).sum(1) for name in ("learned", "TF-IDF cosine"))
+    *(
+        (queues[found[name]] == right[:, None]).sum(1)
+        for name in ("learned", "TF-IDF cosine")
+    )
 )
 best = int(np.argmax(gain))
 NeighborsDisplay.from_estimator(
-    model, asked[[best]], X, labels=queues, texts=tickets, query_label=right[best],
-    query_text=list(NEW)[best], n_neighbors=5,
-)  # fmt: skip
+    model,
+    asked[[best]],
+    X,
+    labels=queues,
+    texts=tickets,
+    query_label=right[best],
+    query_text=list(NEW)[best],
+    n_neighbors=5,
+)
 
 # %%
 # Why a ticket was found: the words in common, and the pairs of words that were learned.
@@ -159,7 +174,10 @@ first = found["learned"][best, 0]
 print(f"\n{list(NEW)[best]!r} found {tickets[first]!r}")
 print(
     model.explain(
-        asked[[best]], X[[first]], feature_names=vectorizer.get_feature_names_out(), top=6
+        asked[[best]],
+        X[[first]],
+        feature_names=vectorizer.get_feature_names_out(),
+        top=6,
     )
 )
 plt.show()

@@ -51,10 +51,14 @@ def reproduce(name: str, settings: Settings) -> Path:
     """Run an experiment and return the path of its page; finished cells are not computed again."""
     experiment = load(name)
     lines = runner.run(name, experiment, settings)
-    return results.write(name, experiment.TITLE, experiment.publish(settings, lines), settings)
+    return results.write(
+        name, experiment.TITLE, experiment.publish(settings, lines), settings
+    )
 
 
-def reproduce_all(names: Sequence[str], settings: Settings, say: Callable[[str], None]) -> int:
+def reproduce_all(
+    names: Sequence[str], settings: Settings, say: Callable[[str], None]
+) -> int:
     """Run experiments by name and print their pages; return the exit code.
 
     Parameters
@@ -78,8 +82,9 @@ def reproduce_all(names: Sequence[str], settings: Settings, say: Callable[[str],
             return 2
         except KeyboardInterrupt:
             say(
-                f"{name} was interrupted: finished cells are in {settings.out / name}.jsonl, and "
-                "the same command continues from there."
+                f"{name} was interrupted: finished cells are in "
+                f"{settings.out / name}.jsonl, and the same command continues from "
+                "there."
             )
             return 130
         else:
@@ -93,26 +98,42 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reproduce",
         description="Run the paper's experiments and some beyond it. Each writes a page with its "
-        "tables (also as CSV) and figures; finished cells are stored and not computed again.",
+        "tables (also as CSV) and figures; finished cells are stored and not "
+        "computed again.",
     )
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or any of {LISTED}")
     parser.add_argument(
-        "--data", type=Path, metavar="FOLDER",
+        "names", nargs="+", metavar="NAME", help=f"all, or any of {LISTED}"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
         help="folder of the real data sets; experiments that lack theirs are left out",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder of the results (results, results/quick)"
     )
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (2)")
     parser.add_argument(
-        "--quick", action="store_true", help="few rows and few values: checks that all runs"
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the results (results, results/quick)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="processes (2)"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="few rows and few values: checks that all runs",
     )
     given = parser.parse_args(arguments)
     out = given.out or Path("results/quick" if given.quick else "results")
     unknown = [name for name in given.names if name not in (*NAMES, "all")]
     if unknown:
-        parser.error(f"There is no experiment {unknown[0]!r}: choose from all, {LISTED}.")
+        parser.error(
+            f"There is no experiment {unknown[0]!r}: choose from all, {LISTED}."
+        )
     if given.jobs < 1:
         parser.error(f"--jobs must be 1 or more. Got {given.jobs}.")
     settings = Settings(out, given.data, given.jobs, given.quick)
-    return reproduce_all(given.names, settings, lambda said: print(said, file=sys.stderr))
+    return reproduce_all(
+        given.names, settings, lambda said: print(said, file=sys.stderr)
+    )

@@ -19,8 +19,8 @@ class RecoveryAUC(NamedTuple):
 def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
     """Return how well a learned M ranks the features and the feature pairs of the true M.
 
-    Features are ranked by the L1 norm of their row and pairs i < j by |M_ij|. Those with a
-    non-zero true value should come first. A tie counts one half.
+    Features are ranked by the L1 norm of their row and pairs i < j by |M_ij|. Those
+    with a non-zero true value should come first. A tie counts one half.
 
     Parameters
     ----------
@@ -37,7 +37,9 @@ def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
     RecoveryAUC(features=1.0, entries=1.0)
     """
     d = truth.shape[0]
-    norms, true_norms = (np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth))
+    norms, true_norms = (
+        np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth)
+    )
     found, true = (sp.triu(M, k=1, format="coo") for M in (learned, truth))
     keys = np.concatenate([M.row * np.int64(d) + M.col for M in (found, true)])
     keys, place = np.unique(keys, return_inverse=True)
@@ -56,4 +58,6 @@ def _auc(is_true: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float:
     there = weights > 0
     if len(set(is_true[there])) < 2:
         return float("nan")
-    return float(roc_auc_score(is_true[there], scores[there], sample_weight=weights[there]))
+    return float(
+        roc_auc_score(is_true[there], scores[there], sample_weight=weights[there])
+    )

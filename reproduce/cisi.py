@@ -1,10 +1,11 @@
 """Search with judged queries (CISI): ranking by cosine and as learned, on queries held out.
 
-Beyond the paper. Queries are split, not judgements: four fifths of the queries are known with their
-relevant documents, as a search log knows them, and the last fifth is measured. The log shows, for
-each query, its relevant documents and the first documents by cosine that are not among them. Prior,
-scale and number of iterations are chosen by folds of the known queries, or the cosine is left as it
-is where no choice gains more than its standard error.
+Beyond the paper. Queries are split, not judgements: four fifths of the queries are
+known with their relevant documents, as a search log knows them, and the last fifth is
+measured. The log shows, for each query, its relevant documents and the first documents
+by cosine that are not among them. Prior, scale and number of iterations are chosen by
+folds of the known queries, or the cosine is left as it is where no choice gains more
+than its standard error.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Collection(NamedTuple):
         events = []
         for q in queries.tolist():
             chosen = sorted(self.relevant[q])
-            others = [row for row in self.ranking[q].tolist() if row not in self.relevant[q]]
+            others = [
+                row for row in self.ranking[q].tolist() if row not in self.relevant[q]
+            ]
             events.append((self.n_documents + q, chosen + others[:N_SHOWN], chosen))
         return events
 
@@ -81,7 +84,8 @@ def cells(settings: Settings) -> list[Cell]:
     """Return every fold of every shuffle of the queries, for each number of known queries."""
     if settings.data is None or not (settings.data / "cisi").is_dir():
         raise MissingDataError(
-            "it needs cisi (documents.jsonl.gz, queries.jsonl, qrels.tsv) in the folder of --data."
+            "it needs cisi (documents.jsonl.gz, queries.jsonl, qrels.tsv) in the "
+            "folder of --data."
         )
     repeats, sizes = (1, SIZES[:1]) if settings.quick else (2, SIZES)
     return [
@@ -110,7 +114,9 @@ def load(home: Path) -> Collection:
             judged.setdefault(query, set()).add(row[document])
     queries = [query for query in queries if str(query["id"]) in judged]
     vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
-    D = sp.csr_array(vectorizer.fit_transform([document["text"] for document in documents]))
+    D = sp.csr_array(
+        vectorizer.fit_transform([document["text"] for document in documents])
+    )
     Q = sp.csr_array(vectorizer.transform([query["text"] for query in queries]))
     relevant = [judged[str(query["id"])] for query in queries]
     X = sp.csr_array(sp.vstack([D, Q]))
@@ -144,16 +150,20 @@ def fit(collection: Collection, queries: np.ndarray, choice: Choice) -> HDSL:
     triplets = choice_triplets(collection.log(queries))
     weights = 1.0 / np.bincount(triplets[:, 0])[triplets[:, 0]]
     data: dict[str, Any] = {"triplets": triplets, "sample_weight": weights}
-    model = HDSL(prior=choice[0], step="away", max_iter=1, tol=0.0, random_state=0, n_jobs=1)
+    model = HDSL(
+        prior=choice[0], step="away", max_iter=1, tol=0.0, random_state=0, n_jobs=1
+    )
     scale = choice[1] * model.fit(collection.X, **data).scale_
-    return finished(model.set_params(scale=scale, max_iter=choice[2]).fit(collection.X, **data))
+    return finished(
+        model.set_params(scale=scale, max_iter=choice[2]).fit(collection.X, **data)
+    )
 
 
 def choose(collection: Collection, queries: np.ndarray, grid: Any) -> Choice | None:
     """Return a prior, a factor of the scale and a number of iterations, or None for the cosine.
 
-    The choice has the largest mean nDCG@10 on queries held out by folds. It must gain more than its
-    standard error.
+    The choice has the largest mean nDCG@10 on queries held out by folds. It must gain
+    more than its standard error.
     """
     priors, scales, iterations = grid
     gains: dict[Choice, list[np.ndarray]] = {}
@@ -166,8 +176,12 @@ def choose(collection: Collection, queries: np.ndarray, grid: Any) -> Choice | N
             for scale in scales:
                 model = fit(collection, known, (prior, scale, max(iterations)))
                 for n_iter in iterations:
-                    after = collection.ranked(held_out, model.at(min(n_iter, model.n_iter_)))
-                    gains.setdefault((prior, scale, n_iter), []).append(after.ndcgs - before)
+                    after = collection.ranked(
+                        held_out, model.at(min(n_iter, model.n_iter_))
+                    )
+                    gains.setdefault((prior, scale, n_iter), []).append(
+                        after.ndcgs - before
+                    )
     pooled = {choice: np.concatenate(parts) for choice, parts in gains.items()}
     best = max(pooled, key=lambda choice: pooled[choice].mean())
     error = pooled[best].std(ddof=1) / np.sqrt(len(queries))
@@ -181,7 +195,9 @@ def pool(lines: list[Line]) -> tuple[RankingQuality, RankingQuality]:
     counts = np.bincount(place)
 
     def mean(name: str) -> np.ndarray:
-        return np.bincount(place, np.concatenate([line[name] for line in lines])) / counts
+        return (
+            np.bincount(place, np.concatenate([line[name] for line in lines])) / counts
+        )
 
     def quality(when: str) -> RankingQuality:
         ranks, precisions, ndcgs = (mean(f"{when}_{measure}") for measure in MEASURES)
@@ -202,11 +218,14 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             gain, low, high = after.gain(before, measure)
             rows.append(
                 [
-                    str(size), name, f"{before.values(measure).mean():.3f}",
+                    str(size),
+                    name,
+                    f"{before.values(measure).mean():.3f}",
                     f"{after.values(measure).mean():.3f}",
-                    f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", f"{n_left} of {len(some)}",
+                    f"{gain:+.3f} ({low:+.3f} to {high:+.3f})",
+                    f"{n_left} of {len(some)}",
                 ]
-            )  # fmt: skip
+            )
             if measure == "ndcg":
                 curve.append((size, gain, low, high))
     head = [
@@ -219,22 +238,32 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     ]
     n = len(pool(lines)[0].ndcgs)
     note = (
-        f"{n} queries, each held out once per shuffle. Intervals are of the differences per query. "
+        f"{n} queries, each held out once per shuffle. Intervals are of the "
+        "differences per query. "
         '"Left as it is": folds in which no choice gained more than its standard error on the '
         "known queries, so that the cosine stays."
     )
     choices = [
         [
             *(str(value) for value in line["cell"].values()),
-            "leave it" if line["choice"] is None
+            "leave it"
+            if line["choice"] is None
             else "prior {:g}, scale × {:g}, {} iterations".format(*line["choice"]),
-            f"{np.mean(line['before_ndcg']):.3f}", f"{np.mean(line['after_ndcg']):.3f}",
+            f"{np.mean(line['before_ndcg']):.3f}",
+            f"{np.mean(line['after_ndcg']):.3f}",
         ]
         for line in lines
-    ]  # fmt: skip
+    ]
     chosen = Table(
         "choices",
-        ["judged queries", "shuffle", "fold", "chosen", "nDCG@10 cosine", "nDCG@10 learned"],
+        [
+            "judged queries",
+            "shuffle",
+            "fold",
+            "chosen",
+            "nDCG@10 cosine",
+            "nDCG@10 learned",
+        ],
         choices,
     )
 

@@ -1,9 +1,9 @@
 """Classifiers on a learned similarity, beside a linear one on the features.
 
-Beyond the paper: its section 6 leaves a classification objective open. Everything is chosen by
-folds of the training rows, in which every similarity is learned anew, and test rows are looked at
-once. Where test labels were never published the validation rows take their place: they choose
-nothing.
+Beyond the paper: its section 6 leaves a classification objective open. Everything is
+chosen by folds of the training rows, in which every similarity is learned anew, and
+test rows are looked at once. Where test labels were never published the validation rows
+take their place: they choose nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,16 @@ from .runner import Cell, Line, Settings, finished
 
 TITLE = "Classification by similarities to landmarks"
 
-#: Similarities to choose from. "dot" is the dot product of rows at unit length. In the second all
-#: rows are landmarks. The others are of triplets of rows, or of rows and the means of classes,
-#: there also with a tenth of the scale.
-SIMILARITIES = ("dot", "dot, all landmarks", "triplets", "classification", "classification / 10")
+#: Similarities to choose from. "dot" is the dot product of rows at unit length. In the
+#: second all rows are landmarks. The others are of triplets of rows, or of rows and the
+#: means of classes, there also with a tenth of the scale.
+SIMILARITIES = (
+    "dot",
+    "dot, all landmarks",
+    "triplets",
+    "classification",
+    "classification / 10",
+)
 
 #: Rows of a table, by what they are made of.
 RULES = {"knn": "3-NN", "centre": "nearest centre", "landmarks": "SimilarityClassifier"}
@@ -70,7 +76,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         rules = _linear if cell["method"] in LINEAR else _similarity
         errors: dict[str, float] = {}
         for train, held in folds:
-            for name, found in rules(settings, cell["method"], X[train], y[train]).items():
+            for name, found in rules(
+                settings, cell["method"], X[train], y[train]
+            ).items():
                 wrong = int(np.sum(found["predict"](X[held]) != y[held]))
                 errors[name] = errors.get(name, 0.0) + wrong / len(y)
         final = rules(settings, cell["method"], X, y, errors)
@@ -91,7 +99,11 @@ def _best(errors: dict[str, float], start: str) -> list[str]:
 
 
 def _linear(
-    settings: Settings, method: str, X: Any, y: np.ndarray, errors: dict[str, float] | None = None
+    settings: Settings,
+    method: str,
+    X: Any,
+    y: np.ndarray,
+    errors: dict[str, float] | None = None,
 ) -> dict[str, Any]:
     """Return linear classifiers of every C, or of the best one by errors in folds."""
     names = [f"C={C:g}" for C in COSTS] if errors is None else _best(errors, "C=")
@@ -104,19 +116,30 @@ def _linear(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y)
-        answer[name] = {"predict": model.predict, "weights": int(np.count_nonzero(model.coef_))}
+        answer[name] = {
+            "predict": model.predict,
+            "weights": int(np.count_nonzero(model.coef_)),
+        }
     return answer
 
 
 def _similarity(
-    settings: Settings, method: str, X: Any, y: np.ndarray, errors: dict[str, float] | None = None
+    settings: Settings,
+    method: str,
+    X: Any,
+    y: np.ndarray,
+    errors: dict[str, float] | None = None,
 ) -> dict[str, Any]:
     """Return all rules of a similarity: neighbours, centres, landmarks."""
     similarity = _learn(settings, method, X, y)
     n_atoms = 0 if similarity is None else len(similarity.weights)
-    knn = SimilarityKNeighborsClassifier(3, similarity=similarity, cosine=True).fit(X, y)
+    knn = SimilarityKNeighborsClassifier(3, similarity=similarity, cosine=True).fit(
+        X, y
+    )
     classes = np.unique(y)
-    centers = sp.vstack([sp.csr_array(X[y == label].mean(axis=0)[None]) for label in classes])
+    centers = sp.vstack(
+        [sp.csr_array(X[y == label].mean(axis=0)[None]) for label in classes]
+    )
 
     def nearest(rows: Any) -> np.ndarray:
         queries = rows if similarity is None else similarity.rewrite(rows)
@@ -127,9 +150,11 @@ def _similarity(
         "centre": {"predict": nearest, "atoms": n_atoms, "weights": int(centers.nnz)},
     }
     found = SimilarityClassifier(
-        similarity, landmarks="all" if "all" in method else N_LANDMARKS, max_iter=PASSES,
+        similarity,
+        landmarks="all" if "all" in method else N_LANDMARKS,
+        max_iter=PASSES,
         random_state=0,
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y)
     rows = X[found.landmarks_]
     queries = rows if similarity is None else similarity.rewrite(rows)
     answer["landmarks"] = {
@@ -148,9 +173,14 @@ def _learn(settings: Settings, method: str, X: Any, y: np.ndarray) -> Any:
     if method.startswith("dot"):
         return None
     model = HDSL(
-        prior=PRIOR, step="away", n_targets=3, n_impostors=5, random_state=0, n_jobs=1,
+        prior=PRIOR,
+        step="away",
+        n_targets=3,
+        n_impostors=5,
+        random_state=0,
+        n_jobs=1,
         max_iter=30 if settings.quick else MAX_ITER,
-    )  # fmt: skip
+    )
     if method == "triplets":
         return finished(model.fit(X, y)).similarity_
 
@@ -162,7 +192,7 @@ def _learn(settings: Settings, method: str, X: Any, y: np.ndarray) -> Any:
     return learned(model)
 
 
-# --- results --------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
@@ -179,9 +209,15 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             found = [(m, _chosen(by[name, m][0], rule)) for m in SIMILARITIES]
             chosen[rule] = min(found, key=lambda pair: pair[1]["folds"])
             every.append(
-                [name, RULES[rule], *(f"{100 * f['folds']:.1f} / {_error(by[name, m][0], f)}"
-                                      for m, f in found)]
-            )  # fmt: skip
+                [
+                    name,
+                    RULES[rule],
+                    *(
+                        f"{100 * f['folds']:.1f} / {_error(by[name, m][0], f)}"
+                        for m, f in found
+                    ),
+                ]
+            )
         one = by[name, "dot"][0]
         best = chosen["landmarks"][1]
         svc = linear["svc_l2"]
@@ -192,20 +228,30 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         n_both += is_no_worse and is_sparse
         rows.append(
             [
-                name, f"{one['n_training']:,}", f"{one['n']:,}",
-                *(f"{_error(one, chosen[rule][1])} ({chosen[rule][0]})" for rule in RULES),
-                share(svc["wrong"], one["n"]), _error(one, linear["svc_l1"]),
+                name,
+                f"{one['n_training']:,}",
+                f"{one['n']:,}",
+                *(
+                    f"{_error(one, chosen[rule][1])} ({chosen[rule][0]})"
+                    for rule in RULES
+                ),
+                share(svc["wrong"], one["n"]),
+                _error(one, linear["svc_l1"]),
                 f"{best['weights']:,} + {best['atoms']:,}",
                 *(f"{linear[m]['weights']:,}" for m in LINEAR),
                 f"{best['as_linear']:,}",
             ]
-        )  # fmt: skip
+        )
     head = [
-        "set", "training rows", "test rows", *RULES.values(), *LINEAR.values(),
+        "set",
+        "training rows",
+        "test rows",
+        *RULES.values(),
+        *LINEAR.values(),
         "weights + pairs of SimilarityClassifier",
         *(f"weights of {value}" for value in LINEAR.values()),
         "SimilarityClassifier as one linear function",
-    ]  # fmt: skip
+    ]
     return Results(
         [
             Table(
@@ -214,19 +260,21 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
                 rows,
                 [
                     "Errors on test rows in %, in brackets the similarity that "
-                    f"{N_FOLDS} folds of the training rows chose: the dot product, or HDSL of "
-                    "triplets, or of the classification objective with the automatic scale or a "
-                    f"tenth of it, {MAX_ITER} iterations. Folds also chose C; behind "
-                    "LinearSVC its 95 % interval. At most "
-                    f"{MOST_TRAINING:,} training rows, and {N_LANDMARKS} landmarks drawn from "
-                    "them, or all rows for one of the dot products. Neighbours by learned cosine.",
-                    f"SimilarityClassifier is no worse than LinearSVC on {n_no_worse} of "
-                    f"{len(names)} sets, has fewer than a tenth of its weights on {n_sparse}, and "
-                    f"both on {n_both}.",
-                    "Weights are those that are not 0: of all classes for LinearSVC; of landmarks "
-                    "in all classes, plus the pairs of M, for SimilarityClassifier. The landmarks "
-                    "themselves, which are rows, do not count. Written as one linear function of "
-                    "the features, it has as many weights as the last column says.",
+                    f"{N_FOLDS} folds of the training rows chose: the dot product, or "
+                    "HDSL of triplets, or of the classification objective with the "
+                    f"automatic scale or a tenth of it, {MAX_ITER} iterations. Folds "
+                    "also chose C; behind LinearSVC its 95 % interval. At most "
+                    f"{MOST_TRAINING:,} training rows, and {N_LANDMARKS} landmarks "
+                    "drawn from them, or all rows for one of the dot products. "
+                    "Neighbours by learned cosine.",
+                    f"SimilarityClassifier is no worse than LinearSVC on {n_no_worse} "
+                    f"of {len(names)} sets, has fewer than a tenth of its weights on "
+                    f"{n_sparse}, and both on {n_both}.",
+                    "Weights are those that are not 0: of all classes for LinearSVC; "
+                    "of landmarks in all classes, plus the pairs of M, for "
+                    "SimilarityClassifier. The landmarks themselves, which are rows, "
+                    "do not count. Written as one linear function of the features, "
+                    "it has as many weights as the last column says.",
                 ],
             ),
             Table(

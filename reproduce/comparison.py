@@ -1,7 +1,7 @@
 """Methods by sets: what each learns from the training rows and gets wrong on test rows.
 
-`quality`, `rivals` and `published` are lists of methods and sets, and tables of what is measured
-here. A method is a function of a `Split` that returns a `Learned`.
+`quality`, `rivals` and `published` are lists of methods and sets, and tables of what is
+measured here. A method is a function of a `Split` that returns a `Learned`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ QUERIES = 500
 class Learned(NamedTuple):
     """What a method has learned.
 
-    `vote` returns, of rows and a number of neighbours, labels and scores of the last class. `embed`
-    makes rows that are compared by cosine, for the known-item search; None leaves them as they are.
+    `vote` returns, of rows and a number of neighbours, labels and scores of the last
+    class. `embed` makes rows that are compared by cosine, for the known-item search;
+    None leaves them as they are.
     """
 
     vote: Callable[[Any, int], tuple[np.ndarray, np.ndarray]]
@@ -91,16 +92,24 @@ def by_matrix(y: np.ndarray, similarities: Callable[[Any], np.ndarray]) -> Learn
     return Learned(vote, has_search=False)
 
 
-def measure(settings: Settings, cell: Cell, methods: Mapping[str, Method]) -> dict[str, Any]:
+def measure(
+    settings: Settings, cell: Cell, methods: Mapping[str, Method]
+) -> dict[str, Any]:
     """Return what one method gets wrong on one set, known-item search, and CPU seconds."""
     split = sets.split(settings, cell["set"])
     compile_all()
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
+        warnings.simplefilter(
+            "ignore"
+        )  # few rows of a class, runs that end at their limit
         learned = methods[cell["method"]][1](split)
         seconds = time.process_time() - start
-        answer: dict[str, Any] = {"n": len(split.y_test), "learning": seconds, "wrong": {}}
+        answer: dict[str, Any] = {
+            "n": len(split.y_test),
+            "learning": seconds,
+            "wrong": {},
+        }
         for k in NEIGHBORS:
             labels, scores = learned.vote(split.X_test, k)
             answer["wrong"][str(k)] = int(np.sum(labels != split.y_test))
@@ -110,7 +119,9 @@ def measure(settings: Settings, cell: Cell, methods: Mapping[str, Method]) -> di
                 auc = roc_auc_score(split.y_test, scores)
                 answer.setdefault("auc", {})[str(k)] = float(auc)
     if learned.has_search and cell["set"] not in sets.NOT_TEXTS:
-        found = known_item(learned.embed, split.X_test, n_queries=QUERIES, random_state=0)
+        found = known_item(
+            learned.embed, split.X_test, n_queries=QUERIES, random_state=0
+        )
         answer |= {"mrr": found.mrr, "mrr_interval": list(found.interval)}
     return answer
 
@@ -123,10 +134,12 @@ def compile_all() -> None:
     for step in ("away", "corrective"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            HDSL(step=step, prior=1.0, n_targets=1, n_impostors=1, max_iter=2, tol=0.0).fit(X, y)
+            HDSL(
+                step=step, prior=1.0, n_targets=1, n_impostors=1, max_iter=2, tol=0.0
+            ).fit(X, y)
 
 
-# --- tables --------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------
 
 
 def table(
@@ -141,7 +154,10 @@ def table(
     by = by_set_and_method(lines)
     names = set_names(lines)
     rows = [
-        [label, *(show(by[data, method][0]) if by[data, method] else "" for data in names)]
+        [
+            label,
+            *(show(by[data, method][0]) if by[data, method] else "" for data in names),
+        ]
         for method, label in labels.items()
     ]
     return Table(name, ["method", *names], rows, notes)

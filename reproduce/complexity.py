@@ -34,24 +34,38 @@ class Variant(NamedTuple):
 
 VARIANTS = {
     "exact": Variant(
-        "exact", False,
-        "Ts² + Tk", {"T": 1, "s": 2, "d": 0, "k": 1}, "Ts² + k", {"T": 1, "s": 2, "d": 0},
+        "exact",
+        False,
+        "Ts² + Tk",
+        {"T": 1, "s": 2, "d": 0, "k": 1},
+        "Ts² + k",
+        {"T": 1, "s": 2, "d": 0},
     ),
     "mini-batch": Variant(
-        "exact", True,
-        "Ms² + Tk", {"T": 1, "s": 2, "M": 1, "d": 0, "k": 1},
-        "T + Ms² + k", {"T": 1, "s": 2, "M": 1, "d": 0},
+        "exact",
+        True,
+        "Ms² + Tk",
+        {"T": 1, "s": 2, "M": 1, "d": 0, "k": 1},
+        "T + Ms² + k",
+        {"T": 1, "s": 2, "M": 1, "d": 0},
     ),
     "heuristic": Variant(  # the paper has it with a mini-batch only; here M = T
-        "heuristic", False,
-        "Ts + Tk", {"T": 1, "s": 1, "d": 0, "k": 1}, "Ts + k", {"T": 1, "s": 1, "d": 0},
+        "heuristic",
+        False,
+        "Ts + Tk",
+        {"T": 1, "s": 1, "d": 0, "k": 1},
+        "Ts + k",
+        {"T": 1, "s": 1, "d": 0},
     ),
     "mini-batch + heuristic": Variant(
-        "heuristic", True,
-        "Ms + Tk", {"T": 1, "s": 1, "M": 1, "d": 0, "k": 1},
-        "T + Ms + k", {"T": 1, "s": 1, "M": 1, "d": 0},
+        "heuristic",
+        True,
+        "Ms + Tk",
+        {"T": 1, "s": 1, "M": 1, "d": 0, "k": 1},
+        "T + Ms + k",
+        {"T": 1, "s": 1, "M": 1, "d": 0},
     ),
-}  # fmt: skip
+}
 
 #: Triplets, non-zeros per row, triplets per batch, features: one varies at a time.
 BASE = {"T": 40_000, "s": 40, "M": 2_000, "d": 8_000}
@@ -62,15 +76,17 @@ QUICK_BASE = {"T": 1_000, "s": 20, "M": 200, "d": 1_000}
 QUICK_FACTORS = (0.5, 2.0)
 QUICK_ROWS = 200
 
-#: The iterations that are timed, without the first, which are not typical. A run ends after LAST,
-#: that of BASE after LONG, to show the effect of k; a slow one ends after LIMIT seconds.
+#: The iterations that are timed, without the first, which are not typical. A run ends
+#: after LAST, that of BASE after LONG, to show the effect of k; a slow one ends after
+#: LIMIT seconds.
 FIRST = 5
 LAST = 60
 LONG = 512
 LIMIT = 1.5
 LONG_LIMIT = 5.0
 
-#: Number of equal runs. The shortest time of each iteration counts: it was disturbed least.
+#: Number of equal runs. The shortest time of each iteration counts: it was disturbed
+#: least.
 REPEATS = 3
 
 #: Iterations whose mean shows the effect of k.
@@ -81,7 +97,9 @@ def cells(settings: Settings) -> list[Cell]:
     """Return variants at all sizes; neighbours of the same size share their data."""
     base, factors = (QUICK_BASE, QUICK_FACTORS) if settings.quick else (BASE, FACTORS)
     sizes = [base]
-    sizes += [{**base, name: int(base[name] * factor)} for name in base for factor in factors]
+    sizes += [
+        {**base, name: int(base[name] * factor)} for name in base for factor in factors
+    ]
     return [
         {"variant": name, **size}
         for size in sizes
@@ -95,7 +113,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     variant = VARIANTS[cell["variant"]]
     quick = settings.quick
     made = _made(QUICK_ROWS if quick else N_ROWS, cell["d"], cell["s"], cell["T"])
-    at_base = all(cell[name] == value for name, value in (QUICK_BASE if quick else BASE).items())
+    at_base = all(
+        cell[name] == value for name, value in (QUICK_BASE if quick else BASE).items()
+    )
     least, limit = (WINDOWS[2][1], LONG_LIMIT) if at_base else (2 * FIRST, LIMIT)
     batch_size = cell["M"] if variant.batch else None
     clock: list[float] = []
@@ -107,9 +127,14 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
     def fit(max_iter: int, callback: Any = None) -> None:
         model = paper_hdsl(
-            100.0, oracle=variant.oracle, batch_size=batch_size, max_iter=max_iter,
-            callback=callback, random_state=0, n_jobs=1,
-        )  # fmt: skip
+            100.0,
+            oracle=variant.oracle,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            callback=callback,
+            random_state=0,
+            n_jobs=1,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of rows of unlike length
             finished(model.fit(made.X, triplets=made.triplets))
@@ -129,30 +154,41 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     windows = [window for window in WINDOWS if window[1] <= len(taken)]
     return {
         "seconds_an_iteration": float(taken[FIRST:LAST].mean()),
-        "by_k": [[np.sqrt(a * b), float(taken[a:b].mean())] for a, b in windows] if at_base else [],
+        "by_k": [[np.sqrt(a * b), float(taken[a:b].mean())] for a, b in windows]
+        if at_base
+        else [],
         "peak": peak,
     }
 
 
 @lru_cache(maxsize=1)
 def _made(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
-    return make_recovery(n_rows, d, n_triplets=n_triplets, density=s / d, random_state=0)
+    return make_recovery(
+        n_rows, d, n_triplets=n_triplets, density=s / d, random_state=0
+    )
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return exponents beside the paper's, and the times and sizes they were fitted to."""
     base = QUICK_BASE if settings.quick else BASE
-    seconds = {name: _curves(lines, name, base, "seconds_an_iteration") for name in VARIANTS}
+    seconds = {
+        name: _curves(lines, name, base, "seconds_an_iteration") for name in VARIANTS
+    }
     for name, curves in seconds.items():
         curves["k"] = np.array(_at(lines, name, base)["by_k"])
     peaks = {name: _curves(lines, name, base, "peak") for name in VARIANTS}
     sizes = ", ".join(f"{name} = {value:,}" for name, value in base.items())
     time_table = Table(
         "time",
-        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms per iteration"],
+        [
+            "variant",
+            "paper",
+            *(f"exponent of {name}" for name in (*base, "k")),
+            "ms per iteration",
+        ],
         [
             [
                 name,
@@ -163,20 +199,22 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             for name, variant in VARIANTS.items()
         ],
         [
-            f"Exponents fitted to CPU seconds when one size varies around {sizes}; in parentheses "
-            "the largest that the paper's term allows. T: triplets, s: non-zeros a row, M: "
-            "triplets in a batch, d: features, k: iterations so far. The milliseconds, with one "
-            "thread, are those at these sizes.",
-            "Exponents are lower than the paper's where the cost is not that of the paper's term: "
-            "slopes are summed into one number a pair of rows, so that a row of the gradient costs "
-            "one pass over X at most, whatever T is; the exact search remembers the best value of "
-            "every row, bounds how much it can have risen, and looks at few rows again; terms of "
-            "active atoms are kept, so that k costs little; and what is left is the constant cost "
-            "of a step.",
-            "A mini-batch saves nothing here: its pairs of rows are numbered anew, and an exact "
-            "search of it can remember nothing, so that it computes all rows of the gradient. "
-            "There are two ways to, sparse and dense; where the search passes from one to the "
-            "other its curve jumps, and is no power.",
+            f"Exponents fitted to CPU seconds when one size varies around {sizes}; in "
+            "parentheses the largest that the paper's term allows. T: triplets, s: "
+            "non-zeros a row, M: triplets in a batch, d: features, k: iterations so "
+            "far. The milliseconds, with one thread, are those at these sizes.",
+            "Exponents are lower than the paper's where the cost is not that of the "
+            "paper's term: slopes are summed into one number a pair of rows, so that "
+            "a row of the gradient costs one pass over X at most, whatever T is; the "
+            "exact search remembers the best value of every row, bounds how much it "
+            "can have risen, and looks at few rows again; terms of active atoms are "
+            "kept, so that k costs little; and what is left is the constant cost of "
+            "a step.",
+            "A mini-batch saves nothing here: its pairs of rows are numbered anew, "
+            "and an exact search of it can remember nothing, so that it computes all "
+            "rows of the gradient. There are two ways to, sparse and dense; where "
+            "the search passes from one to the other its curve jumps, and is no "
+            "power.",
         ],
     )
     memory_table = Table(
@@ -192,8 +230,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             for name, variant in VARIANTS.items()
         ],
         [
-            "Largest sum of all arrays of a fit, beyond X and the triplets, as Python counts them. "
-            "No pair of features is ever stored: s² does not occur."
+            "Largest sum of all arrays of a fit, beyond X and the triplets, as Python "
+            "counts them. No pair of features is ever stored: s² does not occur."
         ],
     )
     figures = {
@@ -239,21 +277,40 @@ def _exponents(
     curves: dict[str, np.ndarray], paper: Mapping[str, int], names: tuple[str, ...]
 ) -> list[str]:
     return [
-        f"{exponent(curves[name]):.2f} ({paper[name]})" if name in paper else "–" for name in names
+        f"{exponent(curves[name]):.2f} ({paper[name]})" if name in paper else "–"
+        for name in names
     ]
 
 
 def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> None:
-    names = [name for name in (*BASE, "k") if any(name in points for points in curves.values())]
+    names = [
+        name
+        for name in (*BASE, "k")
+        if any(name in points for points in curves.values())
+    ]
     figure.set_size_inches(2.4 * len(names), 3.4)
     axes = figure.subplots(1, len(names), sharey=True)
     for ax, name in zip(axes, names, strict=True):
         ax.set(xscale="log", yscale="log", xlabel=name)
-        for (variant, points), color, marker in zip(curves.items(), COLORS, MARKERS, strict=False):
+        for (variant, points), color, marker in zip(
+            curves.items(), COLORS, MARKERS, strict=False
+        ):
             if name in points:
-                ax.plot(*points[name].T, color=color, marker=marker, ms=4, lw=1.3, label=variant)
+                ax.plot(
+                    *points[name].T,
+                    color=color,
+                    marker=marker,
+                    ms=4,
+                    lw=1.3,
+                    label=variant,
+                )
         values = sorted(
-            {v for points in curves.values() if name in points for v in points[name][:, 0]}
+            {
+                v
+                for points in curves.values()
+                if name in points
+                for v in points[name][:, 0]
+            }
         )
         ax.set_xticks(values, [f"{value:,.0f}" for value in values], rotation=45)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)

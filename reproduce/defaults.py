@@ -1,8 +1,9 @@
 """Candidates for the defaults of HDSL, compared on folds of the training rows of every set.
 
-Beyond the paper. No test row is read. What counts is the error of 3 nearest neighbours and, for
-texts, how well a row is found again by half of its features, both as ratios to the plain cosine;
-and whether the prior that a fit chooses is as good as the best fixed one.
+Beyond the paper. No test row is read. What counts is the error of 3 nearest neighbours
+and, for texts, how well a row is found again by half of its features, both as ratios to
+the plain cosine; and whether the prior that a fit chooses is as good as the best fixed
+one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from .results import Results, Table, set_names
 from .runner import Cell, Line, Settings, finished
 from .sets import Split
 
-TITLE = "Candidates for the defaults, on folds of the training rows: ratios to the cosine"
+TITLE = (
+    "Candidates for the defaults, on folds of the training rows: ratios to the cosine"
+)
 
 N_FOLDS = 3
 
@@ -60,7 +63,9 @@ def _candidates() -> dict[str, Candidate]:
     found = {CHOSEN: Candidate({})}
     for prior in PRIORS:
         found[f"prior {prior:g}"] = Candidate({"prior": prior}, ITERATIONS)
-    found[AWAY] = Candidate({"prior": 15.0, "step": "away", "max_iter": 300}, (100, 300))
+    found[AWAY] = Candidate(
+        {"prior": 15.0, "step": "away", "max_iter": 300}, (100, 300)
+    )
     for name in (CHOSEN, "prior 2", "prior 8", "prior 16"):
         found[f"class scores, {name}"] = found[name]._replace(has_scores=True)
     return found
@@ -110,14 +115,18 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     rows = split.X
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
+        warnings.simplefilter(
+            "ignore"
+        )  # few rows of a class, runs that end at their limit
         if candidate.has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
         more = {"max_iter": max(candidate.iterations)} if candidate.iterations else {}
         spent: list[float] = []  # CPU seconds at each iteration
         count = lambda state: spent.append(time.process_time())  # noqa: E731
-        model = HDSL(random_state=0, n_jobs=1, callback=count, **{**more, **candidate.parameters})
+        model = HDSL(
+            random_state=0, n_jobs=1, callback=count, **{**more, **candidate.parameters}
+        )
         finished(model.fit(rows, split.y))
     seconds = time.process_time() - start
     at = {}
@@ -153,7 +162,7 @@ def _measured(name: str, split: Split, learned: Any) -> dict[str, Any]:
     return answer
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 class Ratio(NamedTuple):
@@ -163,7 +172,9 @@ class Ratio(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        low, high = (self.value * math.exp(sign * 1.96 * self.error) for sign in (-1.0, 1.0))
+        low, high = (
+            self.value * math.exp(sign * 1.96 * self.error) for sign in (-1.0, 1.0)
+        )
         return f"{self.value:.2f} ({low:.2f}-{high:.2f})"
 
 
@@ -217,15 +228,23 @@ class Measured:
                 self.folds[*key, cell["fold"]] = wrong, found
 
     @staticmethod
-    def _add(to: dict[tuple[str, str], np.ndarray], key: tuple[str, str], more: np.ndarray) -> None:
+    def _add(
+        to: dict[tuple[str, str], np.ndarray], key: tuple[str, str], more: np.ndarray
+    ) -> None:
         to[key] = np.append(to.get(key, np.empty(0)), more)
 
     @property
     def labels(self) -> list[str]:
         """Candidates with their lengths."""
-        return [name for name in dict.fromkeys(row for _, row in self.wrong) if name != COSINE]
+        return [
+            name
+            for name in dict.fromkeys(row for _, row in self.wrong)
+            if name != COSINE
+        ]
 
-    def to_cosine(self, values: dict[tuple[str, str], np.ndarray], name: str, row: str) -> Ratio:
+    def to_cosine(
+        self, values: dict[tuple[str, str], np.ndarray], name: str, row: str
+    ) -> Ratio:
         """Return a mean in relation to the cosine's; not a number where it was not measured."""
         if (name, row) not in values:
             return Ratio(math.nan, math.nan)
@@ -236,17 +255,27 @@ class Measured:
 
         def mean(row: str, kind: int) -> float:
             return float(
-                np.concatenate([self.folds[name, row, fold][kind] for fold in folds]).mean()
+                np.concatenate(
+                    [self.folds[name, row, fold][kind] for fold in folds]
+                ).mean()
             )
 
         is_text = (name, COSINE) in self.found
-        kept = [row for row in rows if not is_text or mean(row, 1) >= LEAST_MRR * mean(COSINE, 1)]
+        kept = [
+            row
+            for row in rows
+            if not is_text or mean(row, 1) >= LEAST_MRR * mean(COSINE, 1)
+        ]
         return min(kept or rows[-1:], key=lambda row: mean(row, 0))
 
-    def by_other_folds(self, name: str, rows: list[str], folds: list[int]) -> np.ndarray:
+    def by_other_folds(
+        self, name: str, rows: list[str], folds: list[int]
+    ) -> np.ndarray:
         """Return the rows that are wrong by the fixed prior that is best on the other folds."""
         wrong = [
-            self.folds[name, self.best_prior(name, rows, [f for f in folds if f != fold]), fold][0]
+            self.folds[
+                name, self.best_prior(name, rows, [f for f in folds if f != fold]), fold
+            ][0]
             for fold in folds
         ]
         return np.concatenate(wrong)
@@ -268,59 +297,97 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     measured = Measured(lines)
     names = set_names(lines)
     rows = measured.labels
-    error = [[measured.to_cosine(measured.wrong, name, row) for name in names] for row in rows]
-    found = [[measured.to_cosine(measured.found, name, row) for name in names] for row in rows]
+    error = [
+        [measured.to_cosine(measured.wrong, name, row) for name in names]
+        for row in rows
+    ]
+    found = [
+        [measured.to_cosine(measured.found, name, row) for name in names]
+        for row in rows
+    ]
     texts = [name for name in names if name not in sets.NOT_TEXTS]
     means = [
-        [row, str(geometric_mean(e)), str(geometric_mean(f)),
-         f"{min((r.value for r in f if not math.isnan(r.value)), default=math.nan):.3f}",
-         f"{measured.seconds_to_away(names, row):.2f}"]
+        [
+            row,
+            str(geometric_mean(e)),
+            str(geometric_mean(f)),
+            f"{min((r.value for r in f if not math.isnan(r.value)), default=math.nan):.3f}",
+            f"{measured.seconds_to_away(names, row):.2f}",
+        ]
         for row, e, f in zip(rows, error, found, strict=True)
-    ]  # fmt: skip
-    return Results([
-        Table(
-            "choice",
-            ["set", "prior chosen", "error", "best fixed", "error", "difference",
-             "within one standard error", "seconds", "by the other folds"],
-            [_choice(measured, name) for name in names],
-            ["Per set, over all folds: errors of 3 nearest neighbours in %, of the prior that "
-             "HDSL() chooses on rows it holds out, and of the best fixed prior at as many steps, "
-             f"of those that leave {LEAST_MRR:.0%} of the cosine's mean reciprocal rank (the "
-             "largest where none does); their difference ± its standard error, of the same rows. "
-             "Seconds: CPU seconds of HDSL() divided by those of 300 away steps. By the other "
-             "folds: the same difference for the fixed prior that is best on the other two folds, "
-             "as they are measured here: what a choice could do that knew the errors on two thirds "
-             "of these rows."],
-        ),
-        Table(
-            "means",
-            ["candidate", "error", "known item", "lowest", "seconds"],
-            means,
-            ["Geometric means over the sets with 95 % intervals: the error of 3 nearest neighbours "
-             "and the mean reciprocal rank of a held-out row searched by half of its features, "
-             "both divided by the cosine's; the lowest of the second over the sets; CPU seconds "
-             "divided by those of 300 away steps."],
-        ),
-        Table(
-            "error",
-            ["candidate", *names],
-            [[row, *map(str, line)] for row, line in zip(rows, error, strict=True)],
-            ["Error of 3 nearest neighbours divided by the cosine's."],
-        ),
-        Table(
-            "known-item",
-            ["candidate", *texts],
-            [[row, *(f"{r.value:.3f}" for r, name in zip(line, names, strict=True)
-                     if name in texts)]
-             for row, line in zip(rows, found, strict=True)],
-            ["Mean reciprocal rank divided by the cosine's."],
-        ),
-    ])  # fmt: skip
+    ]
+    return Results(
+        [
+            Table(
+                "choice",
+                [
+                    "set",
+                    "prior chosen",
+                    "error",
+                    "best fixed",
+                    "error",
+                    "difference",
+                    "within one standard error",
+                    "seconds",
+                    "by the other folds",
+                ],
+                [_choice(measured, name) for name in names],
+                [
+                    "Per set, over all folds: errors of 3 nearest neighbours in %, of "
+                    "the prior that HDSL() chooses on rows it holds out, and of the "
+                    "best fixed prior at as many steps, of those that leave "
+                    f"{LEAST_MRR:.0%} of the cosine's mean reciprocal rank (the "
+                    "largest where none does); their difference ± its standard error, "
+                    "of the same rows. Seconds: CPU seconds of HDSL() divided by "
+                    "those of 300 away steps. By the other folds: the same difference "
+                    "for the fixed prior that is best on the other two folds, as they "
+                    "are measured here: what a choice could do that knew the errors "
+                    "on two thirds of these rows."
+                ],
+            ),
+            Table(
+                "means",
+                ["candidate", "error", "known item", "lowest", "seconds"],
+                means,
+                [
+                    "Geometric means over the sets with 95 % intervals: the error of "
+                    "3 nearest neighbours and the mean reciprocal rank of a held-out "
+                    "row searched by half of its features, both divided by the "
+                    "cosine's; the lowest of the second over the sets; CPU seconds "
+                    "divided by those of 300 away steps."
+                ],
+            ),
+            Table(
+                "error",
+                ["candidate", *names],
+                [[row, *map(str, line)] for row, line in zip(rows, error, strict=True)],
+                ["Error of 3 nearest neighbours divided by the cosine's."],
+            ),
+            Table(
+                "known-item",
+                ["candidate", *texts],
+                [
+                    [
+                        row,
+                        *(
+                            f"{r.value:.3f}"
+                            for r, name in zip(line, names, strict=True)
+                            if name in texts
+                        ),
+                    ]
+                    for row, line in zip(rows, found, strict=True)
+                ],
+                ["Mean reciprocal rank divided by the cosine's."],
+            ),
+        ]
+    )
 
 
 def _choice(measured: Measured, name: str) -> list[str]:
     """Return the chosen prior of a set beside the best fixed one that keeps the search."""
-    length = str(HDSL().max_iter)  # that of HDSL(): others have other lengths, not other priors
+    length = str(
+        HDSL().max_iter
+    )  # that of HDSL(): others have other lengths, not other priors
     fixed = [label(f"prior {prior:g}", length) for prior in PRIORS]
     fixed = [row for row in fixed if (name, row) in measured.wrong]
     folds = sorted({fold for other, _, fold in measured.folds if other == name})
@@ -335,11 +402,16 @@ def _choice(measured: Measured, name: str) -> list[str]:
     )
     away = measured.seconds[name, label(AWAY, "300")]
     return [
-        name, ", ".join(f"{prior:g}" for prior in measured.priors[name, CHOSEN]),
-        f"{100 * ours.mean():.1f}", best, f"{100 * theirs.mean():.1f}",
-        shown, "yes" if is_within else "no", f"{measured.seconds[name, CHOSEN] / away:.2f}",
+        name,
+        ", ".join(f"{prior:g}" for prior in measured.priors[name, CHOSEN]),
+        f"{100 * ours.mean():.1f}",
+        best,
+        f"{100 * theirs.mean():.1f}",
+        shown,
+        "yes" if is_within else "no",
+        f"{measured.seconds[name, CHOSEN] / away:.2f}",
         f"{other}{'' if is_other_within else ', no'}",
-    ]  # fmt: skip
+    ]
 
 
 def _difference(values: np.ndarray) -> tuple[str, bool]:

@@ -39,7 +39,8 @@ DIMENSIONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 #: The paper's grid.
 AGGRESSIVENESS = tuple(10.0**e for e in range(-9, 3))
 
-#: Draws of a random projection, alone and with OASIS, where the first draw chooses C for all.
+#: Draws of a random projection, alone and with OASIS, where the first draw chooses C
+#: for all.
 DRAWS = 5
 OASIS_DRAWS = 3
 
@@ -60,14 +61,14 @@ LABELS = {
 }
 
 
-# --- cells ---------------------------------------------------------------------------------------
+# --- cells ----------------------------------------------------------------------------
 
 
 def cells(settings: Settings) -> list[Cell]:
     """Return HDSL and the projections of every set, then OASIS on them.
 
-    The projections come first, so that their files exist when OASIS needs them. Missing models of
-    HDSL are computed here, by all processes.
+    The projections come first, so that their files exist when OASIS needs them. Missing
+    models of HDSL are computed here, by all processes.
     """
     names = sets.present(settings, sets.PAPER[::3] if settings.quick else sets.PAPER)
     for name in names:
@@ -76,7 +77,9 @@ def cells(settings: Settings) -> list[Cell]:
     todo: list[Cell] = [{"set": name, "method": "pca"} for name in names]
     todo += [{"set": name, "method": "hdsl"} for name in names]
     todo += [
-        {"set": name, "method": "rp", "draw": draw} for name in names for draw in range(n_draws)
+        {"set": name, "method": "rp", "draw": draw}
+        for name in names
+        for draw in range(n_draws)
     ]
     known = runner.read(settings, "dimension")
     for name in names:
@@ -94,7 +97,10 @@ def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
     """Return, for each number of dimensions, the cells that choose C."""
     costs = AGGRESSIVENESS[3::4] if settings.quick else AGGRESSIVENESS
     return [
-        [{"set": name, "method": method, "dimensions": n, "C": C, "draw": 0} for C in costs]
+        [
+            {"set": name, "method": method, "dimensions": n, "C": C, "draw": 0}
+            for C in costs
+        ]
         for n in _dimensions(settings, name, method)
     ]
 
@@ -125,7 +131,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     return _oasis(settings, cell, _cut(whole, cell["dimensions"], method))
 
 
-# --- HDSL ----------------------------------------------------------------------------------------
+# --- HDSL -----------------------------------------------------------------------------
 
 
 def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
@@ -136,7 +142,9 @@ def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
     path = []
     for k in sorted({*marks, int(model.n_iter_)}):
         at = last.at(k)
-        path.append({"n_iter": k, "dimensions": rank(at.atoms_), **knn.errors(parts, at)})
+        path.append(
+            {"n_iter": k, "dimensions": rank(at.atoms_), **knn.errors(parts, at)}
+        )
     full = rank(model.atoms_)
     few = [n for n in _dimensions(settings, name, "hdsl") if n < full]
     used, directions = leading(model, max([*few, 1]))
@@ -163,9 +171,10 @@ def leading(model: HDSL, n: int) -> tuple[np.ndarray, np.ndarray]:
 def rank(atoms: np.ndarray) -> int:
     """Return the rank of a sum of atoms with positive weights, whatever these are.
 
-    A connected part of the graph of pairs has full rank, unless flipping the signs of some of its
-    features makes all its atoms e_i - e_j: then it has one less. To find these parts, take two
-    copies of the features, where e_i + e_j links to the other copy: such a part falls in two.
+    A connected part of the graph of pairs has full rank, unless flipping the signs of
+    some of its features makes all its atoms e_i - e_j: then it has one less. To find
+    these parts, take two copies of the features, where e_i + e_j links to the other
+    copy: such a part falls in two.
 
     Parameters
     ----------
@@ -196,7 +205,7 @@ def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
     return int(connected_components(links, directed=False, return_labels=False))
 
 
-# --- projections ---------------------------------------------------------------------------------
+# --- projections ----------------------------------------------------------------------
 
 
 def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
@@ -208,10 +217,12 @@ def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
 @lru_cache(maxsize=1)
 def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
     """Return the rows in the most dimensions that are tried; fewer are the first of them."""
-    return project(settings, name, method, _dimensions(settings, name, method)[-1], draw)
+    return project(
+        settings, name, method, _dimensions(settings, name, method)[-1], draw
+    )
 
 
-# --- OASIS ---------------------------------------------------------------------------------------
+# --- OASIS ----------------------------------------------------------------------------
 
 
 class _Run(NamedTuple):
@@ -239,14 +250,20 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         return before.answer
     steps = 2000 if settings.quick else min(STEPS, WORK // n)
     triplets = _triplets(settings, cell["set"], draw)
-    model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(parts.X, triplets=triplets)
+    model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(
+        parts.X, triplets=triplets
+    )
     W = model.similarity_.matrix
     # Steps are min(C, …): if C had shortened one before, a larger C would change W.
     settled = before is not None and np.array_equal(before.W, W)
     if before is not None and settled:
         answer = before.answer
     else:
-        answer = {**knn.errors(parts, model.similarity_), "n_features": n, "n_steps": steps}
+        answer = {
+            **knn.errors(parts, model.similarity_),
+            "n_features": n,
+            "n_steps": steps,
+        }
     _last.clear()
     _last[problem] = _Run(C, W, answer, settled)
     return answer
@@ -258,7 +275,7 @@ def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
     return knn.triplets(sets.load(settings, name), draw)
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 class Point(NamedTuple):
@@ -309,20 +326,22 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
 
 
 _NOTES = (
-    "HDSL along its run: the last model of the path whose M has no more than so many dimensions "
-    "(its rank), and in the last column the model that the validation rows chose, with its rank. "
-    "Leading directions: that model, cut to its largest eigenvalues.",
-    f"OASIS: C in {{10⁻⁹, …, 10²}} chosen on the validation rows for each number of dimensions; "
-    f"{STEPS:,} steps, and at most {WORK:,} / dimensions. Where no step was as long as C, larger "
-    "ones lead to the same result and are not run. Triplets are those of the rows before they "
-    "are projected.",
-    f"RP: {DRAWS} draws, {OASIS_DRAWS} with OASIS, for which the first chooses C; ± is their "
-    "standard deviation. A draw has all its dimensions at once, and fewer are the first of them.",
-    f"PCA: centred; of more than {EXACT:,} rows (rcv1_2) by {ITERATIONS} subspace iterations, "
-    "which leave the last dimensions a little short of variance. There is at most one dimension "
-    "less than rows, which the last column has.",
-    "Test rows where labels were published, else validation rows, which then flatters what was "
-    "chosen on them.",
+    "HDSL along its run: the last model of the path whose M has no more than so many "
+    "dimensions (its rank), and in the last column the model that the validation "
+    "rows chose, with its rank. Leading directions: that model, cut to its largest "
+    "eigenvalues.",
+    "OASIS: C in {10⁻⁹, …, 10²} chosen on the validation rows for each number of "
+    f"dimensions; {STEPS:,} steps, and at most {WORK:,} / dimensions. Where no step "
+    "was as long as C, larger ones lead to the same result and are not run. Triplets "
+    "are those of the rows before they are projected.",
+    f"RP: {DRAWS} draws, {OASIS_DRAWS} with OASIS, for which the first chooses C; ± "
+    "is their standard deviation. A draw has all its dimensions at once, and fewer "
+    "are the first of them.",
+    f"PCA: centred; of more than {EXACT:,} rows (rcv1_2) by {ITERATIONS} subspace "
+    "iterations, which leave the last dimensions a little short of variance. There "
+    "is at most one dimension less than rows, which the last column has.",
+    "Test rows where labels were published, else validation rows, which then "
+    "flatters what was chosen on them.",
 )
 
 
@@ -334,7 +353,9 @@ def _curve(
         lines = by[name, method]
         for n in dict.fromkeys(line["cell"]["dimensions"] for line in lines):
             these = [line for line in lines if line["cell"]["dimensions"] == n]
-            C = knn.chosen([line for line in these if line["cell"]["draw"] == 0])["cell"]["C"]
+            C = knn.chosen([line for line in these if line["cell"]["draw"] == 0])[
+                "cell"
+            ]["C"]
             yield Point(n, [line[where] for line in these if line["cell"]["C"] == C], C)
     elif method in ("rp", "pca"):
         for points in zip(*(line["curve"] for line in by[name, method]), strict=True):
@@ -365,6 +386,8 @@ def _draw(figure: Any, found: dict[str, tuple[Curves, float]]) -> None:
         for (method, points), color in zip(curves.items(), COLORS, strict=False):
             n = [point.dimensions for point in points]
             mean = [100 * np.mean(point.errors) for point in points]
-            axis.plot(n, mean, color=color, ls=styles[method], lw=1.5, label=LABELS[method])
+            axis.plot(
+                n, mean, color=color, ls=styles[method], lw=1.5, label=LABELS[method]
+            )
         axis.set(title=name, xscale="log", xlabel="dimensions", ylabel="error, %")
     shared_legend(figure, axis, "lower")

@@ -42,12 +42,20 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of final numbers and the figure of all iterations."""
     head = [
-        "set", "scale", "iterations", "features", "of all", "most in the run", "end of the run",
-        "paper", "of all, paper",
-    ]  # fmt: skip
+        "set",
+        "scale",
+        "iterations",
+        "features",
+        "of all",
+        "most in the run",
+        "end of the run",
+        "paper",
+        "of all, paper",
+    ]
     notes = (
-        "Features of the model that the validation rows chose, after so many of the run's "
-        "iterations; the most that any model of the run has; and those of its last model.",
+        "Features of the model that the validation rows chose, after so many of the "
+        "run's iterations; the most that any model of the run has; and those of its "
+        "last model.",
     )
     return Results(
         [Table("final", head, [_row(line) for line in lines], notes)],
@@ -62,10 +70,15 @@ def _row(line: Line) -> list[str]:
     used = knn.PAPER[name]["hdsl"][1] if name in PAPER else None
     paper = [str(used), _share(used, PAPER[name])] if used is not None else ["–", "–"]
     return [
-        name, f"{line['scale']:g}", f"{n_iter} of {len(curve) - 1}", str(curve[n_iter]),
-        _share(curve[n_iter], line["dimension"]), str(max(curve)), str(curve[-1]),
+        name,
+        f"{line['scale']:g}",
+        f"{n_iter} of {len(curve) - 1}",
+        str(curve[n_iter]),
+        _share(curve[n_iter], line["dimension"]),
+        str(max(curve)),
+        str(curve[-1]),
         *paper,
-    ]  # fmt: skip
+    ]
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,9 +1,9 @@
 """Human judgements of 50 news texts (Lee, Pincombe and Welsh, 2005): accuracy on unseen texts.
 
-Beyond the paper. Texts are split, not triplets: a model learns from the judgements among four
-fifths of the texts and predicts those among the last fifth, by learned cosine. `HDSL()` chooses its
-prior by itself; beside it, scale, prior and number of iterations are chosen by folds of the
-training texts.
+Beyond the paper. Texts are split, not triplets: a model learns from the judgements
+among four fifths of the texts and predicts those among the last fifth, by learned
+cosine. `HDSL()` chooses its prior by itself; beside it, scale, prior and number of
+iterations are chosen by folds of the training texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from .results import Results, Table
 from .runner import Cell, Line, Settings, finished
 from .sets import MissingDataError
 
-TITLE = "Human judgements of similarity: share of triplets judged right, among unseen texts"
+TITLE = (
+    "Human judgements of similarity: share of triplets judged right, among unseen texts"
+)
 
 FOLDS = 5
 INNER_FOLDS = 4
@@ -39,11 +41,13 @@ def cells(settings: Settings) -> list[Cell]:
     """Return every fold of every shuffle of the texts."""
     if settings.data is None or not (settings.data / "lee50_human").is_dir():
         raise MissingDataError(
-            "it needs lee50_human (X.npz, X_background.npz, triplets.npy) in the folder of --data; "
-            "the texts come with gensim's test data."
+            "it needs lee50_human (X.npz, X_background.npz, triplets.npy) in the "
+            "folder of --data; the texts come with gensim's test data."
         )
     repeats = range(1 if settings.quick else 3)
-    return [{"repeat": repeat, "fold": fold} for repeat in repeats for fold in range(FOLDS)]
+    return [
+        {"repeat": repeat, "fold": fold} for repeat in repeats for fold in range(FOLDS)
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +71,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     point, n_iter = choose(*known, QUICK_GRID if settings.quick else GRID)
     models = {
         "cosine": None,
-        "learned": finished(HDSL(random_state=0, n_jobs=1).fit(known[0], triplets=known[1])),
+        "learned": finished(
+            HDSL(random_state=0, n_jobs=1).fit(known[0], triplets=known[1])
+        ),
         "chosen": (fitted := _fit(*known, point)).at(min(n_iter, fitted.n_iter_)),
     }
     answer = {name: accuracy(model, *held) for name, model in models.items()}
@@ -88,7 +94,9 @@ def _folds(X: Any, triplets: np.ndarray, n: int, seed: int) -> Iterator[Any]:
         yield [(X[rows], restrict(triplets, rows, X.shape[0])) for rows in split]
 
 
-def choose(X: Any, triplets: np.ndarray, grid: dict[str, Any]) -> tuple[dict[str, float], int]:
+def choose(
+    X: Any, triplets: np.ndarray, grid: dict[str, Any]
+) -> tuple[dict[str, float], int]:
     """Return the parameters and the iteration of the highest mean accuracy on inner folds."""
     points = list(ParameterGrid(grid))
     scores = []
@@ -114,21 +122,34 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the accuracies of all folds and their means."""
     rows = [
         [
-            str(line["cell"]["repeat"]), str(line["cell"]["fold"]), str(line["n"]),
-            f"{line['cosine']:.3f}", f"{line['learned']:.3f}", f"{line['own_prior']:.1f}",
+            str(line["cell"]["repeat"]),
+            str(line["cell"]["fold"]),
+            str(line["n"]),
+            f"{line['cosine']:.3f}",
+            f"{line['learned']:.3f}",
+            f"{line['own_prior']:.1f}",
             f"{line['chosen']:.3f}",
-            f"scale {line['scale']:g}, prior {line['prior']:g}, {line['n_iter']} iterations",
+            f"scale {line['scale']:g}, prior {line['prior']:g}, {line['n_iter']} "
+            "iterations",
         ]
         for line in lines
-    ]  # fmt: skip
+    ]
     note = f"Mean of {len(lines)} folds: TF-IDF cosine {_mean(lines, 'cosine'):.3f}"
     for name, label in (("learned", "HDSL()"), ("chosen", "chosen by inner folds")):
         better = np.array([line[name] - line["cosine"] for line in lines])
         error = better.std(ddof=1) / np.sqrt(len(better))
         note += f"; {label} {_mean(lines, name):.3f}, difference {better.mean():+.3f}"
         note += f" (standard error {error:.3f})"
-    head = ["repeat", "fold", "triplets", "TF-IDF cosine", "HDSL()", "its prior",
-            "chosen by inner folds", "as"]  # fmt: skip
+    head = [
+        "repeat",
+        "fold",
+        "triplets",
+        "TF-IDF cosine",
+        "HDSL()",
+        "its prior",
+        "chosen by inner folds",
+        "as",
+    ]
     return Results([Table("accuracy", head, rows, [note + "."])])
 
 

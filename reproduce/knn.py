@@ -1,10 +1,11 @@
 """The paper's table of 3-NN errors: each similarity, chosen on validation, reported on test.
 
-Beyond the paper's columns: cosine (rows of length 1), HDSL with our oracle, with a prior, and with
-all defaults. RP + OASIS and PCA + OASIS come from the experiment `dimension`.
+Beyond the paper's columns: cosine (rows of length 1), HDSL with our oracle, with a
+prior, and with all defaults. RP + OASIS and PCA + OASIS come from the experiment
+`dimension`.
 
-Where test labels were never published (dexter, dorothea), the validation rows choose and report. A
-second error is that of what five folds of the training rows chose.
+Where test labels were never published (dexter, dorothea), the validation rows choose
+and report. A second error is that of what five folds of the training rows chose.
 """
 
 from __future__ import annotations
@@ -47,16 +48,20 @@ ALPHAS = tuple(10.0**e for e in range(-9, 9))
 #: Our oracle is run on the part of that grid that matters.
 ASCENT_SCALES = (1e1, 1e2, 1e3, 1e4)
 
-#: For HDSL with a prior: multiples of 10 √n max(1, s/80) / m and of 1 / m, for n rows of s values
-#: and the typical margin m of the dot product. Triplets are made as in the paper or, where there
-#: are enough rows, of 5 targets times 10 impostors.
+#: For HDSL with a prior: multiples of 10 √n max(1, s/80) / m and of 1 / m, for n rows
+#: of s values and the typical margin m of the dot product. Triplets are made as in the
+#: paper or, where there are enough rows, of 5 targets times 10 impostors.
 PRIOR_SCALES = (0.5, 1.5)
 PRIORS = (0.3, 1.0)
-WAYS: dict[str, dict[str, Any]] = {"3x5": {}, "5x10": {"n_targets": 5, "n_impostors": 10}}
+WAYS: dict[str, dict[str, Any]] = {
+    "3x5": {},
+    "5x10": {"n_targets": 5, "n_impostors": 10},
+}
 SMALL = ("dexter", "dorothea", "bace_ecfp6")
 
-#: From the best of these, a search tries twice and half the scale and the prior, on paths twice as
-#: long, until a point is the best of its neighbourhood or MOST_NEAR were tried.
+#: From the best of these, a search tries twice and half the scale and the prior, on
+#: paths twice as long, until a point is the best of its neighbourhood or MOST_NEAR were
+#: tried.
 NEAR = 2.0
 MOST_NEAR = 12
 
@@ -83,18 +88,42 @@ COLUMNS = {
 
 #: Figures of the paper: error, and features used where these are fewer than all.
 PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
-    "dexter": {"dot": (20.1, None), "rp_oasis": (24.0, 1000), "pca_oasis": (9.3, 50),
-               "diag_l2": (8.4, None), "diag_l1": (8.4, 773), "hdsl": (6.5, 183)},
-    "dorothea": {"dot": (9.3, None), "rp_oasis": (11.4, 150), "pca_oasis": (9.9, 800),
-                 "diag_l2": (6.8, None), "diag_l1": (6.6, 860), "hdsl": (6.5, 731)},
-    "rcv1_2": {"dot": (6.9, None), "rp_oasis": (7.0, 2000), "pca_oasis": (4.5, 1500),
-               "diag_l2": (3.5, None), "diag_l1": (3.7, 5289), "hdsl": (3.4, 2126)},
-    "rcv1_4": {"dot": (11.2, None), "rp_oasis": (10.6, 1000), "pca_oasis": (6.1, 800),
-               "diag_l2": (6.2, None), "diag_l1": (7.2, 3878), "hdsl": (5.7, 1888)},
-}  # fmt: skip
+    "dexter": {
+        "dot": (20.1, None),
+        "rp_oasis": (24.0, 1000),
+        "pca_oasis": (9.3, 50),
+        "diag_l2": (8.4, None),
+        "diag_l1": (8.4, 773),
+        "hdsl": (6.5, 183),
+    },
+    "dorothea": {
+        "dot": (9.3, None),
+        "rp_oasis": (11.4, 150),
+        "pca_oasis": (9.9, 800),
+        "diag_l2": (6.8, None),
+        "diag_l1": (6.6, 860),
+        "hdsl": (6.5, 731),
+    },
+    "rcv1_2": {
+        "dot": (6.9, None),
+        "rp_oasis": (7.0, 2000),
+        "pca_oasis": (4.5, 1500),
+        "diag_l2": (3.5, None),
+        "diag_l1": (3.7, 5289),
+        "hdsl": (3.4, 2126),
+    },
+    "rcv1_4": {
+        "dot": (11.2, None),
+        "rp_oasis": (10.6, 1000),
+        "pca_oasis": (6.1, 800),
+        "diag_l2": (6.2, None),
+        "diag_l1": (7.2, 3878),
+        "hdsl": (5.7, 1888),
+    },
+}
 
 
-# --- cells ---------------------------------------------------------------------------------------
+# --- cells ----------------------------------------------------------------------------
 
 
 def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
@@ -117,7 +146,9 @@ def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every value of every method once, and the chosen values for every draw."""
-    names = sets.present(settings, sets.PAPER + (sets.MORE[-1:] if settings.quick else sets.MORE))
+    names = sets.present(
+        settings, sets.PAPER + (sets.MORE[-1:] if settings.quick else sets.MORE)
+    )
     known = runner.read(settings, "knn")
     todo: list[Cell] = []
     for name in names:
@@ -129,10 +160,17 @@ def cells(settings: Settings) -> list[Cell]:
             todo += nearby(settings, name, known)
     for name in names:
         for method in LEARNED:
-            first = [known.get(runner.key(cell)) for cell in method_cells(settings, name, method)]
+            first = [
+                known.get(runner.key(cell))
+                for cell in method_cells(settings, name, method)
+            ]
             if None not in first:
-                best = chosen([line for line in first if line and "fold" not in line["cell"]])
-                draws = range(1, 2 if settings.quick else DRAWS) if _varies(best) else ()
+                best = chosen(
+                    [line for line in first if line and "fold" not in line["cell"]]
+                )
+                draws = (
+                    range(1, 2 if settings.quick else DRAWS) if _varies(best) else ()
+                )
                 todo += [{**best["cell"], "draw": draw} for draw in draws]
     return todo
 
@@ -172,7 +210,9 @@ def method_cells(settings: Settings, name: str, method: str) -> list[Cell]:
     base = [{"set": name, "method": method, **value, "draw": 0} for value in values]
     if method == "hdsl_auto" or sets.load(settings, name).has_test:
         return base
-    return base + [{**cell, "fold": fold} for cell in base for fold in range(_n_folds(settings))]
+    return base + [
+        {**cell, "fold": fold} for cell in base for fold in range(_n_folds(settings))
+    ]
 
 
 def _n_folds(settings: Settings) -> int:
@@ -202,9 +242,14 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
             method[-2:], alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # small alphas stop at max_iter, which regularises
+            warnings.simplefilter(
+                "ignore"
+            )  # small alphas stop at max_iter, which regularises
             model.fit(parts.X, parts.y)
-        return {**errors(parts, model.similarity_), "n_features": model.n_active_features_}
+        return {
+            **errors(parts, model.similarity_),
+            "n_features": model.n_active_features_,
+        }
     return _hdsl(settings, cell, parts)
 
 
@@ -220,17 +265,23 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         scale = scale * unit
         prior = cell["prior"] * prior
     model = paper_hdsl(
-        scale, prior=prior, oracle="heuristic" if method == "hdsl" else "ascent",
-        max_iter=iterations, random_state=draw,
+        scale,
+        prior=prior,
+        oracle="heuristic" if method == "hdsl" else "ascent",
+        max_iter=iterations,
+        random_state=draw,
         **{**parts.mining, **WAYS[cell.get("way", "3x5")]},
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # classes of few rows, rows of unlike length
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # classes of few rows, rows of unlike length
         runner.finished(model.fit(parts.X, parts.y))
     curve = paths.errors_along(
-        model, lambda at: knn_error(at, parts.X, parts.y, parts.X_val, parts.y_val),
+        model,
+        lambda at: knn_error(at, parts.X, parts.y, parts.X_val, parts.y_val),
         8 if settings.quick else paths.N_MARKS,
-    )  # fmt: skip
+    )
     if "fold" in cell:
         return {"curve": curve, "valid": min(error for _, error in curve)}
     if method == "hdsl" and draw == 0:
@@ -238,17 +289,28 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         path.parent.mkdir(parents=True, exist_ok=True)
         model.save(path)
     best = model.at(paths.best_iteration(curve))
-    return {**errors(parts, best), **_size(best), "length": model.n_iter_, "curve": curve}
+    return {
+        **errors(parts, best),
+        **_size(best),
+        "length": model.n_iter_,
+        "curve": curve,
+    }
 
 
-def errors(parts: Parts, similarity: Any = None, *, cosine: bool = False) -> dict[str, float]:
+def errors(
+    parts: Parts, similarity: Any = None, *, cosine: bool = False
+) -> dict[str, float]:
     """Return the errors on validation rows and, where they have labels, on test rows."""
 
     def error(X: Any, y: np.ndarray) -> float:
         return float(knn_error(similarity, parts.X, parts.y, X, y, cosine=cosine))
 
     found = {"valid": error(parts.X_val, parts.y_val)}
-    return {**found, "test": error(parts.X_test, parts.y_test)} if parts.has_test else found
+    return (
+        {**found, "test": error(parts.X_test, parts.y_test)}
+        if parts.has_test
+        else found
+    )
 
 
 def _size(model: HDSL) -> dict[str, Any]:
@@ -280,7 +342,7 @@ def triplets(parts: Parts, draw: int = 0) -> np.ndarray:
         return neighbor_triplets(parts.X, parts.y)
 
 
-# --- choices -------------------------------------------------------------------------------------
+# --- choices --------------------------------------------------------------------------
 
 
 def chosen(lines: list[Line]) -> Line:
@@ -308,7 +370,9 @@ def chosen_by_folds(lines: list[Line]) -> tuple[Line, float]:
             if best is None or error < best[0]:
                 best = error, line, _at(line, k)
     if best is None:
-        raise ValueError("No line of a fold to choose by: compute the cells of all folds first.")
+        raise ValueError(
+            "No line of a fold to choose by: compute the cells of all folds first."
+        )
     return best[1], best[2]
 
 
@@ -333,7 +397,10 @@ def chosen_model(settings: Settings, name: str) -> tuple[HDSL, HDSL]:
     """Return HDSL as published, chosen on the validation rows, and the last model of its path."""
     todo = [cell for cell in method_cells(settings, name, "hdsl") if "fold" not in cell]
     known = runner.read(settings, "knn")
-    if not all(runner.key(cell) in known and _model_path(settings, cell).exists() for cell in todo):
+    if not all(
+        runner.key(cell) in known and _model_path(settings, cell).exists()
+        for cell in todo
+    ):
         known = runner.run_cells("knn", todo, settings)
     best = chosen([known[runner.key(cell)] for cell in todo])
     last = load(_model_path(settings, best["cell"]))
@@ -344,7 +411,7 @@ def _model_path(settings: Settings, cell: Cell) -> Path:
     return settings.out / "models" / f"{cell['set']}-hdsl-{cell['scale']:g}.hdsl"
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
@@ -360,37 +427,55 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     for name in names:
         cells_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
         where = reported(cells_of["dot"][0])
-        rows.append([name, where, *(cell_text(cells_of.get(m), where) for m in COLUMNS)])
+        rows.append(
+            [name, where, *(cell_text(cells_of.get(m), where) for m in COLUMNS)]
+        )
         if where == "valid":
             texts = (folds_text(cells_of.get(method)) for method in COLUMNS)
             rows.append(["", "valid, by folds", *texts])
         if name in PAPER:
-            rows.append(["", "paper, test", *(paper_text(PAPER[name], m) for m in COLUMNS)])
-        choices += [_choice_row(name, m, cells_of[m], where) for m in LEARNED if m in cells_of]
+            rows.append(
+                ["", "paper, test", *(paper_text(PAPER[name], m) for m in COLUMNS)]
+            )
+        choices += [
+            _choice_row(name, m, cells_of[m], where) for m in LEARNED if m in cells_of
+        ]
     tables = [
         Table("errors", head, rows, _NOTES),
         Table(
             "choices",
-            ["set", "method", "chosen", "valid", "reported", "iterations", "atoms", "features",
-             "seconds, all cells"],
+            [
+                "set",
+                "method",
+                "chosen",
+                "valid",
+                "reported",
+                "iterations",
+                "atoms",
+                "features",
+                "seconds, all cells",
+            ],
             choices,
         ),
-    ]  # fmt: skip
+    ]
     return Results(tables, {"paths": lambda figure: _draw_paths(figure, names, by)})
 
 
 _NOTES = (
-    "In brackets the number of features used, where these are fewer than all. ± is the standard "
-    "deviation over five draws of random triplets (dexter) and of the oracle's seed, each with the "
-    "parameters that the first draw's validation error chose; the validation rows choose the "
-    "iteration in each draw, as in the paper. Without ± a method has no randomness.",
+    "In brackets the number of features used, where these are fewer than all. ± is "
+    "the standard deviation over five draws of random triplets (dexter) and of the "
+    "oracle's seed, each with the parameters that the first draw's validation error "
+    "chose; the validation rows choose the iteration in each draw, as in the paper. "
+    "Without ± a method has no randomness.",
     *sets.NOTES,
-    "HDSL is the paper's: prior 0, its heuristic, λ in {1, …, 10⁹}, 3 × 5 neighbour triplets a "
-    "row (dexter: 20 random ones). The paper does not say how long its runs were: 1,000 "
-    "iterations, 4,000 on rcv1, of which the validation rows choose one.",
-    "HDSL with prior: a coarse grid around what suits the margins of the dot product, and where "
-    "there are test rows a search from its best point on, in steps of 2, on paths of twice that "
-    "length. HDSL(): all at its defaults, by learned cosine.",
+    "HDSL is the paper's: prior 0, its heuristic, λ in {1, …, 10⁹}, 3 × 5 "
+    "neighbour triplets a row (dexter: 20 random ones). The paper does not say how "
+    "long its runs were: 1,000 iterations, 4,000 on rcv1, of which the validation "
+    "rows choose one.",
+    "HDSL with prior: a coarse grid around what suits the margins of the dot "
+    "product, and where there are test rows a search from its best point on, in "
+    "steps of 2, on paths of twice that length. HDSL(): all at its defaults, by "
+    "learned cosine.",
 )
 
 
@@ -399,7 +484,11 @@ def cell_text(lines: list[Line] | None, where: str) -> str:
     if not lines:
         return "–"
     best = chosen(_first_draw(lines))
-    draws = [line for line in lines if {**line["cell"], "draw": 0} == {**best["cell"], "draw": 0}]
+    draws = [
+        line
+        for line in lines
+        if {**line["cell"], "draw": 0} == {**best["cell"], "draw": 0}
+    ]
     text = percent([line[where] for line in draws])
     features = [line["n_features"] for line in draws if "n_features" in line]
     if not features or best["cell"]["method"] == "diag_l2":
@@ -410,7 +499,9 @@ def cell_text(lines: list[Line] | None, where: str) -> str:
 def _first_draw(lines: list[Line]) -> list[Line]:
     """Return the lines of the first draw that learn from all training rows."""
     return [
-        line for line in lines if line["cell"].get("draw", 0) == 0 and "fold" not in line["cell"]
+        line
+        for line in lines
+        if line["cell"].get("draw", 0) == 0 and "fold" not in line["cell"]
     ]
 
 
@@ -431,7 +522,9 @@ def paper_text(figures: dict[str, tuple[float, int | None]], method: str) -> str
 
 def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[str]:
     best = chosen(_first_draw(lines))
-    values = {k: v for k, v in best["cell"].items() if k not in ("set", "method", "draw")}
+    values = {
+        k: v for k, v in best["cell"].items() if k not in ("set", "method", "draw")
+    }
     text = ", ".join(
         f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()
     )
@@ -441,7 +534,9 @@ def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[s
     return [name, COLUMNS[method], text, *errors, *numbers, f"{seconds:.0f}"]
 
 
-def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Line]]) -> None:
+def _draw_paths(
+    figure: Any, names: list[str], by: dict[tuple[str, str], list[Line]]
+) -> None:
     """Draw validation errors along the path of the chosen parameters, one panel per set."""
     colors = {"hdsl": "#0072b2", "hdsl_ascent": "#009e73", "hdsl_prior": "#d55e00"}
     for axis, name in panels(figure, names):
@@ -449,9 +544,13 @@ def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Li
             first = _first_draw(by[name, method])
             if first:
                 k, error = np.array(chosen(first)["curve"]).T
-                axis.plot(np.maximum(k, 1), 100 * error, color=color, label=COLUMNS[method])
+                axis.plot(
+                    np.maximum(k, 1), 100 * error, color=color, label=COLUMNS[method]
+                )
         level = 100 * by[name, "cosine"][0]["valid"]
         axis.axhline(level, color="#888888", linestyle=":", label="cosine")
-        axis.set(title=name, xscale="log", xlabel="iteration", ylabel="validation error, %")
+        axis.set(
+            title=name, xscale="log", xlabel="iteration", ylabel="validation error, %"
+        )
         axis.set_ylim(0, max(2.5 * level, 10))
     shared_legend(figure, axis, "lower")

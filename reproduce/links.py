@@ -51,7 +51,8 @@ class Curve(NamedTuple):
         pairs = [(0.0, scale) for scale in SCALES]
         pairs += [(prior, scale) for prior in self.priors for scale in self.scales]
         return [
-            {"per_link": self.per_link, "prior": prior, "scale": scale} for prior, scale in pairs
+            {"per_link": self.per_link, "prior": prior, "scale": scale}
+            for prior, scale in pairs
         ]
 
 
@@ -81,18 +82,28 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     prior = cell["prior"]
     made = _made(d, run, settings.quick)
     triplets = link_triplets(
-        made.links[made.train], made.signs[made.train], n_per_link=cell["per_link"],
+        made.links[made.train],
+        made.signs[made.train],
+        n_per_link=cell["per_link"],
         random_state=run,
-    )  # fmt: skip
-    # The optimum is that of the paper's steps; pairwise steps with our oracle approach it faster.
+    )
+    # The optimum is that of the paper's steps; pairwise steps with our oracle approach
+    # it faster.
     model = paper_hdsl(
-        scale, prior=prior, step="pairwise", oracle="ascent", random_state=run, n_jobs=1,
+        scale,
+        prior=prior,
+        step="pairwise",
+        oracle="ascent",
+        random_state=run,
+        n_jobs=1,
         max_iter=60 if settings.quick else MAX_ITER,
-    )  # fmt: skip
+    )
     finished(model.fit(made.X, triplets=triplets))
     valid, test = (_auc(made, part) for part in (made.valid, made.test))
     curve = paths.errors_along(
-        model, lambda at: 1.0 - valid(at.matrix(), at.prior_), 8 if settings.quick else MARKS
+        model,
+        lambda at: 1.0 - valid(at.matrix(), at.prior_),
+        8 if settings.quick else MARKS,
     )
     best = model.at(paths.best_iteration(curve))
     return {
@@ -108,7 +119,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _made(d: int, run: int, quick: bool = False) -> Links:
-    few: dict[str, Any] = {"n_nodes": 200, "n_links": 400, "n_atoms": 30} if quick else {}
+    few: dict[str, Any] = (
+        {"n_nodes": 200, "n_links": 400, "n_atoms": 30} if quick else {}
+    )
     return make_links(n_features=d, random_state=run, **few)
 
 
@@ -124,35 +137,57 @@ def _auc(made: Links, part: np.ndarray) -> Callable[[Any, float], float]:
     return score
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the test AUCs of what the validation links chose, by dimension."""
     dimensions = sorted({line["cell"]["d"] for line in lines})
-    chosen = {(d, curve): _chosen(lines, d, curve) for d in dimensions for curve in CURVES}
+    chosen = {
+        (d, curve): _chosen(lines, d, curve) for d in dimensions for curve in CURVES
+    }
     auc = Table(
         "auc",
-        ["features", *(curve.name for curve in CURVES), "paper", "dot product", "true similarity"],
+        [
+            "features",
+            *(curve.name for curve in CURVES),
+            "paper",
+            "dot product",
+            "true similarity",
+        ],
         [
             [
                 f"{d:,}",
-                *(spread([line["test"] for line in chosen[d, curve]], 3) for curve in CURVES),
+                *(
+                    spread([line["test"] for line in chosen[d, curve]], 3)
+                    for curve in CURVES
+                ),
                 f"> {PAPER:g}" if d == DIMENSIONS[-1] else "–",
-                *(spread([line[k] for line in chosen[d, CURVES[0]]], 3) for k in ("dot", "truth")),
+                *(
+                    spread([line[k] for line in chosen[d, CURVES[0]]], 3)
+                    for k in ("dot", "truth")
+                ),
             ]
             for d in dimensions
         ],
         [
-            f"Test AUC, mean ± standard deviation of {len(chosen[dimensions[0], CURVES[0]])} draws "
-            "of the data. Scale, prior and iteration are chosen by the AUC of the validation "
-            "links, for each draw. Triplets are made of the training links alone: a node has four "
-            "on average, so that no link has more than about four triplets."
+            "Test AUC, mean ± standard deviation of "
+            f"{len(chosen[dimensions[0], CURVES[0]])} draws of the data. Scale, prior "
+            "and iteration are chosen by the AUC of the validation links, for each "
+            "draw. Triplets are made of the training links alone: a node has four on "
+            "average, so that no link has more than about four triplets."
         ],
     )
     choices = Table(
         "choices",
-        ["features", "curve", "triplets", "scales chosen", "priors chosen", "iterations"],
+        [
+            "features",
+            "curve",
+            "triplets",
+            "scales chosen",
+            "priors chosen",
+            "iterations",
+        ],
         [
             [
                 f"{d:,}",
@@ -169,7 +204,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     shown = dimensions[-1] if settings.quick else FREQUENCY_AT
     figures = {
         "auc": lambda figure: _draw_auc(figure, dimensions, chosen),
-        "frequency": lambda figure: _draw_frequency(figure, _made(shown, 0, settings.quick)),
+        "frequency": lambda figure: _draw_frequency(
+            figure, _made(shown, 0, settings.quick)
+        ),
     }
     return Results([auc, choices], figures)
 
@@ -180,13 +217,17 @@ def _chosen(lines: list[Line], d: int, curve: Curve) -> list[Line]:
     best: dict[int, Line] = {}
     for line in lines:
         run = line["cell"]["run"]
-        if any({"d": d, **choice}.items() <= line["cell"].items() for choice in choices):
+        if any(
+            {"d": d, **choice}.items() <= line["cell"].items() for choice in choices
+        ):
             best[run] = max(best.get(run, line), line, key=lambda one: one["valid"])
     return list(best.values())
 
 
 def _values(group: list[Line], name: str) -> str:
-    return ", ".join(f"{value:g}" for value in sorted({line["cell"][name] for line in group}))
+    return ", ".join(
+        f"{value:g}" for value in sorted({line["cell"][name] for line in group})
+    )
 
 
 def _draw_auc(
@@ -197,9 +238,16 @@ def _draw_auc(
     for color, marker, curve in zip(COLORS, MARKERS, CURVES, strict=False):
         values = [[line["test"] for line in chosen[d, curve]] for d in dimensions]
         ax.errorbar(
-            dimensions, [np.mean(v) for v in values], [np.std(v) for v in values], color=color,
-            marker=marker, ms=4, lw=1.3, capsize=2, label=curve.name,
-        )  # fmt: skip
+            dimensions,
+            [np.mean(v) for v in values],
+            [np.std(v) for v in values],
+            color=color,
+            marker=marker,
+            ms=4,
+            lw=1.3,
+            capsize=2,
+            label=curve.name,
+        )
     if dimensions[-1] == DIMENSIONS[-1]:
         ax.axhline(PAPER, color="0.5", ls=":", lw=1.2, label="the paper is above")
     ax.set(xscale="log", xlabel="number of features", ylabel="AUC of test links")
@@ -214,5 +262,9 @@ def _draw_frequency(figure: Any, made: Links) -> None:
     rank = np.unique(np.geomspace(1, len(frequency), 300).astype(int))
     ax = figure.subplots()
     ax.plot(rank, frequency[rank - 1], color=COLORS[0])
-    ax.set(xscale="log", yscale="log", xlabel=f"rank of the feature (d = {d:,})",
-           ylabel="share of nodes that have it")  # fmt: skip
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"rank of the feature (d = {d:,})",
+        ylabel="share of nodes that have it",
+    )

@@ -1,8 +1,8 @@
 """One similarity for all rows against one more per region, on every set.
 
-Beyond the paper: its section 6 leaves local metrics open. Every model learns from the training rows
-alone. "auto" chooses the number of regions on training rows that it holds out, and test rows are
-looked at once.
+Beyond the paper: its section 6 leaves local metrics open. Every model learns from the
+training rows alone. "auto" chooses the number of regions on training rows that it holds
+out, and test rows are looked at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def cells(settings: Settings) -> list[Cell]:
     names = [MADE, "docstrings"]
     if settings.data is not None:
         names += sets.present(settings, sets.PAPER + sets.MORE)
-    names = [MADE, *(name for name in names if name == "bace_ecfp6")] if settings.quick else names
+    names = (
+        [MADE, *(name for name in names if name == "bace_ecfp6")]
+        if settings.quick
+        else names
+    )
     methods = [*map(str, QUICK_REGIONS if settings.quick else REGIONS), AUTO]
     return [{"set": name, "method": method} for method in methods for name in names]
 
@@ -70,7 +74,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     shared = HDSL(random_state=0, n_jobs=1, **MINING)
     model = LocalHDSL(shared, n_regions=n_regions)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
+        warnings.simplefilter(
+            "ignore"
+        )  # few rows of a class, runs that end at their limit
         finished(model.fit(**task.learn).shared_)
     knn = SimilarityKNeighborsClassifier(N_NEIGHBORS, similarity=model, cosine=True)
     predicted = knn.fit(task.X, task.y).predict(task.X_test)
@@ -89,7 +95,9 @@ def _task(settings: Settings, name: str) -> Task:
     return real_task(settings, name, MOST_TRAINING, MOST_TEST)
 
 
-def real_task(settings: Settings, name: str, most_training: int, most_test: int) -> Task:
+def real_task(
+    settings: Settings, name: str, most_training: int, most_test: int
+) -> Task:
     """Return a real set at unit length; rows beyond the most are left out, by a draw."""
     X, y, X_test, y_test = sets.split(settings, name)
     (X, y) = _drawn(X, y, most_training)
@@ -105,7 +113,9 @@ def _drawn(X: Any, y: Any, most: int) -> tuple[sp.csr_array, np.ndarray]:
     X = sp.csr_array(X)
     y = np.asarray(y)
     if len(y) > most:
-        rows = np.sort(np.random.default_rng(0).choice(len(y), size=most, replace=False))
+        rows = np.sort(
+            np.random.default_rng(0).choice(len(y), size=most, replace=False)
+        )
         X = X[rows]
         y = y[rows]
     return X, y
@@ -116,17 +126,23 @@ def made_rows(
 ) -> tuple[sp.csr_array, np.ndarray, np.ndarray, np.ndarray]:
     """Return rows of two regions that contradict each other, classes, regions, and who is a query.
 
-    Queries and documents use different words. In the first region the words of query class c go
-    with those of document class c; in the second they go with those of class c + 1. So a word pair
-    pulls together in one region and apart in the other, and no single matrix is right in both. Each
-    row has two of the three words of its class, and half of the eight marks of its region, words
-    that tell nothing but the region.
+    Queries and documents use different words. In the first region the words of query
+    class c go with those of document class c; in the second they go with those of class
+    c + 1. So a word pair pulls together in one region and apart in the other, and no
+    single matrix is right in both. Each row has two of the three words of its class,
+    and half of the eight marks of its region, words that tell nothing but the region.
     """
     regions, is_query = rng.integers(2, size=(2, n_rows))
     classes = rng.integers(6, size=n_rows)
     blocks = np.where(is_query, classes, 6 + (classes + regions) % 6)
-    words = rng.permuted(np.tile(np.arange(3), (n_rows, 1)), axis=1)[:, :2] + 3 * blocks[:, None]
-    marks = rng.permuted(np.tile(np.arange(8), (n_rows, 1)), axis=1)[:, :4] + 8 * regions[:, None]
+    words = (
+        rng.permuted(np.tile(np.arange(3), (n_rows, 1)), axis=1)[:, :2]
+        + 3 * blocks[:, None]
+    )
+    marks = (
+        rng.permuted(np.tile(np.arange(8), (n_rows, 1)), axis=1)[:, :4]
+        + 8 * regions[:, None]
+    )
     indices = np.sort(np.column_stack([words, 36 + marks]), axis=1).ravel()
     arrays = np.ones(len(indices)), indices, 6 * np.arange(n_rows + 1)
     X = sp.csr_array(arrays, shape=(n_rows, 52))
@@ -136,8 +152,8 @@ def made_rows(
 def contradiction(n_rows: int, seed: int = 0) -> Task:
     """Return judgements of queries and documents, and queries to find documents for.
 
-    Half of the rows are for training. Each query there is compared with documents of its region,
-    one of its class and one of another.
+    Half of the rows are for training. Each query there is compared with documents of
+    its region, one of its class and one of another.
     """
     X, y, regions, is_query = made_rows(n_rows, checks.generator(seed))
     rng = np.random.default_rng(seed)
@@ -166,21 +182,32 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         chosen = by[name, AUTO][0]
         rows.append(
             [
-                name, f"{chosen['n']:,}", share(found[0]["wrong"], found[0]["n"]),
-                *(_error(line) for line in found[1:]), str(chosen["n_regions"]), _error(chosen),
+                name,
+                f"{chosen['n']:,}",
+                share(found[0]["wrong"], found[0]["n"]),
+                *(_error(line) for line in found[1:]),
+                str(chosen["n_regions"]),
+                _error(chosen),
                 f"{found[-1]['n_atoms']} + {found[-1]['n_local']}",
             ]
-        )  # fmt: skip
+        )
     heads = ["no regions" if count == 0 else f"{count} regions" for count in counts]
     notes = [
-        f"Errors of {N_NEIGHBORS} nearest neighbours by learned cosine, in %, of models of at most "
-        f"{MOST_TRAINING} training rows; without regions with the 95 % interval (Wilson). Regions "
-        f"by k-means; {MINING['n_targets']} × {MINING['n_impostors']} neighbours; all else at its "
-        "defaults. Training rows held out choose the number of regions, fewer first. Test rows are "
-        "looked at once."
+        f"Errors of {N_NEIGHBORS} nearest neighbours by learned cosine, in %, of "
+        f"models of at most {MOST_TRAINING} training rows; without regions with the 95 "
+        f"% interval (Wilson). Regions by k-means; {MINING['n_targets']} × "
+        f"{MINING['n_impostors']} neighbours; all else at its defaults. Training rows "
+        "held out choose the number of regions, fewer first. Test rows are looked at "
+        "once."
     ]
-    head = ["set", "test rows", *heads, "regions chosen", "error",
-            f"pairs of {counts[-1]} regions: shared + local"]  # fmt: skip
+    head = [
+        "set",
+        "test rows",
+        *heads,
+        "regions chosen",
+        "error",
+        f"pairs of {counts[-1]} regions: shared + local",
+    ]
     return Results([Table("errors", head, rows, notes)])
 
 

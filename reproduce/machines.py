@@ -10,7 +10,11 @@ from sklearn.svm import SVC, LinearSVC
 
 
 def linear_svm(
-    penalty: str = "l2", C: float = 1.0, *, max_iter: int = 10_000, random_state: Any = None
+    penalty: str = "l2",
+    C: float = 1.0,
+    *,
+    max_iter: int = 10_000,
+    random_state: Any = None,
 ) -> OneVsOneClassifier:
     """Return a linear SVM by liblinear: squared hinge loss, one against one.
 
@@ -34,13 +38,18 @@ def linear_svm(
     """
     return OneVsOneClassifier(
         LinearSVC(
-            penalty=penalty, C=C, dual=False if penalty == "l1" else "auto", max_iter=max_iter,
+            penalty=penalty,
+            C=C,
+            dual=False if penalty == "l1" else "auto",
+            max_iter=max_iter,
             random_state=random_state,
         )
-    )  # fmt: skip
+    )
 
 
-def poly_svm(degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float = 1.0) -> SVC:
+def poly_svm(
+    degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float = 1.0
+) -> SVC:
     """Return an SVM by libsvm with the kernel (gamma·⟨x, x'⟩ + coef0)^degree, one against one.
 
     Parameters
@@ -50,7 +59,8 @@ def poly_svm(degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float 
     gamma : float, "scale" or "auto", default=1.0
         1 suits rows of length 1.
     coef0 : float, default=1.0
-        1 includes the products of fewer features than `degree`, 0 has only those of `degree`.
+        1 includes the products of fewer features than `degree`, 0 has only those of
+        `degree`.
 
     Returns
     -------
@@ -66,4 +76,8 @@ def poly_svm(degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float 
 
 def n_active_features(model: OneVsOneClassifier) -> int:
     """Return the number of features with a non-zero weight in a fitted `linear_svm`."""
-    return int(np.count_nonzero(np.any([part.coef_ != 0 for part in model.estimators_], axis=0)))
+    return int(
+        np.count_nonzero(
+            np.any([part.coef_ != 0 for part in model.estimators_], axis=0)
+        )
+    )

@@ -1,7 +1,8 @@
 """The files of the NIPS 2003 feature selection challenge as `hdsl.datasets` reads them.
 
-``python -m reproduce.nips2003 FOLDER dexter`` writes ``dexter/X_train.npz``, ``dexter/y_train.npy``
-and so on beside ``dexter_train.data``, ``dexter_train.labels``, ... in the folder.
+``python -m reproduce.nips2003 FOLDER dexter`` writes ``dexter/X_train.npz``,
+``dexter/y_train.npy`` and so on beside ``dexter_train.data``, ``dexter_train.labels``,
+... in the folder.
 """
 
 from __future__ import annotations

@@ -19,10 +19,15 @@ def marks(last: int, n: int = N_MARKS) -> list[int]:
     >>> marks(100, 4)
     [0, 1, 5, 22, 100]
     """
-    return [0, *np.unique(np.geomspace(1, max(last, 1), n).round().astype(int)).tolist()]
+    return [
+        0,
+        *np.unique(np.geomspace(1, max(last, 1), n).round().astype(int)).tolist(),
+    ]
 
 
-def errors_along(model: Any, error: Callable[[Any], float], n: int = N_MARKS) -> list[Any]:
+def errors_along(
+    model: Any, error: Callable[[Any], float], n: int = N_MARKS
+) -> list[Any]:
     """Return [iteration, error] of some models of the path."""
     last = len(model.trace_) - 1
     return [[k, round(error(model.at(k)), 6)] for k in marks(last, n) if k <= last]

@@ -14,8 +14,8 @@ from . import sets
 from .runner import Settings
 from .sets import Parts
 
-#: Principal components are exact up to so many rows. For more rows: the number of subspace
-#: iterations, and the dimensions that the subspace has to spare.
+#: Principal components are exact up to so many rows. For more rows: the number of
+#: subspace iterations, and the dimensions that the subspace has to spare.
 EXACT = 4000
 ITERATIONS = 4
 SPARE = 20
@@ -33,7 +33,10 @@ def project(settings: Settings, name: str, method: str, n: int, draw: int) -> Pa
     path = settings.out / "projections" / f"{name}-pca.npz"
     if not path.exists():
         center, components = principal_components(parts.X, n, draw)
-        _save(path, parts.map(lambda rows: np.asarray(rows @ components - center @ components)))
+        _save(
+            path,
+            parts.map(lambda rows: np.asarray(rows @ components - center @ components)),
+        )
     with np.load(path, allow_pickle=False) as stored:
         X, X_val, X_test = (stored.get(key) for key in ("X", "X_val", "X_test"))
     return parts._replace(X=X, X_val=X_val, X_test=X_test)
@@ -44,15 +47,19 @@ def _save(path: Path, parts: Parts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {"X": parts.X, "X_val": parts.X_val, "X_test": parts.X_test}
     part = path.with_name(f"{path.stem}-{os.getpid()}.npz")
-    np.savez(part, **{key: Z.astype(np.float32) for key, Z in rows.items() if Z is not None})
+    np.savez(
+        part, **{key: Z.astype(np.float32) for key, Z in rows.items() if Z is not None}
+    )
     part.replace(path)
 
 
-def principal_components(X: sp.csr_array, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def principal_components(
+    X: sp.csr_array, n: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the centre of the rows and the leading principal components, by subspace iteration.
 
-    The rows stay sparse. Thousands of components take a few products of matrices, where Lanczos
-    methods take as many passes over the data as there are components.
+    The rows stay sparse. Thousands of components take a few products of matrices, where
+    Lanczos methods take as many passes over the data as there are components.
 
     Parameters
     ----------
@@ -65,7 +72,8 @@ def principal_components(X: sp.csr_array, n: int, seed: int = 0) -> tuple[np.nda
     -------
     center : ndarray of shape (n_features,)
     components : ndarray of shape (n_features, n)
-        Orthonormal, the one of largest variance first; nearly 0 where there is no variance.
+        Orthonormal, the one of largest variance first; nearly 0 where there is no
+        variance.
 
     Examples
     --------

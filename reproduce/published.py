@@ -1,8 +1,8 @@
 """The standard splits of sets that others published figures of, everything at its defaults.
 
-Beyond the paper. R8 and R52 of Reuters with all training rows; dexter and dorothea by the balanced
-error that their challenge used; BACE by ROC AUC on the scaffold split. What is not ours is marked,
-with its source.
+Beyond the paper. R8 and R52 of Reuters with all training rows; dexter and dorothea by
+the balanced error that their challenge used; BACE by ROC AUC on the scaffold split.
+What is not ours is marked, with its source.
 """
 
 from __future__ import annotations
@@ -45,29 +45,38 @@ TABLES = {
             "SGC (Wu et al., 2019), not ours": {"r8": "97.2", "r52": "94.0"},
             "WideMLP (Galke and Scherp, 2022), not ours": {"r8": "97.3", "r52": "94.0"},
             "BERT (Lin et al., 2021), not ours": {"r52": "96.4"},
-            "BertGCN and RoBERTaGCN (Lin et al., 2021), not ours": {"r8": "98.2", "r52": "96.6"},
+            "BertGCN and RoBERTaGCN (Lin et al., 2021), not ours": {
+                "r8": "98.2",
+                "r52": "96.6",
+            },
         },
-        f"Accuracy in %, {N_NEIGHBORS} nearest neighbours, all training rows of the ModApte split, "
-        "TF-IDF of words, 95 % intervals (Wilson). BERT and what is built on it are trained on "
-        "other texts first.",
+        f"Accuracy in %, {N_NEIGHBORS} nearest neighbours, all training rows of the "
+        "ModApte split, TF-IDF of words, 95 % intervals (Wilson). BERT and what is "
+        "built on it are trained on other texts first.",
     ),
     "balanced-error": Figures(
         ("dexter", "dorothea"),
         comparison.in_percent("balanced", N_NEIGHBORS),
         {},
-        f"Balanced error in %, the mean of the errors of both classes, {N_NEIGHBORS} nearest "
-        "neighbours, on the validation rows of the NIPS 2003 challenge: its test labels were never "
-        "published, so figures of its entries, which are of test rows, do not stand here.",
+        f"Balanced error in %, the mean of the errors of both classes, {N_NEIGHBORS} "
+        "nearest neighbours, on the validation rows of the NIPS 2003 challenge: its "
+        "test labels were never published, so figures of its entries, which are of "
+        "test rows, do not stand here.",
     ),
     "auc": Figures(
         ("bace_ecfp6",),
         comparison.in_percent("auc", N_RANKED),
         {
-            "random forest (MoleculeNet, Wu et al., 2018), not ours": {"bace_ecfp6": "86.7"},
-            "kernel SVM (MoleculeNet, Wu et al., 2018), not ours": {"bace_ecfp6": "86.2"},
+            "random forest (MoleculeNet, Wu et al., 2018), not ours": {
+                "bace_ecfp6": "86.7"
+            },
+            "kernel SVM (MoleculeNet, Wu et al., 2018), not ours": {
+                "bace_ecfp6": "86.2"
+            },
         },
-        f"Area under the ROC curve in %, shares of votes of {N_RANKED} nearest neighbours, on the "
-        "test molecules of a scaffold split, which need not be that of MoleculeNet.",
+        f"Area under the ROC curve in %, shares of votes of {N_RANKED} nearest "
+        "neighbours, on the test molecules of a scaffold split, which need not be "
+        "that of MoleculeNet.",
     ),
 }
 
@@ -76,7 +85,9 @@ def cells(settings: Settings) -> list[Cell]:
     """Return every method on every standard split that it suits."""
     return [
         {"set": name, "method": method}
-        for name in sets.present(settings, sets.STANDARD[::4] if settings.quick else sets.STANDARD)
+        for name in sets.present(
+            settings, sets.STANDARD[::4] if settings.quick else sets.STANDARD
+        )
         for method in METHODS
         if method not in rivals.FINGERPRINTS or name in sets.NOT_TEXTS
     ]
@@ -102,4 +113,6 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             ]
             tables.append(Table(name, ours.head, rows, [figures.note]))
     spent = "CPU seconds of learning."
-    return Results([*tables, comparison.table("seconds", lines, labels, comparison.seconds, spent)])
+    return Results(
+        [*tables, comparison.table("seconds", lines, labels, comparison.seconds, spent)]
+    )

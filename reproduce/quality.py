@@ -1,8 +1,9 @@
 """What the defaults give on every set: errors of nearest neighbours, known-item search, seconds.
 
-Beyond the paper. Every method learns from the training rows alone with nothing chosen by hand, and
-test rows are looked at once. Rows are at unit length over the columns that training has, except in
-the sets of raw counts, which show what a method does with rows of unequal length.
+Beyond the paper. Every method learns from the training rows alone with nothing chosen
+by hand, and test rows are looked at once. Rows are at unit length over the columns that
+training has, except in the sets of raw counts, which show what a method does with rows
+of unequal length.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def both(split: Split) -> Learned:
     added = ClassScores(random_state=0)
     rows = added.fit_transform(split.X, split.y)
     model = finished(HDSL(random_state=0).fit(rows, split.y))
-    return neighbors(model.transform(rows), split.y, lambda X: model.transform(added.transform(X)))
+    return neighbors(
+        model.transform(rows), split.y, lambda X: model.transform(added.transform(X))
+    )
 
 
 METHODS: dict[str, Method] = {
@@ -94,12 +97,15 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     labels = comparison.labels_of(METHODS)
     tables = [
         comparison.table(
-            f"error-{k}nn", lines, labels, comparison.error(k),
-            f"{k} nearest neighbours by cosine, with 95 % intervals (Wilson). LinearSVC predicts "
-            "by itself.",
+            f"error-{k}nn",
+            lines,
+            labels,
+            comparison.error(k),
+            f"{k} nearest neighbours by cosine, with 95 % intervals (Wilson). "
+            "LinearSVC predicts by itself.",
         )
         for k in comparison.NEIGHBORS
-    ]  # fmt: skip
+    ]
     found = "Mean reciprocal rank of a test row searched by half of its features; 95 % intervals."
     tables.append(comparison.table("known-item", lines, labels, comparison.mrr, found))
     spent = "CPU seconds of learning, the choice of the prior included."

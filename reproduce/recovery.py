@@ -27,9 +27,13 @@ TOL = 1e-5
 MAX_ITER = 1000
 QUICK_MAX_ITER = 150
 QUICK: dict[str, Any] = {
-    "n_rows": 600, "n_features": 400, "n_triplets": 4000, "n_atoms": 20, "block_size": 20,
+    "n_rows": 600,
+    "n_features": 400,
+    "n_triplets": 4000,
+    "n_atoms": 20,
+    "block_size": 20,
     "density": 0.05,
-}  # fmt: skip
+}
 
 #: Iterations whose models are scored.
 MARKS = np.unique(np.geomspace(1, MAX_ITER, 60).astype(int))
@@ -49,15 +53,21 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     size = QUICK if settings.quick else {}
     truth = make_recovery(**size, alpha=cell["alpha"], random_state=cell["seed"])
     model = paper_hdsl(
-        SCALE, oracle="ascent", tol=TOL, max_iter=_max_iter(settings), random_state=cell["seed"],
+        SCALE,
+        oracle="ascent",
+        tol=TOL,
+        max_iter=_max_iter(settings),
+        random_state=cell["seed"],
         n_jobs=1,
-    )  # fmt: skip
+    )
     finished(model.fit(truth.X, triplets=truth.triplets))
     scored = MARKS[::8] if settings.quick else MARKS
     marks = [*scored[model.n_iter_ > scored].tolist(), model.n_iter_]
     hidden = {tuple(atom) for atom in truth.atoms.tolist()}
     answer = {
-        "curve": [[k, *recovery_auc(model.at(k).matrix(), truth.matrix)] for k in marks],
+        "curve": [
+            [k, *recovery_auc(model.at(k).matrix(), truth.matrix)] for k in marks
+        ],
         "n_iter": model.n_iter_,
         "status": model.status_,
         "gap": model.gap_,
@@ -79,20 +89,29 @@ def _max_iter(settings: Settings) -> int:
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the final AUCs beside the paper's, their curves, and the matrices."""
     by_alpha = {
-        alpha: [line for line in lines if line["cell"]["alpha"] == alpha] for alpha in ALPHAS
+        alpha: [line for line in lines if line["cell"]["alpha"] == alpha]
+        for alpha in ALPHAS
     }
     table = Table(
         "auc",
-        ["alpha", "feature AUC", "entry AUC", "paper, both", "hidden pairs found",
-         "pairs learned", "iterations"],
+        [
+            "alpha",
+            "feature AUC",
+            "entry AUC",
+            "paper, both",
+            "hidden pairs found",
+            "pairs learned",
+            "iterations",
+        ],
         [_row(alpha, group) for alpha, group in by_alpha.items()],
         [
-            f"Mean ± standard deviation of {len(by_alpha[ALPHAS[0]])} draws of the data, at the "
-            f"last iteration: a gap of at most {TOL:g}, proved by an exact search, or "
-            f"{_max_iter(settings)} iterations. Each of 100 hidden pairs that is not learned takes "
-            f"0.005 from the AUC of entries. Scale {SCALE:g}, prior 0.",
+            f"Mean ± standard deviation of {len(by_alpha[ALPHAS[0]])} draws of the "
+            f"data, at the last iteration: a gap of at most {TOL:g}, proved by an "
+            f"exact search, or {_max_iter(settings)} iterations. Each of 100 hidden "
+            "pairs that is not learned takes 0.005 from the AUC of entries. Scale "
+            f"{SCALE:g}, prior 0.",
         ],
-    )  # fmt: skip
+    )
     drawn = next(line for line in lines if line["cell"] == DRAWN)
     figures = {
         "features": lambda figure: _draw_curves(figure, by_alpha, 1, "feature AUC"),
@@ -115,7 +134,9 @@ def _row(alpha: float, group: list[Line]) -> list[str]:
     ]
 
 
-def _draw_curves(figure: Any, by_alpha: dict[float, list[Line]], column: int, name: str) -> None:
+def _draw_curves(
+    figure: Any, by_alpha: dict[float, list[Line]], column: int, name: str
+) -> None:
     figure.set_size_inches(5, 3.6)
     ax = figure.subplots()
     longest = max(line["n_iter"] for group in by_alpha.values() for line in group)
@@ -123,10 +144,15 @@ def _draw_curves(figure: Any, by_alpha: dict[float, list[Line]], column: int, na
     for color, (alpha, group) in zip(COLORS, by_alpha.items(), strict=False):
         # After its end, a run has its last model.
         curves = np.array(
-            [np.interp(marks, *np.array(line["curve"])[:, [0, column]].T) for line in group]
+            [
+                np.interp(marks, *np.array(line["curve"])[:, [0, column]].T)
+                for line in group
+            ]
         )
         ax.plot(marks, curves.mean(axis=0), color=color, label=f"α = {alpha:.0%}")
-        ax.fill_between(marks, curves.min(axis=0), curves.max(axis=0), color=color, alpha=0.2, lw=0)
+        ax.fill_between(
+            marks, curves.min(axis=0), curves.max(axis=0), color=color, alpha=0.2, lw=0
+        )
     ax.set(xscale="log", xlabel="iteration", ylabel=name, ylim=(None, 1.01))
     ax.legend(frameon=False, title="mean and range", loc="lower right")
 
@@ -136,7 +162,9 @@ def _matrix(atoms: np.ndarray, weights: np.ndarray, d: int) -> sp.csr_array:
     i, j, sign = atoms.T
     k = np.arange(len(atoms))
     values = np.append(np.sqrt(weights), sign * np.sqrt(weights))
-    L = sp.csr_array((values, (np.append(k, k), np.append(i, j))), shape=(len(atoms), d))
+    L = sp.csr_array(
+        (values, (np.append(k, k), np.append(i, j))), shape=(len(atoms), d)
+    )
     return sp.csr_array(L.T @ L)
 
 
@@ -146,13 +174,27 @@ def _draw_matrices(figure: Any, line: Line) -> None:
     d = line["n_features"]
     used = np.unique(np.array(line["true"][0])[:, :2])
     windows = [(-0.5, d - 0.5)]
-    windows += [(block.min() - 2, block.max() + 2) for block in np.split(used, [sum(used < d / 2)])]
+    windows += [
+        (block.min() - 2, block.max() + 2)
+        for block in np.split(used, [sum(used < d / 2)])
+    ]
     for name, axes in zip(("true", "learned"), figure.subplots(2, 3), strict=True):
         atoms, weights = map(np.array, line[name])
         M = _matrix(atoms, weights, d).tocoo()
         for ax, (low, high) in zip(axes, windows, strict=True):
-            cell = min(ax.get_position().size * figure.get_size_inches()) * 72 / (high - low)
+            cell = (
+                min(ax.get_position().size * figure.get_size_inches())
+                * 72
+                / (high - low)
+            )
             for mine, color in ((M.data > 0, COLORS[0]), (M.data < 0, COLORS[1])):
-                ax.plot(M.col[mine], M.row[mine], "s", color=color, ms=max(0.8 * cell, 2.0), mew=0)
+                ax.plot(
+                    M.col[mine],
+                    M.row[mine],
+                    "s",
+                    color=color,
+                    ms=max(0.8 * cell, 2.0),
+                    mew=0,
+                )
             ax.set(xlim=(low, high), ylim=(high, low), aspect="equal")
         axes[0].set_ylabel(f"{name} similarity")

@@ -55,7 +55,9 @@ def write(name: str, title: str, results: Results, settings: Settings) -> Path:
     out = settings.out
     text = [f"# {title}\n"]
     if settings.quick:
-        text.append("A quick version, at small size: not to be compared with the paper.\n")
+        text.append(
+            "A quick version, at small size: not to be compared with the paper.\n"
+        )
     for table in results.tables:
         (out / f"{name}-{table.name}.csv").write_text(table.csv(), encoding="utf-8")
         if table.shown:
@@ -81,11 +83,13 @@ def _save(draw: Callable[[Figure], None], stem: Path) -> bool:
         figure = Figure(layout="constrained")
         draw(figure)
         figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None}
+        )
     return True
 
 
-# --- lines in groups -----------------------------------------------------------------------------
+# --- lines in groups ------------------------------------------------------------------
 
 
 def by_set_and_method(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
@@ -106,7 +110,7 @@ def reported(errors: dict[str, Any]) -> str:
     return "test" if "test" in errors else "valid"
 
 
-# --- figures -------------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------
 
 
 def panels(
@@ -127,7 +131,7 @@ def shared_legend(figure: Figure, axis: Axes, where: Literal["upper", "lower"]) 
     figure.legend(handles, labels, loc=loc, ncols=4, frameon=False)
 
 
-# --- words for tables ----------------------------------------------------------------------------
+# --- words for tables -----------------------------------------------------------------
 
 
 def percent(values: Iterable[float] | float) -> str:
@@ -138,7 +142,9 @@ def percent(values: Iterable[float] | float) -> str:
     >>> percent(0.0651), percent([0.06, 0.07])
     ('6.5', '6.5 ± 0.7')
     """
-    return spread([100 * value for value in ([values] if isinstance(values, float) else values)])
+    return spread(
+        [100 * value for value in ([values] if isinstance(values, float) else values)]
+    )
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:

@@ -1,10 +1,11 @@
 """Other ways to compare rows and to learn a similarity, on the rows of the experiment `quality`.
 
-Beyond the paper. One weight per feature on sparse rows; NCA and OASIS on rows of 100 dimensions,
-which they need. The penalty of the weights and the step of OASIS have no good default: folds of the
-training rows choose them. As in `quality`, every method learns from the training rows alone, and
-test rows are looked at once. NCA of scikit-learn takes no sparse rows, and thousands of features
-make its matrix too large: hence the SVD before it.
+Beyond the paper. One weight per feature on sparse rows; NCA and OASIS on rows of 100
+dimensions, which they need. The penalty of the weights and the step of OASIS have no
+good default: folds of the training rows choose them. As in `quality`, every method
+learns from the training rows alone, and test rows are looked at once. NCA of
+scikit-learn takes no sparse rows, and thousands of features make its matrix too large:
+hence the SVD before it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ MOST_ROWS = {"nca": 5000}
 def manhattan(split: Split) -> Learned:
     """Return rows of sum 1, by the sum of absolute differences."""
     rows = normalize(split.X, norm="l1")
-    return by_matrix(split.y, lambda X: -manhattan_distances(normalize(X, norm="l1"), rows))
+    return by_matrix(
+        split.y, lambda X: -manhattan_distances(normalize(X, norm="l1"), rows)
+    )
 
 
 def tanimoto(split: Split) -> Learned:
@@ -88,7 +91,8 @@ def _after_svd(split: Split, learn: Any) -> Learned:
 
 
 def _nca(rows: np.ndarray, y: np.ndarray, embed: Any) -> Learned:
-    # NCA learns distances. On rows at unit length the nearest by distance are those by cosine.
+    # NCA learns distances. On rows at unit length the nearest by distance are those by
+    # cosine.
     nca = NeighborhoodComponentsAnalysis(random_state=0).fit(rows, y)
     return neighbors(nca.transform(rows), y, lambda X: nca.transform(embed(X)))
 
@@ -108,7 +112,11 @@ def _by_folds(candidates: list[Any], X: Any, y: np.ndarray) -> Any:
     def error(candidate: Any) -> float:
         errors = [
             knn_error(
-                clone(candidate).fit(X[train], y[train]), X[train], y[train], X[held], y[held]
+                clone(candidate).fit(X[train], y[train]),
+                X[train],
+                y[train],
+                X[held],
+                y[held],
             )
             for train, held in folds
         ]
@@ -134,8 +142,8 @@ FINGERPRINTS = ("tanimoto", "forest")
 def cells(settings: Settings) -> list[Cell]:
     """Return every method on every set that it suits and that is small enough for it.
 
-    The docstrings are for lack of other sets: they differ between builds of Python, and figures of
-    two machines with them.
+    The docstrings are for lack of other sets: they differ between builds of Python, and
+    figures of two machines with them.
     """
     names = [name for name in sets.names_of_splits(settings) if name not in sets.RAW]
     return [
@@ -157,10 +165,11 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the errors and the seconds: a row per method, a column per set."""
     labels = comparison.labels_of(METHODS)
     note = (
-        f"Nearest by cosine, in {DIMENSIONS} dimensions where it says SVD; OASIS and the weights "
-        "by their own similarity, with the step or the penalty that folds of the training rows "
-        "choose. 95 % intervals (Wilson). NCA is scikit-learn's, which takes no sparse rows, left "
-        f"out above {MOST_ROWS['nca']:,} training rows. Tanimoto is of bits set in both."
+        f"Nearest by cosine, in {DIMENSIONS} dimensions where it says SVD; OASIS and "
+        "the weights by their own similarity, with the step or the penalty that folds "
+        "of the training rows choose. 95 % intervals (Wilson). NCA is scikit-learn's, "
+        f"which takes no sparse rows, left out above {MOST_ROWS['nca']:,} training "
+        "rows. Tanimoto is of bits set in both."
     )
     spent = "CPU seconds of learning, the SVD and the choice included."
     return Results(

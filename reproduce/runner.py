@@ -5,10 +5,11 @@ An experiment is a module with
 - ``TITLE``, one line;
 - ``cells(settings)``, the list of what to compute: small dicts of names and numbers;
 - ``compute(settings, cell)``, the answer of one cell as a dict that JSON can hold;
-- ``publish(settings, lines)``, the `results.Results` of all lines, each a cell and its answer.
+- ``publish(settings, lines)``, the `results.Results` of all lines, each a cell and its
+  answer.
 
-Where a protocol chooses a parameter, every value is a cell of its own and ``publish`` chooses, by
-validation figures alone. So an interrupted run continues where it was.
+Where a protocol chooses a parameter, every value is a cell of its own and ``publish``
+chooses, by validation figures alone. So an interrupted run continues where it was.
 """
 
 from __future__ import annotations
@@ -114,15 +115,16 @@ def check_size(settings: Settings) -> None:
     there = mark.read_text(encoding="utf-8").strip() if mark.exists() else size
     if there != size:
         raise OtherSizeError(
-            f"{settings.out} has results of {there} size, and these would be {size}. Name another "
-            "folder with --out."
+            f"{settings.out} has results of {there} size, and these would be {size}. "
+            "Name another folder with --out."
         )
 
 
 def run(name: str, experiment: Experiment, settings: Settings) -> list[Line]:
     """Compute the missing cells, and return the lines of all, in the order of cells.
 
-    Cells can depend on lines that exist already: they are listed again until none is new.
+    Cells can depend on lines that exist already: they are listed again until none is
+    new.
     """
     check_size(settings)
     while True:
@@ -141,7 +143,9 @@ def run_cells(name: str, cells: Sequence[Cell], settings: Settings) -> dict[str,
     path = settings.out / f"{name}.jsonl"
     settings.out.mkdir(parents=True, exist_ok=True)
     (settings.out / SIZE_FILE).write_text(settings.size + "\n", encoding="utf-8")
-    shown = tqdm(desc=name, total=len(cells), initial=len(cells) - len(missing), unit="cell")
+    shown = tqdm(
+        desc=name, total=len(cells), initial=len(cells) - len(missing), unit="cell"
+    )
     with path.open("a", encoding="utf-8") as lines, shown:
         if path.stat().st_size and not path.read_text(encoding="utf-8").endswith("\n"):
             lines.write("\n")  # after a line cut short
@@ -161,7 +165,9 @@ def _compute(name: str, cells: Iterable[Cell], settings: Settings) -> Iterator[L
             yield _line(name, settings, cell)
         return
     jobs = (joblib.delayed(_line)(name, settings, cell) for cell in cells)
-    yield from joblib.Parallel(n_jobs=settings.jobs, return_as="generator_unordered")(jobs)
+    yield from joblib.Parallel(n_jobs=settings.jobs, return_as="generator_unordered")(
+        jobs
+    )
 
 
 def _line(name: str, settings: Settings, cell: Cell) -> Line:
@@ -170,5 +176,12 @@ def _line(name: str, settings: Settings, cell: Cell) -> Line:
     began = time.perf_counter()
     busy = time.process_time()
     answer = load(name).compute(settings, cell)
-    spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
-    return {"cell": cell, **answer, **{what: round(value, 2) for what, value in spent.items()}}
+    spent = {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - busy,
+    }
+    return {
+        "cell": cell,
+        **answer,
+        **{what: round(value, 2) for what, value in spent.items()},
+    }

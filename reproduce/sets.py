@@ -38,10 +38,11 @@ NOT_TEXTS = ("dorothea", "bace_ecfp6")
 
 #: What a table of the paper's sets says about them.
 NOTES = (
-    "dexter and dorothea: test labels were never published. The validation rows choose and report, "
-    "which flatters; the second line was chosen by five folds of the training rows alone.",
-    "rcv1_2 and rcv1_4 are other documents of the same corpus than the paper's, in splits of the "
-    "same sizes.",
+    "dexter and dorothea: test labels were never published. The validation rows "
+    "choose and report, which flatters; the second line was chosen by five folds of "
+    "the training rows alone.",
+    "rcv1_2 and rcv1_4 are other documents of the same corpus than the paper's, in "
+    "splits of the same sizes.",
 )
 
 
@@ -52,8 +53,9 @@ class MissingDataError(Exception):
 class Parts(NamedTuple):
     """Rows and labels to learn from, to choose by, and to report on.
 
-    `X_test` is None where test labels were never published: then the second part reports as well.
-    `mining` has the parameters of HDSL for the triplets that the paper makes of this set.
+    `X_test` is None where test labels were never published: then the second part
+    reports as well. `mining` has the parameters of HDSL for the triplets that the paper
+    makes of this set.
     """
 
     X: Any
@@ -72,7 +74,8 @@ class Parts(NamedTuple):
     def map(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with their rows changed."""
         X, X_val, X_test = (
-            None if rows is None else change(rows) for rows in (self.X, self.X_val, self.X_test)
+            None if rows is None else change(rows)
+            for rows in (self.X, self.X_val, self.X_test)
         )
         return self._replace(X=X, X_val=X_val, X_test=X_test)
 
@@ -89,10 +92,13 @@ class Parts(NamedTuple):
 def _bunch(bunch: Any, **mining: Any) -> Parts:
     """Return the parts of a loader, every feature divided by its largest value in training.
 
-    "All datasets are normalized such that each feature takes values in [0, 1]", as the authors'
-    file of dexter is. Features that no training row has are not scaled; no model uses them.
+    "All datasets are normalized such that each feature takes values in [0, 1]", as the
+    authors' file of dexter is. Features that no training row has are not scaled; no
+    model uses them.
     """
-    parts = Parts(bunch.X_train, bunch.y_train, bunch.X_valid, bunch.y_valid, mining=mining)
+    parts = Parts(
+        bunch.X_train, bunch.y_train, bunch.X_valid, bunch.y_valid, mining=mining
+    )
     if bunch.y_test is not None:
         parts = parts._replace(X_test=bunch.X_test, y_test=bunch.y_test)
     return parts.map_sparse(MaxAbsScaler().fit(parts.X).transform)
@@ -101,10 +107,11 @@ def _bunch(bunch: Any, **mining: Any) -> Parts:
 def _npz(folder: Path, *names: str) -> list[Any]:
     """Return stored rows, and labels where a name starts with y."""
     return [
-        np.load(folder / f"{name}.npy", allow_pickle=False) if name.startswith("y")
+        np.load(folder / f"{name}.npy", allow_pickle=False)
+        if name.startswith("y")
         else sp.csr_array(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64)
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 def _reuters(home: Path) -> Parts:
@@ -117,7 +124,9 @@ def _reuters(home: Path) -> Parts:
 def _modapte(home: Path, classes: Iterable[str] | None = None) -> tuple[Any, ...]:
     """Return the training and test rows of R52, or of some of its classes."""
     folder = home / "reuters21578_modapte"
-    X, y, X_test, y_test = _npz(folder, "X_train", "y_train_r52", "X_test", "y_test_r52")
+    X, y, X_test, y_test = _npz(
+        folder, "X_train", "y_train_r52", "X_test", "y_test_r52"
+    )
     known = (folder / "r52_class_names.txt").read_text(encoding="utf-8").split()
     labels = [known.index(name) for name in (known if classes is None else classes)]
     here = np.isin(y, labels)
@@ -214,15 +223,17 @@ def _load(home: Path, name: str, quick: bool) -> Parts:
 def _fewer(parts: Parts, n_train: int = 300, n_other: int = 200) -> Parts:
     """Return the first rows of each part, for a quick version."""
     few = parts._replace(
-        X=parts.X[:n_train], y=parts.y[:n_train],
-        X_val=parts.X_val[:n_other], y_val=parts.y_val[:n_other],
-    )  # fmt: skip
+        X=parts.X[:n_train],
+        y=parts.y[:n_train],
+        X_val=parts.X_val[:n_other],
+        y_val=parts.y_val[:n_other],
+    )
     if few.has_test:
         few = few._replace(X_test=parts.X_test[:n_other], y_test=parts.y_test[:n_other])
     return few
 
 
-# --- rows to learn from and rows to report on ----------------------------------------------------
+# --- rows to learn from and rows to report on -----------------------------------------
 
 
 class Split(NamedTuple):
@@ -251,10 +262,14 @@ def split(settings: Settings, name: str) -> Split:
     """
     if name == "docstrings":
         docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True)
-        parts = train_test_split(docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y)
+        parts = train_test_split(
+            docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y
+        )
         X, X_test, y, y_test = parts
     else:
-        found = load_counts(settings, RAW[name]) if name in RAW else load(settings, name)
+        found = (
+            load_counts(settings, RAW[name]) if name in RAW else load(settings, name)
+        )
         X = found.X
         y = found.y
         X_test = found.X_test

@@ -41,11 +41,20 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of counts and the figure of all entries."""
-    head = ["set", "features", "non-zeros", "share", "diagonal", "positive", "negative", "paper",
-            "share, paper"]  # fmt: skip
+    head = [
+        "set",
+        "features",
+        "non-zeros",
+        "share",
+        "diagonal",
+        "positive",
+        "negative",
+        "paper",
+        "share, paper",
+    ]
     notes = (
-        "Entries of M other than 0; of those off the diagonal, how many are positive and negative. "
-        "The paper says of all its sets: in the order of 0.0001 %.",
+        "Entries of M other than 0; of those off the diagonal, how many are positive "
+        "and negative. The paper says of all its sets: in the order of 0.0001 %.",
     )
     return Results(
         [Table("entries", head, [_row(line) for line in lines], notes)],
@@ -56,12 +65,21 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
 def _row(line: Line) -> list[str]:
     row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
     off = row != col
-    counts = [np.count_nonzero(~off), *(2 * np.count_nonzero(sign[off] == s) for s in (1, -1))]
+    counts = [
+        np.count_nonzero(~off),
+        *(2 * np.count_nonzero(sign[off] == s) for s in (1, -1)),
+    ]
     name = line["cell"]["set"]
     d = line["dimension"]
     paper = [str(PAPER[name][0]), _share(*PAPER[name])] if name in PAPER else ["–", "–"]
-    return [name, str(d), str(line["nonzeros"]), _share(line["nonzeros"], d),
-            *map(str, counts), *paper]  # fmt: skip
+    return [
+        name,
+        str(d),
+        str(line["nonzeros"]),
+        _share(line["nonzeros"], d),
+        *map(str, counts),
+        *paper,
+    ]
 
 
 def _share(nonzeros: int, d: int) -> str:
@@ -77,5 +95,8 @@ def _draw(figure: Any, lines: list[Line]) -> None:
             axis.scatter(np.append(i, j), np.append(j, i), 1.5, color, linewidths=0)
         d = line["dimension"]
         axis.set(xlim=(-0.5, d - 0.5), ylim=(d - 0.5, -0.5), aspect="equal")
-        axis.set(title=line["cell"]["set"], xlabel=f"{d} features, {line['nonzeros']} non-zeros")
+        axis.set(
+            title=line["cell"]["set"],
+            xlabel=f"{d} features, {line['nonzeros']} non-zeros",
+        )
         axis.set(xticks=[], yticks=[])

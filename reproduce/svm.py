@@ -1,7 +1,7 @@
 """The paper's table of SVM errors: each kernel and penalty, chosen on validation, beside HDSL.
 
-Where test labels were never published (dexter, dorothea), the validation rows choose and report. A
-second error is that of what five folds of the training rows chose.
+Where test labels were never published (dexter, dorothea), the validation rows choose
+and report. A second error is that of what five folds of the training rows chose.
 """
 
 from __future__ import annotations
@@ -41,18 +41,34 @@ METHODS = tuple(COLUMNS)[:5]
 
 #: What the paper reports: error, and features used where these are fewer than all.
 PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
-    "dexter": {"poly_2": (9.4, None), "poly_3": (9.2, None), "linear_l2": (8.9, None),
-               "linear_l1": (8.9, 281)},
-    "dorothea": {"poly_2": (7.0, None), "poly_3": (6.6, None), "linear_l2": (8.1, None),
-                 "linear_l1": (6.6, 366)},
-    "rcv1_2": {"poly_2": (3.4, None), "poly_3": (3.3, None), "linear_l2": (3.5, None),
-               "linear_l1": (4.0, 1915)},
-    "rcv1_4": {"poly_2": (5.7, None), "poly_3": (5.7, None), "linear_l2": (5.1, None),
-               "linear_l1": (5.7, 2770)},
-}  # fmt: skip
+    "dexter": {
+        "poly_2": (9.4, None),
+        "poly_3": (9.2, None),
+        "linear_l2": (8.9, None),
+        "linear_l1": (8.9, 281),
+    },
+    "dorothea": {
+        "poly_2": (7.0, None),
+        "poly_3": (6.6, None),
+        "linear_l2": (8.1, None),
+        "linear_l1": (6.6, 366),
+    },
+    "rcv1_2": {
+        "poly_2": (3.4, None),
+        "poly_3": (3.3, None),
+        "linear_l2": (3.5, None),
+        "linear_l1": (4.0, 1915),
+    },
+    "rcv1_4": {
+        "poly_2": (5.7, None),
+        "poly_3": (5.7, None),
+        "linear_l2": (5.1, None),
+        "linear_l1": (5.7, 2770),
+    },
+}
 
 
-# --- cells ---------------------------------------------------------------------------------------
+# --- cells ----------------------------------------------------------------------------
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -71,10 +87,14 @@ def cells(settings: Settings) -> list[Cell]:
 def _gammas(settings: Settings, name: str) -> list[dict[str, float]]:
     """Return 1 and 1 / (mean squared length of a row), once where they are the same."""
     typical = sets.load(settings, name).X.power(2).sum(axis=1).mean()
-    return [{"gamma": gamma} for gamma in dict.fromkeys((1.0, float(f"{1.0 / typical:.3g}")))]
+    return [
+        {"gamma": gamma}
+        for gamma in dict.fromkeys((1.0, float(f"{1.0 / typical:.3g}")))
+    ]
 
 
-#: For each kernel in this process: the least C that no dual coefficient reached, and the answer.
+#: For each kernel in this process: the least C that no dual coefficient reached, and
+#: the answer.
 _settled: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
 
 
@@ -106,8 +126,13 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     if method == "linear_l1":
         answer["n_features"] = machines.n_active_features(model)
     answer["converged"] = all(map(_converged, models))
-    # Where no constraint α ≤ C is active, a larger C has the same solution: the problem is convex.
-    if gamma is not None and answer["converged"] and all(_is_free(model, C) for model in models):
+    # Where no constraint α ≤ C is active, a larger C has the same solution: the problem
+    # is convex.
+    if (
+        gamma is not None
+        and answer["converged"]
+        and all(_is_free(model, C) for model in models)
+    ):
         _settled[problem] = C, answer
     return answer
 
@@ -175,7 +200,7 @@ def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
     return np.power(K, degree, out=K)
 
 
-# --- results -------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
@@ -186,39 +211,56 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     for name in set_names(lines):
         where = reported(by[name, METHODS[0]][0])
         ours = [_text(knn.chosen(by[name, method]), where) for method in METHODS]
-        learned = {method: _hdsl_lines(settings, name, method) for method in list(COLUMNS)[5:]}
+        learned = {
+            method: _hdsl_lines(settings, name, method) for method in list(COLUMNS)[5:]
+        }
         texts = [knn.cell_text(found, where) for found in learned.values()]
         rows.append([name, where, *ours, *texts])
         if where == "valid":
-            ours = [_text(chosen_by_folds(by[name, method]), where) for method in METHODS]
+            ours = [
+                _text(chosen_by_folds(by[name, method]), where) for method in METHODS
+            ]
             texts = [knn.folds_text(found) for found in learned.values()]
             rows.append(["", "valid, by folds", *ours, *texts])
         if name in PAPER:
             paper = {**PAPER[name], "hdsl": knn.PAPER[name]["hdsl"]}
-            rows.append(["", "paper, test", *(knn.paper_text(paper, m) for m in COLUMNS)])
-        choices += [_choice_row(name, method, by[name, method], where) for method in METHODS]
+            rows.append(
+                ["", "paper, test", *(knn.paper_text(paper, m) for m in COLUMNS)]
+            )
+        choices += [
+            _choice_row(name, method, by[name, method], where) for method in METHODS
+        ]
     return Results(
         [
             Table("errors", ["set", "", *COLUMNS.values()], rows, _NOTES),
             Table(
                 "choices",
-                ["set", "method", "C", "gamma", "valid", "reported", "converged",
-                 "seconds, all cells"],
+                [
+                    "set",
+                    "method",
+                    "C",
+                    "gamma",
+                    "valid",
+                    "reported",
+                    "converged",
+                    "seconds, all cells",
+                ],
                 choices,
             ),
         ]
-    )  # fmt: skip
+    )
 
 
 _NOTES = (
-    "In brackets the number of features used, where these are fewer than all. C in {10⁻⁹, …, 10⁸}, "
-    "of equals the smallest; more than two classes one against one.",
-    "The kernel is (γ⟨x, x'⟩ + 1)^degree, solved by libsvm, hinge loss. The paper names neither γ "
-    "nor the constant: γ is 1 or 1 / (mean squared length of a training row), chosen with C. Where "
-    "no dual coefficient reaches C, larger ones have the same solution and are not solved again; "
-    "a solution takes at most 1,000,000 steps.",
-    "The linear ones are liblinear's, squared hinge loss, at most 1,000 passes (liblinear's own "
-    "limit), which large C reach.",
+    "In brackets the number of features used, where these are fewer than all. C in "
+    "{10⁻⁹, …, 10⁸}, of equals the smallest; more than two classes one against one.",
+    "The kernel is (γ⟨x, x'⟩ + 1)^degree, solved by libsvm, hinge loss. The paper "
+    "names neither γ nor the constant: γ is 1 or 1 / (mean squared length of a "
+    "training row), chosen with C. Where no dual coefficient reaches C, larger ones "
+    "have the same solution and are not solved again; a solution takes at most "
+    "1,000,000 steps.",
+    "The linear ones are liblinear's, squared hinge loss, at most 1,000 passes "
+    "(liblinear's own limit), which large C reach.",
     *sets.NOTES,
     "HDSL's columns are those of the experiment knn, where it has been run.",
 )
@@ -248,7 +290,12 @@ def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[s
     best = knn.chosen(lines)
     gamma = best["cell"].get("gamma")
     return [
-        name, COLUMNS[method], f"{best['cell']['C']:g}", "" if gamma is None else f"{gamma:g}",
-        percent(best["valid"]), percent(best[where]),
-        "yes" if best["converged"] else "no", f"{sum(line['seconds'] for line in lines):.0f}",
-    ]  # fmt: skip
+        name,
+        COLUMNS[method],
+        f"{best['cell']['C']:g}",
+        "" if gamma is None else f"{gamma:g}",
+        percent(best["valid"]),
+        percent(best[where]),
+        "yes" if best["converged"] else "no",
+        f"{sum(line['seconds'] for line in lines):.0f}",
+    ]

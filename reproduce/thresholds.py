@@ -1,6 +1,7 @@
 """How many triplets draws of data need, and how that number grows with the size of a problem.
 
-A draw is tried with rising numbers of triplets, and each of them recovers the support or not.
+A draw is tried with rising numbers of triplets, and each of them recovers the support
+or not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-#: Weight of the squared coefficients: a law that separates all draws has finite coefficients.
+#: Weight of the squared coefficients: a law that separates all draws has finite
+#: coefficients.
 RIDGE = 1e-3
 
 #: Limits of Newton's method: steps, and the length of one.
@@ -29,14 +31,16 @@ class Interval(NamedTuple):
 
     def text(self, digits: int) -> str:
         """Return the estimate, with the interval in brackets."""
-        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        return (
+            f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        )
 
 
 class Sample(NamedTuple):
     """Draws of one setting, each tried with the same numbers of triplets.
 
-    Factors are what the number needed may be a product of powers of; `recovered` has shape
-    (n_draws, n_counts).
+    Factors are what the number needed may be a product of powers of; `recovered` has
+    shape (n_draws, n_counts).
     """
 
     factors: dict[str, float]
@@ -47,8 +51,8 @@ class Sample(NamedTuple):
 def threshold(counts: Sequence[float], recovered: Sequence[bool]) -> float:
     """Return the number of triplets that a draw needs; inf if none recovers the support.
 
-    Where f numbers fail, it lies between the f-th and the next one, in the middle on a logarithmic
-    scale. So a failure between two successes counts as much as any other.
+    Where f numbers fail, it lies between the f-th and the next one, in the middle on a
+    logarithmic scale. So a failure between two successes counts as much as any other.
 
     Examples
     --------
@@ -66,7 +70,9 @@ def is_rising(recovered: Sequence[bool]) -> bool:
     return sorted(recovered) == list(recovered)
 
 
-def median(thresholds: np.ndarray, n_resamples: int, rng: np.random.Generator) -> Interval:
+def median(
+    thresholds: np.ndarray, n_resamples: int, rng: np.random.Generator
+) -> Interval:
     """Return the median number of triplets that draws need, with an interval by bootstrap."""
     chosen = _resampled(len(thresholds), n_resamples, rng)
     medians = np.median(thresholds[chosen], axis=1)
@@ -75,7 +81,10 @@ def median(thresholds: np.ndarray, n_resamples: int, rng: np.random.Generator) -
 
 
 def ratio(
-    thresholds: np.ndarray, others: np.ndarray, n_resamples: int, rng: np.random.Generator
+    thresholds: np.ndarray,
+    others: np.ndarray,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> Interval:
     """Return the geometric mean of thresholds over those of the same draws by another method.
 
@@ -86,7 +95,9 @@ def ratio(
         return Interval(math.nan, math.nan, math.nan)
     logs = np.log(thresholds[both] / others[both])
     means = logs[_resampled(len(logs), n_resamples, rng)].mean(axis=1)
-    return Interval(*np.exp([logs.mean(), *np.quantile(means, [0.025, 0.975])]).tolist())
+    return Interval(
+        *np.exp([logs.mean(), *np.quantile(means, [0.025, 0.975])]).tolist()
+    )
 
 
 def _resampled(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -94,17 +105,20 @@ def _resampled(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray
     return rng.integers(n, size=(n_resamples, n))
 
 
-# --- laws of growth ------------------------------------------------------------------------------
+# --- laws of growth -------------------------------------------------------------------
 
 
 def exponents(
-    samples: Sequence[Sample], names: Sequence[str], n_resamples: int, rng: np.random.Generator
+    samples: Sequence[Sample],
+    names: Sequence[str],
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> dict[str, Interval]:
     """Return the exponents of a law T ∝ Π factor^exponent of the number of triplets needed.
 
-    The probability of recovery with T' triplets is a logistic function of log(T' / T). Its slope,
-    the exponents and the constant of the law have the largest likelihood, and draws are resampled
-    within each setting for the intervals.
+    The probability of recovery with T' triplets is a logistic function of log(T' / T).
+    Its slope, the exponents and the constant of the law have the largest likelihood,
+    and draws are resampled within each setting for the intervals.
 
     Parameters
     ----------
@@ -120,26 +134,36 @@ def exponents(
     """
     design = _design(samples, names)
     trials = _trials(samples)
-    resampled = _wins(samples, lambda sample: _resampled(len(sample.recovered), n_resamples, rng))
-    coefs = [_logistic(design, wins, trials) for wins in (_all_wins(samples), resampled)]
+    resampled = _wins(
+        samples, lambda sample: _resampled(len(sample.recovered), n_resamples, rng)
+    )
+    coefs = [
+        _logistic(design, wins, trials) for wins in (_all_wins(samples), resampled)
+    ]
     values, others = (-coef[:, 2:] / coef[:, 1:2] for coef in coefs)
     low, high = np.quantile(others, [0.025, 0.975], axis=0)
     return dict(
-        zip(names, map(Interval, values[0].tolist(), low.tolist(), high.tolist()), strict=True)
+        zip(
+            names,
+            map(Interval, values[0].tolist(), low.tolist(), high.tolist()),
+            strict=True,
+        )
     )
 
 
 def explained(samples: Sequence[Sample], fixed: str, names: Sequence[str]) -> float:
     """Return how much of the growth T ∝ a factor explains, of what a law of other factors does.
 
-    It is the gain in log-likelihood over no growth, with the exponent of the factor fixed to 1,
-    over the gain with the exponents of `names` fitted: 1 if it explains all, 0 if nothing, and
-    negative if it is worse than no growth.
+    It is the gain in log-likelihood over no growth, with the exponent of the factor
+    fixed to 1, over the gain with the exponents of `names` fitted: 1 if it explains
+    all, 0 if nothing, and negative if it is worse than no growth.
     """
     trials = _trials(samples)
     wins = _all_wins(samples)
     shifted = [
-        sample._replace(counts=[count / sample.factors[fixed] for count in sample.counts])
+        sample._replace(
+            counts=[count / sample.factors[fixed] for count in sample.counts]
+        )
         for sample in samples
     ]
     none, law, free = (
@@ -171,9 +195,13 @@ def _all_wins(samples: Sequence[Sample]) -> np.ndarray:
     return _wins(samples, lambda sample: np.arange(len(sample.recovered))[None])
 
 
-def _wins(samples: Sequence[Sample], chosen: Callable[[Sample], np.ndarray]) -> np.ndarray:
+def _wins(
+    samples: Sequence[Sample], chosen: Callable[[Sample], np.ndarray]
+) -> np.ndarray:
     """Return how many of the chosen draws succeed, shape (n_choices, n_rows)."""
-    return np.hstack([sample.recovered[chosen(sample)].sum(axis=1) for sample in samples])
+    return np.hstack(
+        [sample.recovered[chosen(sample)].sum(axis=1) for sample in samples]
+    )
 
 
 def _logistic(design: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.ndarray:
@@ -184,7 +212,9 @@ def _logistic(design: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.nd
         chance = expit(coef @ design.T)
         slope = (wins - trials * chance) @ design - RIDGE * coef
         weights = trials * chance * (1.0 - chance)
-        curvature = np.einsum("fr,ri,rj->fij", weights, design, design, optimize=True) + ridge
+        curvature = (
+            np.einsum("fr,ri,rj->fij", weights, design, design, optimize=True) + ridge
+        )
         step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
         length = np.linalg.norm(step, axis=1, keepdims=True)
         coef += step * np.minimum(1.0, LONGEST / np.maximum(length, LONGEST))
@@ -195,5 +225,9 @@ def _logistic(design: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.nd
 
 def _log_likelihood(design: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> float:
     score = _logistic(design, wins, trials)[0] @ design.T
-    return float((wins[0] * -np.logaddexp(0, -score)
-                  + (trials - wins[0]) * -np.logaddexp(0, score)).sum())  # fmt: skip
+    return float(
+        (
+            wins[0] * -np.logaddexp(0, -score)
+            + (trials - wins[0]) * -np.logaddexp(0, score)
+        ).sum()
+    )

@@ -1,7 +1,8 @@
 """Several labels per row: the 90 topics of Reuters-21578, ModApte split.
 
-Beyond the paper. Texts with a topic, TF-IDF of words, everything at its defaults. Nearest
-neighbours vote for each topic; beside them stands a linear support vector machine per topic.
+Beyond the paper. Texts with a topic, TF-IDF of words, everything at its defaults.
+Nearest neighbours vote for each topic; beside them stands a linear support vector
+machine per topic.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def cells(settings: Settings) -> list[Cell]:
     """Return every method."""
     if settings.data is None or not (settings.data / "reuters21578_modapte").is_dir():
         raise MissingDataError(
-            f"it needs reuters21578_modapte ({', '.join(FILES)}, .npz) in the folder of --data."
+            f"it needs reuters21578_modapte ({', '.join(FILES)}, .npz) in the folder "
+            "of --data."
         )
     return [{"method": name} for name in METHODS]
 
@@ -52,15 +54,23 @@ def _load(home: Path, quick: bool) -> tuple[Any, ...]:
     """Return rows and topics of the training texts, then of the test texts."""
     folder = home / "reuters21578_modapte"
     X, Y, X_test, Y_test = (
-        sp.csr_matrix(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64) for name in FILES
+        sp.csr_matrix(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64)
+        for name in FILES
     )
     has, has_test = (np.flatnonzero(np.diff(part.indptr)) for part in (Y, Y_test))
     if quick:
         has = has[:600]
         has_test = has_test[:200]
     weights = TfidfTransformer(sublinear_tf=True).fit(X[has])
-    parts = weights.transform(X[has]), Y[has], weights.transform(X_test[has_test]), Y_test[has_test]
-    return tuple(part.toarray().astype(int) if k % 2 else part for k, part in enumerate(parts))
+    parts = (
+        weights.transform(X[has]),
+        Y[has],
+        weights.transform(X_test[has_test]),
+        Y_test[has_test],
+    )
+    return tuple(
+        part.toarray().astype(int) if k % 2 else part for k, part in enumerate(parts)
+    )
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
@@ -70,13 +80,17 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     method = cell["method"]
     start = process_time()
     if method == "svc":
-        predicted = {0: OneVsRestClassifier(LinearSVC(random_state=0)).fit(X, Y).predict(X_test)}
+        predicted = {
+            0: OneVsRestClassifier(LinearSVC(random_state=0)).fit(X, Y).predict(X_test)
+        }
         return {"cpu": process_time() - start, **_scores(predicted, Y_test)}
     model = None if method == "cosine" else HDSL(random_state=0, n_jobs=1)
     if model is not None:
         steps = [ClassScores(random_state=0)] if method == "both" else []
         fitted = make_pipeline(*steps, model).fit(X, Y)
-        X, X_test = (fitted[:-1].transform(part) if steps else part for part in (X, X_test))
+        X, X_test = (
+            fitted[:-1].transform(part) if steps else part for part in (X, X_test)
+        )
     seconds = process_time() - start
     predicted = {
         k: SimilarityKNeighborsClassifier(k, similarity=model, cosine=True)
@@ -121,9 +135,12 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             for kind in ("micro", "macro")
         ]
         rows.append([METHODS[line["cell"]["method"]], *shown, f"{line['cpu']:.1f}"])
-    kinds = [f"{kind} F1, {k} neighbours" for k in N_NEIGHBORS for kind in ("micro", "macro")]
+    kinds = [
+        f"{kind} F1, {k} neighbours" for k in N_NEIGHBORS for kind in ("micro", "macro")
+    ]
     note = (
-        "F1 in %, of texts with a topic, 95 % intervals by resampling the test texts. A topic is "
-        "predicted if more than half of the neighbours have it. Seconds are CPU time of learning."
+        "F1 in %, of texts with a topic, 95 % intervals by resampling the test texts. "
+        "A topic is predicted if more than half of the neighbours have it. Seconds "
+        "are CPU time of learning."
     )
     return Results([Table("f1", ["", *kinds, "seconds"], rows, [note])])

@@ -3,8 +3,8 @@
     python tests/attack.py                           # every attack, a few minutes
     python tests/attack.py kills --count 240 --seed 7
 
-Each attack prints how often it struck. A broken promise is an AssertionError. tests/fuzz.py attacks
-the readers.
+Each attack prints how often it struck. A broken promise is an AssertionError.
+tests/fuzz.py attacks the readers.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def fitted(seed=0, **parameters):
         return model_of(seed, **parameters).fit(*data(seed))
 
 
-# --- kills ----------------------------------------------------------------------------------------
+# --- kills ----------------------------------------------------------------------------
 
 
 def kills(count: int, seed: int) -> str:
@@ -65,20 +65,34 @@ def kills(count: int, seed: int) -> str:
     done = resumed = settings = 0
     while done < count:
         parameters = {
-            "step": rng.choice(STEPS), "oracle": rng.choice(ORACLES),
-            "loss": rng.choice(sorted(LOSSES)), "batch_size": rng.choice([None, 50, 200]),
-            "max_iter": 80, "tol": 0.0,
-        }  # fmt: skip
-        if parameters["loss"] in ("squared_hinge",) and parameters["step"] == "corrective":
+            "step": rng.choice(STEPS),
+            "oracle": rng.choice(ORACLES),
+            "loss": rng.choice(sorted(LOSSES)),
+            "batch_size": rng.choice([None, 50, 200]),
+            "max_iter": 80,
+            "tol": 0.0,
+        }
+        if (
+            parameters["loss"] in ("squared_hinge",)
+            and parameters["step"] == "corrective"
+        ):
             parameters["step"] = "away"
         # 30 seconds between two checkpoints pass in a few hundredths.
         speed = 1000.0 if settings % 2 else 0.0
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, killed.__file__, folder, str(rng.randrange(2**31)), "12"]
+            command = [
+                sys.executable,
+                killed.__file__,
+                folder,
+                str(rng.randrange(2**31)),
+                "12",
+            ]
             end = subprocess.run(
                 [*command, json.dumps(parameters), str(speed), "80"],
-                capture_output=True, check=False, text=True,
-            )  # fmt: skip
+                capture_output=True,
+                check=False,
+                text=True,
+            )
         assert end.returncode == 0, (parameters, end.stderr[-2000:])
         found = json.loads(end.stdout.splitlines()[-1])
         assert found["same"], parameters
@@ -89,13 +103,15 @@ def kills(count: int, seed: int) -> str:
     return f"{done} kills in {settings} settings, {resumed} processes continued a killed fit"
 
 
-# --- disks ----------------------------------------------------------------------------------------
+# --- disks ----------------------------------------------------------------------------
 
 
 class Disk:
     """Counts what is asked of a disk, and fails at one call, or at all from it on."""
 
-    def __init__(self, fails_at: int, error: int = errno.ENOSPC, for_good: bool = False) -> None:
+    def __init__(
+        self, fails_at: int, error: int = errno.ENOSPC, for_good: bool = False
+    ) -> None:
         self.fails_at = fails_at
         self.error = error
         self.for_good = for_good
@@ -103,7 +119,9 @@ class Disk:
 
     def call(self) -> None:
         self.n_calls += 1
-        if self.n_calls == self.fails_at or (self.for_good and self.n_calls > self.fails_at):
+        if self.n_calls == self.fails_at or (
+            self.for_good and self.n_calls > self.fails_at
+        ):
             raise OSError(self.error, os.strerror(self.error))
 
     @contextmanager
@@ -162,7 +180,8 @@ def disks(count: int, seed: int) -> str:
                         with disk.mounted():
                             write(target)
                         ends = disk.n_calls < fails_at
-                        # The folder's own fsync may fail: the new file is there by then.
+                        # The folder's own fsync may fail: the new file is there by
+                        # then.
                         assert ends or fails_at == disk.n_calls
                         before = target.read_bytes()
                     except OSError as raised:
@@ -176,7 +195,10 @@ def disks(count: int, seed: int) -> str:
         while strikes < end:  # the fit goes on in memory, and ends in the same bytes
             disk = Disk(rng.randrange(1, 120), for_good=rng.random() < 0.3)
             kept = folder / "run.ckpt"
-            with mock.patch.multiple(checkpoint, INTERVAL=0.0, TIME_SHARE=np.inf), disk.mounted():
+            with (
+                mock.patch.multiple(checkpoint, INTERVAL=0.0, TIME_SHARE=np.inf),
+                disk.mounted(),
+            ):
                 model = fitted(checkpoint=kept)
             strikes += disk.n_calls >= disk.fails_at
             n_fits += 1
@@ -207,7 +229,7 @@ def _quotas(model, path: Path, whole: bytes) -> int:
     return len(limits)
 
 
-# --- clocks ---------------------------------------------------------------------------------------
+# --- clocks ---------------------------------------------------------------------------
 
 
 def clocks(count: int, seed: int) -> str:
@@ -220,9 +242,13 @@ def clocks(count: int, seed: int) -> str:
         rng = random.Random(seed)
         while jumps < count:
             off = [0.0]
-            backwards = rng.random() < 0.5  # the system promises that monotonic is, not more
+            backwards = (
+                rng.random() < 0.5
+            )  # the system promises that monotonic is, not more
 
-            def jumping(clock: Callable[[], float], off=off, backwards=backwards) -> Callable:
+            def jumping(
+                clock: Callable[[], float], off=off, backwards=backwards
+            ) -> Callable:
                 def now() -> float:
                     nonlocal jumps
                     if rng.random() < 0.05:
@@ -247,7 +273,7 @@ def clocks(count: int, seed: int) -> str:
     return f"{jumps} jumps of clocks"
 
 
-# --- engines --------------------------------------------------------------------------------------
+# --- engines --------------------------------------------------------------------------
 
 #: What engines do to ids and scores, given a random place and the number of documents.
 LIES: dict[str, Callable] = {
@@ -266,8 +292,14 @@ LIES: dict[str, Callable] = {
     "stop early": lambda ids, scores, at, n: (ids[:at], scores[:at]),
     "one score less": lambda ids, scores, at, n: (ids, scores[:-1]),
     "raise the first": lambda ids, scores, at, n: (ids, [scores[0] + 1.0, *scores[1:]]),
-    "lower the last": lambda ids, scores, at, n: (ids, [*scores[:-1], min(scores[-1], 0.0)]),
-    "lower a known": lambda ids, scores, at, n: ([*ids[1:], ids[0]], [*scores[1:], 0.0]),
+    "lower the last": lambda ids, scores, at, n: (
+        ids,
+        [*scores[:-1], min(scores[-1], 0.0)],
+    ),
+    "lower a known": lambda ids, scores, at, n: (
+        [*ids[1:], ids[0]],
+        [*scores[1:], 0.0],
+    ),
     "negative": lambda ids, scores, at, n: (ids, [-score for score in scores]),
     "strings": lambda ids, scores, at, n: (list(map(str, ids)), scores),
     "floats": lambda ids, scores, at, n: (list(map(float, ids)), scores),
@@ -302,7 +334,11 @@ def engines(count: int, seed: int) -> str:
         exact = (Q @ Y.T) / (1.0 if lengths is None else lengths)
         by_rows = rng.random() < 0.5 or lie in LEAVE_OUT
         store = dict(enumerate(Y))
-        rows = Y if by_rows else (lambda ids, store=store: np.array([store[one] for one in ids]))
+        rows = (
+            Y
+            if by_rows
+            else (lambda ids, store=store: np.array([store[one] for one in ids]))
+        )
         search = _lying(lie, Y, rng)
         try:
             found = certified_top_k(search, Q, rows, top, lengths=lengths)
@@ -313,7 +349,9 @@ def engines(count: int, seed: int) -> str:
         for q in range(len(Q)):
             size = int(found.size[q])
             best = np.sort(exact[q])[::-1][:size]
-            np.testing.assert_allclose(found.scores[q, :size], best, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                found.scores[q, :size], best, rtol=1e-9, atol=1e-12
+            )
             ids = [int(one) for one in found.indices[q, :size]]
             assert len(set(ids)) == size
             np.testing.assert_allclose(exact[q][ids], best, rtol=1e-9, atol=1e-12)
@@ -337,9 +375,11 @@ def _lying(lie: str, Y: np.ndarray, rng: np.random.Generator) -> Callable:
 
 
 ATTACKS = {
-    "kills": (kills, 60), "disks": (disks, 200), "clocks": (clocks, 2000),
+    "kills": (kills, 60),
+    "disks": (disks, 200),
+    "clocks": (clocks, 2000),
     "engines": (engines, 4000),
-}  # fmt: skip
+}
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ from hdsl.dask.problem import Handle
 
 #: What tests on a cluster ignore.
 QUIET = [
-    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
+    # Dask's scheduler, a thread of this process, chooses workers by the `random`
+    # module.
     pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
     pytest.mark.filterwarnings("ignore:Sending large graph"),
 ]
@@ -48,7 +49,9 @@ def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_
     block = data_module.held(client, (np.asarray(compared), own))
     layout = data_module.build(rows, [block], columns, min_rows)
     joined = joined_by(layout.places)
-    Handle.__array__ = lambda self, dtype=None, copy=None: joined(client.gather([*self]))
+    Handle.__array__ = lambda self, dtype=None, copy=None: joined(
+        client.gather([*self])
+    )
     return layout
 
 
@@ -68,14 +71,22 @@ def joined_by(places):
 def data(n=60, d=30, T=400, seed=0):
     """Return rows, labels and triplets."""
     rng = np.random.default_rng(seed)
-    X = sp.csr_array(sp.random_array((n, d), density=0.3, random_state=rng, format="csr"))
+    X = sp.csr_array(
+        sp.random_array((n, d), density=0.3, random_state=rng, format="csr")
+    )
     compared = rng.integers(n, size=(T, 3))
     return X, rng.integers(3, size=n), compared[compared[:, 1] != compared[:, 2]]
 
 
 def settings_of(**params):
     """Return parameters of a short fit."""
-    short = {"max_iter": 3, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2}
+    short = {
+        "max_iter": 3,
+        "prior": 2.0,
+        "random_state": 0,
+        "n_targets": 2,
+        "n_impostors": 2,
+    }
     return {**short, **params}
 
 
@@ -90,7 +101,9 @@ def assert_same_path(one, other):
     """Compare two models and their paths up to rounding."""
     assert_array_equal(one.atoms_, other.atoms_)
     assert (one.status_, one.n_iter_, one.n_triplets_) == (
-        other.status_, other.n_iter_, other.n_triplets_,
-    )  # fmt: skip
+        other.status_,
+        other.n_iter_,
+        other.n_triplets_,
+    )
     assert other.objective_ == pytest.approx(one.objective_, abs=1e-9)
     assert_allclose(other.trace_["objective"], one.trace_["objective"], atol=1e-9)

@@ -1,7 +1,7 @@
 """Settings and fixtures: one BLAS thread per process, and the profiles of hypothesis.
 
-HYPOTHESIS_PROFILE chooses one: `default`, `thorough` (many examples, new ones on every run), or
-`quick` (few examples, and a failure is reported as found).
+HYPOTHESIS_PROFILE chooses one: `default`, `thorough` (many examples, new ones on every
+run), or `quick` (few examples, and a failure is reported as found).
 """
 
 import os
@@ -15,7 +15,9 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
-os.environ.pop("NUMBA_NUM_THREADS", None)  # the tests set the number of threads themselves
+os.environ.pop(
+    "NUMBA_NUM_THREADS", None
+)  # the tests set the number of threads themselves
 
 # Two test processes on two cores: more threads than cores wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"  # of what is loaded later, and of other processes
@@ -43,7 +45,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-if "MUTANT_UNDER_TEST" in os.environ:  # mutmut 3.8 reads a name that pytest 9.2 no longer has
+if (
+    "MUTANT_UNDER_TEST" in os.environ
+):  # mutmut 3.8 reads a name that pytest 9.2 no longer has
     pytest.Item._nodeid = property(lambda item: item.nodeid)
 
 
@@ -80,8 +84,17 @@ def place(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("cli")
     write_csv(folder / "texts.csv", texts())
-    good("fit", folder / "texts.csv", *LABELLED, "-o", folder / "model.hdsl",
-         "--id", "id", "--max-iter", 20)  # fmt: skip
+    good(
+        "fit",
+        folder / "texts.csv",
+        *LABELLED,
+        "-o",
+        folder / "model.hdsl",
+        "--id",
+        "id",
+        "--max-iter",
+        20,
+    )
     return folder
 
 
@@ -107,7 +120,9 @@ def threads():
 @pytest.fixture(scope="module")
 def chromium():
     """Yield a browser; per module, since Playwright keeps an event loop in this thread."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed"
+    )
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
@@ -135,8 +150,13 @@ def show(chromium, tmp_path):
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: request.url == path.as_uri() or said.append(request.url))
+        page.on(
+            "dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss())
+        )
+        page.on(
+            "request",
+            lambda request: request.url == path.as_uri() or said.append(request.url),
+        )
         page.goto(path.as_uri())
         return page
 

@@ -3,9 +3,10 @@
     python tests/fuzz.py                       # all readers in turn, a minute together
     python tests/fuzz.py model --seconds 600   # one of them
 
-Mutations start from the files in tests/corpus and know the formats: compressed content is damaged
-before it is compressed again, and checksums are made anew. An input that breaks a promise is saved
-and its name printed, and the exit code is 1: add it to the corpus with the fix.
+Mutations start from the files in tests/corpus and know the formats: compressed content
+is damaged before it is compressed again, and checksums are made anew. An input that
+breaks a promise is saved and its name printed, and the exit code is 1: add it to the
+corpus with the fix.
 """
 
 import argparse
@@ -43,12 +44,13 @@ SECONDS = 20
 #: Memory limit in bytes for such a file: a few times the limits of `hdsl.readers`.
 MEMORY = 2**29
 
-#: Bytes of the largest damaged file; parts repeated again and again would make larger ones.
+#: Bytes of the largest damaged file; parts repeated again and again would make larger
+#: ones.
 LARGEST = 2**20
 
 MESSAGE_LENGTH = 700
 
-# --- the readers ---------------------------------------------------------------------------------
+# --- the readers ----------------------------------------------------------------------
 
 
 class Target(NamedTuple):
@@ -72,26 +74,43 @@ def read_model(path):
         elif hasattr(model, "predict"):
             model.predict(np.ones((1, model.n_features_in_)))
         elif model.n_features_in_ < 10_000:
-            assert np.isfinite(model.transform(np.ones((1, model.n_features_in_)))).all()
+            assert np.isfinite(
+                model.transform(np.ones((1, model.n_features_in_)))
+            ).all()
 
 
 def model_bytes() -> list[bytes]:
     """Return a file of each kind of model, as this version writes it."""
-    texts = ["a late goal", "the goal of a match", "profit fell", "the bank cut its profit"] * 3
+    texts = [
+        "a late goal",
+        "the goal of a match",
+        "profit fell",
+        "the bank cut its profit",
+    ] * 3
     words = text.Words(ngrams=2).fit(texts)
     rows = words.transform(texts)
     labels = np.array(["sport", "sport", "money", "money"] * 3)
-    small = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter": 4}
+    small = {
+        "scale": 2.0,
+        "prior": 0.5,
+        "n_targets": 1,
+        "n_impostors": 1,
+        "max_iter": 4,
+    }
     model = HDSL(**small, random_state=0).fit(rows, labels)
     scored = make_pipeline(ClassScores(random_state=0), HDSL(**small, random_state=0))
     scored.fit(rows, labels)
-    documents = text.Documents(rows, labels.astype(object), np.array(texts, dtype=object))
+    documents = text.Documents(
+        rows, labels.astype(object), np.array(texts, dtype=object)
+    )
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for each in (
-            model, scored, text.Collection(model, words, documents),
+            model,
+            scored,
+            text.Collection(model, words, documents),
             text.Collection(scored, words, documents),
-        ):  # fmt: skip
+        ):
             save(each, Path(folder, "m"))
             found.append(Path(folder, "m").read_bytes())
     return found
@@ -105,8 +124,14 @@ def run(path, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not converge
         model = HDSL(
-            scale=10.0, prior=0.1, max_iter=9, tol=0.0, random_state=0, checkpoint=path, **options,
-        )  # fmt: skip
+            scale=10.0,
+            prior=0.1,
+            max_iter=9,
+            tol=0.0,
+            random_state=0,
+            checkpoint=path,
+            **options,
+        )
         return model.fit(X, np.arange(12) % 2)
 
 
@@ -199,7 +224,9 @@ def corpus(name: str, kind: str = "") -> list[Path]:
     """Return the files of a reader: "good" ones, "bad" ones, or all; models are made."""
     if name in MADE:
         return []
-    return sorted(path for path in (CORPUS / name).iterdir() if path.name.startswith(kind))
+    return sorted(
+        path for path in (CORPUS / name).iterdir() if path.name.startswith(kind)
+    )
 
 
 def seeds(name: str, kind: str = "good") -> list[bytes]:
@@ -256,24 +283,103 @@ def limit_memory(n_bytes: int = MEMORY) -> None:
     try:
         import resource
 
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = (
+            int(Path("/proc/self/statm").read_text().split()[0])
+            * resource.getpagesize()
+        )
     except (ImportError, OSError):
         return
     resource.setrlimit(resource.RLIMIT_AS, (used + n_bytes, resource.RLIM_INFINITY))
 
 
-# --- damage --------------------------------------------------------------------------------------
+# --- damage ---------------------------------------------------------------------------
 
 NUMBERS = [
-    *[0, 1, -1, 2, 3, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32],
-    *[2**40, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**31), -(2**63), 10**30],
+    *[
+        0,
+        1,
+        -1,
+        2,
+        3,
+        127,
+        128,
+        255,
+        256,
+        2**15,
+        2**16,
+        2**24,
+        2**31 - 1,
+        2**31,
+        2**32 - 1,
+        2**32,
+    ],
+    *[
+        2**40,
+        2**53 + 1,
+        2**62,
+        2**63 - 1,
+        2**63,
+        2**64 - 1,
+        2**64,
+        -(2**31),
+        -(2**63),
+        10**30,
+    ],
 ]
 WORDS = [
-    *["nan", "-inf", "1e999", "-1e999", "1e-999", "0x10", "1_0", "1e308", "-0", "+1", "", "null"],
-    *["true", "[]", "{}", '"', "'", ",", ":", "#", "%", "\t", "\r\n", "\n", "\n\n", " ", "\0"],
+    *[
+        "nan",
+        "-inf",
+        "1e999",
+        "-1e999",
+        "1e-999",
+        "0x10",
+        "1_0",
+        "1e308",
+        "-0",
+        "+1",
+        "",
+        "null",
+    ],
+    *[
+        "true",
+        "[]",
+        "{}",
+        '"',
+        "'",
+        ",",
+        ":",
+        "#",
+        "%",
+        "\t",
+        "\r\n",
+        "\n",
+        "\n\n",
+        " ",
+        "\0",
+    ],
     "\\",
-    *["\ufeff", "٣", "\u2028", "\ud800", "9" * 400, "9" * 5000, "[" * 1000, '{"a":' * 5000],
-    *["(" * 150, "-" * 9000, "x" * 70_000, "O", "|O", "<U999999999", "|V0", "<c16", "<M8[s]"],
+    *[
+        "\ufeff",
+        "٣",
+        "\u2028",
+        "\ud800",
+        "9" * 400,
+        "9" * 5000,
+        "[" * 1000,
+        '{"a":' * 5000,
+    ],
+    *[
+        "(" * 150,
+        "-" * 9000,
+        "x" * 70_000,
+        "O",
+        "|O",
+        "<U999999999",
+        "|V0",
+        "<c16",
+        "<M8[s]",
+    ],
 ]
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
@@ -281,7 +387,9 @@ _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 def mutated(raw: bytes, name: str, rng: random.Random) -> bytes:
     """Return a file with a few mutations, most of them inside its form."""
     for _ in range(rng.choice([1, 1, 1, 2, 3, 6])):
-        damage = FORMS.get(TARGETS[name].form, damaged) if rng.random() < 0.75 else damaged
+        damage = (
+            FORMS.get(TARGETS[name].form, damaged) if rng.random() < 0.75 else damaged
+        )
         try:
             raw = damage(raw, rng)
         except Exception:  # no longer in its form
@@ -305,7 +413,11 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
     if kind == 4:
         width = rng.choice([1, 2, 4, 8])
         number = rng.choice(NUMBERS) % 256**width
-        return raw[:at] + number.to_bytes(width, rng.choice(["little", "big"])) + raw[at + width :]
+        return (
+            raw[:at]
+            + number.to_bytes(width, rng.choice(["little", "big"]))
+            + raw[at + width :]
+        )
     if kind == 5 and (found := list(_NUMBER.finditer(raw[:20_000]))):
         spot = rng.choice(found)
         return raw[: spot.start()] + word(rng) + raw[spot.end() :]
@@ -327,7 +439,11 @@ def damaged_json(value, rng: random.Random):
     """Return a JSON value with one mutation somewhere inside."""
     if isinstance(value, dict | list) and value and rng.random() < 0.85:
         value = value.copy()
-        key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        key = (
+            rng.choice(list(value))
+            if isinstance(value, dict)
+            else rng.randrange(len(value))
+        )
         kind = rng.randrange(8)
         if kind == 0:
             del value[key]
@@ -336,7 +452,9 @@ def damaged_json(value, rng: random.Random):
         elif kind == 1:
             value += value * rng.choice([1, 2, 100])
         elif kind == 2:
-            value[key] = rng.choice(list(value.values()) if isinstance(value, dict) else value)
+            value[key] = rng.choice(
+                list(value.values()) if isinstance(value, dict) else value
+            )
         else:
             value[key] = damaged_json(value[key], rng)
         return value
@@ -346,14 +464,30 @@ def damaged_json(value, rng: random.Random):
     for _ in range(rng.choice([1, 60, 800])):
         deep = [deep]
     numbers = [*NUMBERS, 0.5, -0.5, 1e308, float("inf"), float("nan"), 1e-320, 10**4000]
-    others = [None, True, False, "", "x", [], {}, [0], {"a": 1}, deep, "x" * 9999, "\ud800", "auto"]
+    others = [
+        None,
+        True,
+        False,
+        "",
+        "x",
+        [],
+        {},
+        [0],
+        {"a": 1},
+        deep,
+        "x" * 9999,
+        "\ud800",
+        "auto",
+    ]
     return rng.choice([*numbers, *others, "<f8", "<U8", "O"])
 
 
 def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
     """Damage our header or an array, and seal the file again: the checksum hides nothing."""
     arrays = safetensors.numpy.load(raw)
-    metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
+    metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])[
+        "__metadata__"
+    ]
     content = json.loads(metadata[container.KEY])
     name = rng.choice(sorted(arrays))
     kind = rng.randrange(10)
@@ -364,12 +498,16 @@ def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
     elif kind == 6:
         arrays[name] = rng.choice(list(arrays.values()))
     elif kind == 7:
-        arrays[name] = arrays[name][: rng.randrange(3)].astype(rng.choice(["i1", "f4", "f8", "?"]))
+        arrays[name] = arrays[name][: rng.randrange(3)].astype(
+            rng.choice(["i1", "f4", "f8", "?"])
+        )
     elif arrays[name].size:
         flat = arrays[name].copy().reshape(-1)
         with np.errstate(all="ignore"):
             numbers = [0, 1, -1, 2**31, 2**62, -(2**63), np.nan, np.inf, 1e308]
-            flat[rng.randrange(flat.size)] = np.array(rng.choice(numbers)).astype(flat.dtype)
+            flat[rng.randrange(flat.size)] = np.array(rng.choice(numbers)).astype(
+                flat.dtype
+            )
         arrays[name] = flat.reshape(arrays[name].shape)
     content["sha256"] = container.checksum(arrays, content["header"])
     return safetensors.numpy.save(arrays, {container.KEY: json.dumps(content)})
@@ -413,7 +551,9 @@ def damaged_zip(raw: bytes, rng: random.Random) -> bytes:
     if kind == 0:
         del members[at]
     elif kind == 1:
-        name = rng.choice([*dict(members), "coords.npy", "offsets.npy", "../x.npy", "/x", "x"])
+        name = rng.choice(
+            [*dict(members), "coords.npy", "offsets.npy", "../x.npy", "/x", "x"]
+        )
     elif kind == 2:
         content = rng.choice(members)[1]
     else:
@@ -434,11 +574,13 @@ FORMS = {
     "text": damaged_text,
     "jsonl": damaged_jsonl,
     "zip": damaged_zip,
-    "gz": lambda raw, rng: gzip.compress(damaged_text(gzip.decompress(raw), rng), 1, mtime=0),
+    "gz": lambda raw, rng: gzip.compress(
+        damaged_text(gzip.decompress(raw), rng), 1, mtime=0
+    ),
 }
 
 
-# --- long runs -----------------------------------------------------------------------------------
+# --- long runs ------------------------------------------------------------------------
 
 
 def by_chance(name: str, seconds: float, seed: int, folder: Path) -> int:

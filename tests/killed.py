@@ -1,10 +1,11 @@
 """Fit in processes that are killed at random moments, then let one finish.
 
-``python killed.py FOLDER SEED KILLS PARAMETERS [SPEED [ROWS]]`` fits once without a kill, then
-again and again with one checkpoint, killing the process (SIGKILL) KILLS times, then once to the
-end. It prints as JSON how many processes were killed, at which iterations processes started,
-whether the two models are the same bytes, and which files are left. Checkpoints are written as
-often as can be, or with SPEED at the default interval by a clock that runs so many times as fast.
+``python killed.py FOLDER SEED KILLS PARAMETERS [SPEED [ROWS]]`` fits once without a
+kill, then again and again with one checkpoint, killing the process (SIGKILL) KILLS
+times, then once to the end. It prints as JSON how many processes were killed, at which
+iterations processes started, whether the two models are the same bytes, and which files
+are left. Checkpoints are written as often as can be, or with SPEED at the default
+interval by a clock that runs so many times as fast.
 """
 
 import json
@@ -71,7 +72,9 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     folder = Path(folder)
     rng = np.random.default_rng(int(seed))
     given = json.loads(parameters), float(speed), int(n_rows)
-    whole, kept, pieced = (folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl"))
+    whole, kept, pieced = (
+        folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl")
+    )
     warnings.simplefilter("ignore")  # it does not converge
     HDSL(random_state=0, **{**given[0], "max_iter": 2}).fit(*data(given[2]))
     began = time.perf_counter()  # kernels are loaded
@@ -97,7 +100,9 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     started.unlink()
     same = pieced.read_bytes() == whole.read_bytes()
     left = sorted(entry.name for entry in folder.iterdir())
-    print(json.dumps({"killed": killed, "resumed": resumed, "same": same, "left": left}))
+    print(
+        json.dumps({"killed": killed, "resumed": resumed, "same": same, "left": left})
+    )
 
 
 if __name__ == "__main__":

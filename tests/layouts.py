@@ -1,7 +1,7 @@
 """Every implementation of Layout, Problem and Gradient, for the tests of what they all promise.
 
-A new implementation is one more line in LAYOUTS. Margins are handles: tests look inside them only
-through `flat`.
+A new implementation is one more line in LAYOUTS. Margins are handles: tests look inside
+them only through `flat`.
 """
 
 from functools import partial
@@ -64,7 +64,9 @@ def some_twins(layout):
 
 def flat(margins):
     """Return margins as one array, in the order of the comparisons."""
-    return np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
+    return (
+        np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
+    )
 
 
 def draw_margins(twin, data):
@@ -85,7 +87,9 @@ def assert_gradient(gradient, dense, m, some_atoms):
     for some in (features, features[::-1][:3], features[:1]):
         _, partner, entry = gradient.partners(some)
         assert_allclose(entry, S[some, partner], **tolerance)
-    assert_allclose(gradient.scores(some_atoms), dense.scores(m, some_atoms), rtol=0, atol=size)
+    assert_allclose(
+        gradient.scores(some_atoms), dense.scores(m, some_atoms), rtol=0, atol=size
+    )
     assert gradient.is_zero() == (not dense.ell1(m).any())
     pulls = 2 * np.abs(dense.omega * dense.ell1(m)).sum()
     most = 1e-12 * np.square(dense.X).max() * pulls * (1 + 1e-9)

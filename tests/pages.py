@@ -25,7 +25,9 @@ X_TEST, Y_TEST = three_classes(seed=1, n=40)
 @cache
 def path_model():
     """Return a model with a path of 60 iterations; tests do not change it."""
-    model = HDSL(scale=20.0, prior=0.3, step="away", max_iter=60, tol=0.0, random_state=0)
+    model = HDSL(
+        scale=20.0, prior=0.3, step="away", max_iter=60, tol=0.0, random_state=0
+    )
     return model.fit(X, Y)
 
 
@@ -39,7 +41,9 @@ def until(page, expression, patience=20.0):
 
 def until_at(page, k):
     """Wait until the page shows the model of iteration k."""
-    until(page, f"document.getElementById('now').textContent.startsWith('iteration{k} ')")
+    until(
+        page, f"document.getElementById('now').textContent.startsWith('iteration{k} ')"
+    )
 
 
 def go_to(page, k):

@@ -13,7 +13,8 @@ def pairwise(*values, allowed=lambda *row: True):
     *values : sequences
         The values of each parameter.
     allowed : callable
-        Whether a combination makes sense. Pairs that no such combination holds are left out.
+        Whether a combination makes sense. Pairs that no such combination holds are left
+        out.
 
     Returns
     -------
@@ -26,9 +27,14 @@ def pairwise(*values, allowed=lambda *row: True):
     """
     pairs = {}
     for places in product(*(range(len(choices)) for choices in values)):
-        row = tuple(choices[place] for choices, place in zip(values, places, strict=True))
+        row = tuple(
+            choices[place] for choices, place in zip(values, places, strict=True)
+        )
         if allowed(*row):
-            pairs[places] = row, set(combinations(enumerate(places), min(2, len(values))))
+            pairs[places] = (
+                row,
+                set(combinations(enumerate(places), min(2, len(values)))),
+            )
     missing = set().union(*(held for _, held in pairs.values()))
     chosen = []
     while missing:

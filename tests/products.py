@@ -2,16 +2,40 @@
 
 import numpy as np
 
-KINDS = ("camera", "printer", "monitor", "keyboard", "router", "speaker", "scanner", "drive")
+KINDS = (
+    "camera",
+    "printer",
+    "monitor",
+    "keyboard",
+    "router",
+    "speaker",
+    "scanner",
+    "drive",
+)
 BRANDS = ("acme", "bolt", "corex", "delta", "epsil", "fjord")
-NOISE = ("new", "black", "with", "free", "shipping", "original", "retail", "box", "series", "pro")
+NOISE = (
+    "new",
+    "black",
+    "with",
+    "free",
+    "shipping",
+    "original",
+    "retail",
+    "box",
+    "series",
+    "pro",
+)
 
 
 def make_tables(n=60, seed=0):
     """Two tables of products in another order; the model number tells products apart."""
     rng = np.random.default_rng(seed)
     names = [
-        (rng.choice(BRANDS), rng.choice(KINDS), f"{'xyz'[rng.integers(3)]}{rng.integers(100, 999)}")
+        (
+            rng.choice(BRANDS),
+            rng.choice(KINDS),
+            f"{'xyz'[rng.integers(3)]}{rng.integers(100, 999)}",
+        )
         for _ in range(n)
     ]
     left = {
@@ -23,7 +47,8 @@ def make_tables(n=60, seed=0):
     right = {
         "sku": [f"R{k}" for k in range(n)],
         "title": [
-            f"{names[k][1]} {names[k][2].upper()} {names[k][0]} {' '.join(rng.choice(NOISE, 3))}"
+            f"{names[k][1]} {names[k][2].upper()} {names[k][0]} "
+            f"{' '.join(rng.choice(NOISE, 3))}"
             for k in order
         ],
         "price": [left["price"][k] for k in order],

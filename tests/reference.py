@@ -1,7 +1,8 @@
 """The paper in dense matrices, slow and obvious: what every fast path is compared with.
 
-Nothing here knows the library. Matrices are formed whole, sums run over comparisons, the best atom
-is found by trying all. Feature numbers are columns of X, margins have the order of the comparisons.
+Nothing here knows the library. Matrices are formed whole, sums run over comparisons,
+the best atom is found by trying all. Feature numbers are columns of X, margins have the
+order of the comparisons.
 """
 
 from dataclasses import dataclass, field
@@ -74,7 +75,9 @@ def model_matrix(atoms, weights, d, scale):
 
 def is_psd(M):
     """Return whether M is symmetric and positive semi-definite, but for rounding."""
-    return np.array_equal(M, M.T) and np.linalg.eigvalsh(M)[0] >= -1e-13 * np.abs(M).max()
+    return (
+        np.array_equal(M, M.T) and np.linalg.eigvalsh(M)[0] >= -1e-13 * np.abs(M).max()
+    )
 
 
 def bisect(slope, low, high):
@@ -99,8 +102,8 @@ class Bounds(NamedTuple):
 class Problem:
     """Minimise the weighted mean loss of ⟨Aᵗ, prior·I + M⟩ over the hull of all atoms.
 
-    `triplets` may also be quadruplets (a, b, c, d), which say S(a, b) > S(c, d). `loss` is a name,
-    or an object with value, derivative and curvature.
+    `triplets` may also be quadruplets (a, b, c, d), which say S(a, b) > S(c, d). `loss`
+    is a name, or an object with value, derivative and curvature.
     """
 
     X: np.ndarray = field(repr=False)
@@ -125,7 +128,9 @@ class Problem:
     def subproblem(self, subset):
         """Return the problem of these comparisons alone."""
         weights = None if self.weights is None else self.weights[subset]
-        return Problem(self.X, self.triplets[subset], self.loss, self.scale, self.prior, weights)
+        return Problem(
+            self.X, self.triplets[subset], self.loss, self.scale, self.prior, weights
+        )
 
     @property
     def sides(self):
@@ -147,7 +152,9 @@ class Problem:
 
     def margins(self, atoms, weights):
         """Return the margins of prior·I + M."""
-        return self.offset + self.margins_of(model_matrix(atoms, weights, self.d, self.scale))
+        return self.offset + self.margins_of(
+            model_matrix(atoms, weights, self.d, self.scale)
+        )
 
     def margins_of(self, M):
         """Return ⟨Aᵗ, M⟩."""
@@ -185,7 +192,9 @@ class Problem:
     @cached_property
     def vertices(self):
         """Margins of every atom, T × d(d - 1)."""
-        return np.column_stack([self.margins([atom], [1.0]) for atom in all_atoms(self.d)])
+        return np.column_stack(
+            [self.margins([atom], [1.0]) for atom in all_atoms(self.d)]
+        )
 
     def margin_size(self):
         """Return the largest margin there can be, at least 1: what rounding is relative to."""
@@ -194,7 +203,9 @@ class Problem:
     def score_size(self, margins):
         """Return the sum of the sizes of all that is added up in a score."""
         a, b, c, d = (np.abs(side).max(axis=1) for side in self.sides)
-        return 4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * b + c * d)
+        return (
+            4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * b + c * d)
+        )
 
     def line_search(self, margins, direction, max_step):
         """Return the best step by bisection of the slope, to the last bit."""
@@ -212,7 +223,8 @@ class Problem:
     def optimum(self):
         """Return bounds on the least value, by a barrier method on the weights of all atoms.
 
-        The lower bound is f - max ⟨M - B, ∇f⟩ and so holds however well the method does.
+        The lower bound is f - max ⟨M - B, ∇f⟩ and so holds however well the method
+        does.
         """
         V = self.vertices
         omega = self.omega
@@ -229,12 +241,15 @@ class Problem:
             lower = max(lower, value - (G @ alpha - G.min()))
             if upper - lower <= 1e-11 * max(1.0, upper):
                 break
-            # A Newton step on value - mu Σ log alpha with Σ alpha = 1, in units of alpha.
+            # A Newton step on value - mu Σ log alpha with Σ alpha = 1, in units of
+            # alpha.
             G -= G.min()  # as good a gradient on the simplex, and without cancellation
             U = V * alpha
             H = (U.T * (omega * self.ell2(margins))) @ U + mu * np.eye(n)
             try:
-                free, price = np.linalg.solve(H, np.column_stack([mu - G * alpha, alpha])).T
+                free, price = np.linalg.solve(
+                    H, np.column_stack([mu - G * alpha, alpha])
+                ).T
             except np.linalg.LinAlgError:  # floats hold no more
                 break
             change = free - (free @ alpha) / (price @ alpha) * price
@@ -245,12 +260,18 @@ class Problem:
                     break
                 continue
             slope = partial(self._barrier_slope, margins, U @ change, change, mu)
-            alpha *= 1 + bisect(slope, 0.0, min(1.0, 0.99 / max(-change.min(), 0.99))) * change
+            alpha *= (
+                1
+                + bisect(slope, 0.0, min(1.0, 0.99 / max(-change.min(), 0.99))) * change
+            )
             alpha /= alpha.sum()
         return Bounds(upper, lower)
 
     def _barrier_slope(self, margins, direction, change, mu, step):
-        return self.slope(margins, direction, step) - mu * (change / (1 + step * change)).sum()
+        return (
+            self.slope(margins, direction, step)
+            - mu * (change / (1 + step * change)).sum()
+        )
 
 
 def frank_wolfe(problem, step, n_iter):
@@ -284,10 +305,10 @@ def frank_wolfe(problem, step, n_iter):
         weights = {atom: weight for atom, weight in weights.items() if weight > 1e-15}
 
 
-# --- product domains ------------------------------------------------------------------------------
+# --- product domains ------------------------------------------------------------------
 
 
-# --- search and vote ------------------------------------------------------------------------------
+# --- search and vote ------------------------------------------------------------------
 
 
 def top_k(queries, index, k, exclude_self=False):
@@ -362,11 +383,14 @@ def climb(C, S, starts):
 def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
     """Return (row, own landmarks without the row, landmarks of another class, weight), slowly.
 
-    For classes of landmarks so few that each is left out alone. The others are those of the
-    nearest means.
+    For classes of landmarks so few that each is left out alone. The others are those of
+    the nearest means.
     """
     weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
-    of = {c: [k for k in np.flatnonzero(is_landmark & (y == c)) if weights[k] > 0] for c in set(y)}
+    of = {
+        c: [k for k in np.flatnonzero(is_landmark & (y == c)) if weights[k] > 0]
+        for c in set(y)
+    }
     pairs = []
     for row in np.flatnonzero(weights):
         own = [k for k in of[y[row]] if k != row]
@@ -386,19 +410,27 @@ def landmark_comparisons(X, y, is_landmark, n_centers):
     means = [X[part].mean(axis=0) for _, *parts, _ in pairs for part in parts]
     n = len(X)
     triplets = [(row, n + 2 * t, n + 2 * t + 1) for t, (row, *_) in enumerate(pairs)]
-    return np.vstack([X, *means]), np.array(triplets), np.array([weight for *_, weight in pairs])
+    return (
+        np.vstack([X, *means]),
+        np.array(triplets),
+        np.array([weight for *_, weight in pairs]),
+    )
 
 
 def atom_margins(problem, atoms):
     """Return the margins of each atom without the prior's, shape (T, n_atoms)."""
-    columns = [problem.margins_of(atom_matrix(atom, problem.d, problem.scale)) for atom in atoms]
+    columns = [
+        problem.margins_of(atom_matrix(atom, problem.d, problem.scale))
+        for atom in atoms
+    ]
     return np.array(columns).reshape(len(atoms), problem.T).T
 
 
 def best_change(curvature, scores, weights):
     """Return the δ with weights + δ on the simplex that maximises scores·δ - δᵀ curvature δ / 2.
 
-    It tries every set of atoms that may have a weight, and solves for their best weights.
+    It tries every set of atoms that may have a weight, and solves for their best
+    weights.
     """
     n = len(weights)
     linear = scores + curvature @ weights
@@ -424,7 +456,9 @@ def best_change(curvature, scores, weights):
 def best_value_of_weights(problem, V):
     """Return the least value over the weights of atoms with margins V, by projected gradients."""
     weights = np.full(V.shape[1], 1 / V.shape[1])
-    size = 1.0 / (SMOOTHNESS[problem.loss] * np.linalg.norm(V.T * problem.omega @ V, 2) + 1e-300)
+    size = 1.0 / (
+        SMOOTHNESS[problem.loss] * np.linalg.norm(V.T * problem.omega @ V, 2) + 1e-300
+    )
     for _ in range(3000):
         slopes = V.T @ (problem.omega * problem.ell1(problem.offset + V @ weights))
         weights = project_to_simplex(weights - size * slopes)
@@ -458,7 +492,9 @@ def bm25(counts, fitted, k1, b, lengths):
 
 def lucene_lengths():
     """The 256 lengths of Lucene's byte: 0 to 23, then 24 plus numbers of 4 significant bits."""
-    small = [code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)]
+    small = [
+        code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)
+    ]
     return [*range(24), *(24 + number for number in small)]
 
 

@@ -19,9 +19,17 @@ NEVER = -1.0  # a tol that no gap reaches
 
 
 def run(
-    twin, *, oracle="exact", rule="away", tol=0.0, seed=0, callback=None, earlier=None,
-    rests=None, **options,
-):  # fmt: skip
+    twin,
+    *,
+    oracle="exact",
+    rule="away",
+    tol=0.0,
+    seed=0,
+    callback=None,
+    earlier=None,
+    rests=None,
+    **options,
+):
     """Run the solver on our side of a problem; `oracle` is a name or an object."""
     return frank_wolfe(
         twin.ours,
@@ -36,21 +44,38 @@ def run(
 
 
 def run_in_parts(
-    layout, *, oracle, rule, loss, batch_size, weighted, prior, width, max_iter, latest=None,
+    layout,
+    *,
+    oracle,
+    rule,
+    loss,
+    batch_size,
+    weighted,
+    prior,
+    width,
+    max_iter,
+    latest=None,
     save=lambda take: None,
-):  # fmt: skip
+):
     """Run the solver on a layout of 60 comparisons of 20 rows, from a rest or the beginning."""
     X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
     rng = np.random.default_rng(8)
     T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
     weights = rng.random(len(T)) if weighted else None
-    # Pairwise steps from 0, or to the end, leave ties of scores, which rounding settles.
+    # Pairwise steps from 0, or to the end, leave ties of scores, which rounding
+    # settles.
     init = "oracle" if rule == "pairwise" else "zero"
     return run(
-        make_twin(X, T, loss, 5.0, prior, weights, layout=layout), oracle=oracle, rule=rule,
-        tol=1e-6, seed=5, rests=Rests(latest, save), batch_size=batch_size,
-        max_iter=max_iter, init=init,
-    )  # fmt: skip
+        make_twin(X, T, loss, 5.0, prior, weights, layout=layout),
+        oracle=oracle,
+        rule=rule,
+        tol=1e-6,
+        seed=5,
+        rests=Rests(latest, save),
+        batch_size=batch_size,
+        max_iter=max_iter,
+        init=init,
+    )
 
 
 def assert_same_path(one, many):
@@ -62,7 +87,9 @@ def assert_same_path(one, many):
         assert_allclose(one.trace[name], many.trace[name], rtol=1e-9, atol=1e-9)
     # The value is flat around the best step of a correction.
     tolerance = 1e-7 if len(one.corrections) else 1e-9
-    assert_allclose(one.trace["step_size"], many.trace["step_size"], rtol=tolerance, atol=tolerance)
+    assert_allclose(
+        one.trace["step_size"], many.trace["step_size"], rtol=tolerance, atol=tolerance
+    )
     assert_array_equal(one.atoms, many.atoms)
     assert_allclose(one.weights, many.weights, atol=tolerance)
 
@@ -94,7 +121,9 @@ def covering(*values, allowed=lambda *row: True):
 
 def as_dict(active):
     """Return {atom: weight} of an active set, or of a result."""
-    return dict(zip(map(tuple, active.atoms.tolist()), active.weights.tolist(), strict=True))
+    return dict(
+        zip(map(tuple, active.atoms.tolist()), active.weights.tolist(), strict=True)
+    )
 
 
 def assert_same_model(a, b):
@@ -135,7 +164,8 @@ class Watch:
             assert M.any(axis=0).sum() <= 2 * (k + 1)
             assert np.count_nonzero(M) <= 4 * (k + 1)
         assert_allclose(state.margins, margins, rtol=0, atol=1e-10 * self.size)
-        # Margins are known to a few units in the last place, which the loss's slope magnifies.
+        # Margins are known to a few units in the last place, which the loss's slope
+        # magnifies.
         pull = dense.omega @ np.abs(dense.ell1(margins))
         rounding = 1e-13 * pull * self.size + (1e-13 * self.size) ** 2
         value = dense.value(margins)
@@ -144,7 +174,9 @@ class Watch:
             assert state.objective <= self.models[-1][2] * (1 + 1e-12) + rounding
         if state.gap_is_exact:
             tolerance = 1e-9 * (dense.score_size(margins) + pull * self.size)
-            tolerance += 1e-13 * self.size**2  # slopes are as wrong as margins next to a kink
+            tolerance += (
+                1e-13 * self.size**2
+            )  # slopes are as wrong as margins next to a kink
             assert state.gap == pytest.approx(dense.gap(M, margins), abs=tolerance)
             assert state.gap >= max(value - self.upper, 0.0) - tolerance
         self.models.append((state.atoms, state.weights, state.objective))

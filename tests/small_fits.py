@@ -11,7 +11,11 @@ from hdsl import HDSL
 
 STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]
-FORMS = {"dense": np.asarray, "sparse": sp.csr_array, "float32": lambda A: A.astype(np.float32)}
+FORMS = {
+    "dense": np.asarray,
+    "sparse": sp.csr_array,
+    "float32": lambda A: A.astype(np.float32),
+}
 
 
 def labelled_rows(seed=3, n=60, d=12):
@@ -41,12 +45,16 @@ Y = LABELS[:40]
 X_VAL = ROWS[40:]
 Y_VAL = LABELS[40:]
 N, D = X.shape
-T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
+T, T_VAL = (
+    strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20))
+)
 
 LEARN = {"labels": {"y": Y}, "triplets": {"triplets": T}}
 KINDS = ["labels", "triplets"]
 both_kinds = pytest.mark.parametrize("kind", KINDS)
-any_length = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")  # of rows
+any_length = pytest.mark.filterwarnings(
+    "ignore:Rows differ in length:UserWarning"
+)  # of rows
 
 
 def as_quadruplets(triplets):
@@ -56,9 +64,22 @@ def as_quadruplets(triplets):
 
 def small(**parameters):
     """Return a model of the paper's domain, whose weights sum to 1."""
-    return HDSL(**{"norm": None, "init": "oracle", "step": "away", "scale": 0.3, "prior": 0.0,
-                   "max_iter": 25, "tol": 0.0, "random_state": 0, "n_targets": 2, "n_impostors": 2,
-                   "min_rows": 1, **parameters})  # fmt: skip
+    return HDSL(
+        **{
+            "norm": None,
+            "init": "oracle",
+            "step": "away",
+            "scale": 0.3,
+            "prior": 0.0,
+            "max_iter": 25,
+            "tol": 0.0,
+            "random_state": 0,
+            "n_targets": 2,
+            "n_impostors": 2,
+            "min_rows": 1,
+            **parameters,
+        }
+    )
 
 
 def frame(A):
@@ -87,12 +108,18 @@ def without_interrupt(function, *args, **kwargs):
 def assert_same_model(one, other):
     assert_array_equal(one.atoms_, other.atoms_)
     assert_array_equal(one.weights_, other.weights_)
-    assert (one.scale_, one.prior_, one.n_iter_) == (other.scale_, other.prior_, other.n_iter_)
+    assert (one.scale_, one.prior_, one.n_iter_) == (
+        other.scale_,
+        other.prior_,
+        other.n_iter_,
+    )
 
 
 def assert_whole(model, rows=X, triplets=T, weights=None):
     """Check that the parts of a model agree with each other and with dense algebra."""
-    dense = reference.Problem(rows, triplets, model.loss, model.scale_, model.prior_, weights)
+    dense = reference.Problem(
+        rows, triplets, model.loss, model.scale_, model.prior_, weights
+    )
     value = dense.value(dense.margins(model.atoms_, model.weights_))
     assert model.objective_ == pytest.approx(value, rel=1e-11)
     assert model.weights_.sum() == pytest.approx(1, abs=1e-12)

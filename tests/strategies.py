@@ -43,7 +43,14 @@ class Twin:
 
 
 def make_twin(
-    X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1, layout=None
+    X,
+    triplets,
+    loss="smoothed_hinge",
+    scale=1.0,
+    prior=0.0,
+    weights=None,
+    n_jobs=1,
+    layout=None,
 ):
     """Build a problem both ways from dense X and triplets or quadruplets in any order.
 
@@ -73,7 +80,8 @@ def random_arrays(seed, n=10, d=8, T=30, density=0.5):
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
     X[rng.integers(n, size=d), np.arange(d)] += 1.0
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    # The fullest columns first, as in CPULayout: feature numbers are then column numbers.
+    # The fullest columns first, as in CPULayout: feature numbers are then column
+    # numbers.
     X = X[:, np.argsort(-np.count_nonzero(X, axis=0), kind="stable")]
     others = np.array([rng.choice(n, size=2, replace=False) for _ in range(T)])
     return X, np.column_stack([rng.integers(n, size=T), others])
@@ -89,7 +97,9 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
     """Dense arrays, mostly zeros: empty rows and columns, equal rows and columns, negatives."""
     n = draw(st.integers(2, 10))
     d = draw(st.integers(min_features, max_features))
-    elements = draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
+    elements = (
+        draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
+    )
     X = draw(arrays(np.float64, (n, d), elements=elements, fill=st.just(0.0)))
     if draw(st.booleans()):
         X = X[draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))]
@@ -104,7 +114,9 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
 def every_comparison(n, width):
     """Return all triplets or quadruplets of n rows; to draw one number of a row of them is fast."""
     every = product(range(n), repeat=width)
-    return np.array([t for t in every if {t[0], t[1]} != {t[0 if width == 3 else 2], t[-1]}])
+    return np.array(
+        [t for t in every if {t[0], t[1]} != {t[0 if width == 3 else 2], t[-1]}]
+    )
 
 
 @st.composite
@@ -182,7 +194,7 @@ def subsets(draw, T):
     return np.array(sorted(chosen))
 
 
-# --- hard inputs ----------------------------------------------------------------------------------
+# --- hard inputs ----------------------------------------------------------------------
 
 #: Powers of ten, for the values of a matrix or for one entry.
 EXPONENTS = st.just(0) | st.sampled_from([-150, -80, -60, -20, -8, 8, 20, 60, 80, 150])
@@ -196,7 +208,9 @@ def hard_matrices(draw):
     """
     X = draw(matrices(max_features=6))
     n, d = X.shape
-    kind = draw(st.sampled_from(["as it is", "equal rows", "one feature per row", "outlier"]))
+    kind = draw(
+        st.sampled_from(["as it is", "equal rows", "one feature per row", "outlier"])
+    )
     if kind == "equal rows":
         X = np.tile(X[np.count_nonzero(X, axis=1).argmax()], (n, 1))
     elif kind == "one feature per row":
@@ -232,7 +246,9 @@ def hard_weights(draw, T):
 @st.composite
 def hard_parameters(draw):
     """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and norm, batches."""
-    step = draw(st.sampled_from(["forward", "away", "pairwise", "blended", "corrective"]))
+    step = draw(
+        st.sampled_from(["forward", "away", "pairwise", "blended", "corrective"])
+    )
     size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
     return {
         "scale": draw(st.just("auto") | size),

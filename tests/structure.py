@@ -1,7 +1,7 @@
 """The shape of the source: sizes, imports, private names, and the road from fit to kernel.
 
-``python tests/structure.py`` prints the figures; ``test_structure.py`` holds them to their limits.
-Lines of code leave out blanks, comments and docstrings.
+``python tests/structure.py`` prints the figures; ``test_structure.py`` holds them to
+their limits. Lines of code leave out blanks, comments and docstrings.
 """
 
 import ast
@@ -32,11 +32,18 @@ def count_code(path):
     empty = {k for k, line in enumerate(lines, start=1) if not line.strip()}
     inside = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if (
+            isinstance(node, DOCUMENTED)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             empty |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-        elif isinstance(node, ast.Constant | ast.JoinedStr):  # a # in a long string is no comment
+        elif isinstance(
+            node, ast.Constant | ast.JoinedStr
+        ):  # a # in a long string is no comment
             inside |= set(range(node.lineno + 1, node.end_lineno + 1))
-    comments = {k for k, line in enumerate(lines, start=1) if line.lstrip().startswith("#")}
+    comments = {
+        k for k, line in enumerate(lines, start=1) if line.lstrip().startswith("#")
+    }
     return len(lines) - len(empty | comments - inside)
 
 
@@ -69,7 +76,7 @@ def parsed():
     }
 
 
-# --- imports -------------------------------------------------------------------------------------
+# --- imports --------------------------------------------------------------------------
 
 
 def imports(modules):
@@ -78,12 +85,18 @@ def imports(modules):
     found = {}
     for path, tree in modules.items():
         package = (
-            _name(path).split(".") if path.endswith("__init__.py") else _name(path).split(".")[:-1]
+            _name(path).split(".")
+            if path.endswith("__init__.py")
+            else _name(path).split(".")[:-1]
         )
         found[path] = set()
         typing = _typing_lines(tree)
         for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not node.level or node.lineno in typing:
+            if (
+                not isinstance(node, ast.ImportFrom)
+                or not node.level
+                or node.lineno in typing
+            ):
                 continue
             base = package[: len(package) - node.level + 1]
             base = [part for part in (*base, *(node.module or "").split(".")) if part]
@@ -104,7 +117,8 @@ def _typing_lines(tree):
     return {
         line
         for block in ast.walk(tree)
-        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING"
+        if isinstance(block, ast.If)
+        and getattr(block.test, "id", "") == "TYPE_CHECKING"
         for line in range(block.lineno, block.end_lineno + 1)
     }
 
@@ -130,7 +144,7 @@ def circles(graph):
     )
 
 
-# --- private names -------------------------------------------------------------------------------
+# --- private names --------------------------------------------------------------------
 
 
 def is_private(name):
@@ -145,7 +159,9 @@ def own_names(class_node):
         match node:
             case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
                 names.add(name)
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+            case ast.Attribute(
+                value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()
+            ):
                 names.add(name)
     return {name for name in names if is_private(name)}
 
@@ -162,11 +178,15 @@ def private_uses(tree):
             case ast.ClassDef():
                 allowed = allowed | own_names(node)
             case ast.ImportFrom(names=names):
-                yield from ((node.lineno, one.name) for one in names if is_private(one.name))
+                yield from (
+                    (node.lineno, one.name) for one in names if is_private(one.name)
+                )
                 if not node.level and NOT_OURS.match(node.module):
                     yield node.lineno, node.module
             case ast.Import(names=names):
-                yield from ((node.lineno, one.name) for one in names if NOT_OURS.match(one.name))
+                yield from (
+                    (node.lineno, one.name) for one in names if NOT_OURS.match(one.name)
+                )
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 pass
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
@@ -185,14 +205,16 @@ def all_private_uses(modules):
     ]
 
 
-# --- signatures ----------------------------------------------------------------------------------
+# --- signatures -----------------------------------------------------------------------
 
 
 def functions(tree):
     """Yield every function with the class that it is a method of, or None."""
     for node in ast.walk(tree):
         owner = node if isinstance(node, ast.ClassDef) else None
-        for child in ast.iter_child_nodes(node) if not isinstance(node, ast.expr) else ():
+        for child in (
+            ast.iter_child_nodes(node) if not isinstance(node, ast.expr) else ()
+        ):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield child, owner
 
@@ -200,8 +222,12 @@ def functions(tree):
 def width(function, owner):
     """Return the number of parameters, without self."""
     a = function.args
-    static = any(getattr(name, "id", "") == "staticmethod" for name in function.decorator_list)
-    return len(a.posonlyargs + a.args + a.kwonlyargs) - (owner is not None and not static)
+    static = any(
+        getattr(name, "id", "") == "staticmethod" for name in function.decorator_list
+    )
+    return len(a.posonlyargs + a.args + a.kwonlyargs) - (
+        owner is not None and not static
+    )
 
 
 def signatures(modules):
@@ -210,12 +236,16 @@ def signatures(modules):
     others = {}
     for path, tree in modules.items():
         for function, owner in functions(tree):
-            name = f"{path}: {owner.name}.{function.name}" if owner else f"{path}: {function.name}"
+            name = (
+                f"{path}: {owner.name}.{function.name}"
+                if owner
+                else f"{path}: {function.name}"
+            )
             (kernels if "/kernels/" in path else others)[name] = width(function, owner)
     return kernels, others
 
 
-# --- the road from fit to kernel -----------------------------------------------------------------
+# --- the road from fit to kernel ------------------------------------------------------
 
 ROAD = """
 import json, os, sys
@@ -256,7 +286,9 @@ def road_to_kernel():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(SOURCE.parent), *sys.path])
     command = [sys.executable, "-W", "ignore", "-c", ROAD]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
     return json.loads(ended.stdout.splitlines()[-1])
 
 

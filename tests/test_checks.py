@@ -37,10 +37,12 @@ def assert_refused(fit, *fragments, error=ValueError):
 
 
 def refuses(parameters, *fragments, error=ValueError):
-    assert_refused(lambda model: model.set_params(**parameters).fit(X, Y), *fragments, error=error)
+    assert_refused(
+        lambda model: model.set_params(**parameters).fit(X, Y), *fragments, error=error
+    )
 
 
-# --- X -------------------------------------------------------------------------------------------
+# --- X --------------------------------------------------------------------------------
 
 FORMS = {
     "ndarray": np.array,
@@ -69,7 +71,9 @@ NOT_FINITE = {"NaN": np.nan, "inf": np.inf, "-inf": -np.inf}
 )
 def test_the_first_value_that_is_not_finite_is_named_with_its_place(form, name):
     bad = FORMS[form](with_value(NOT_FINITE[name]))
-    assert_refused(lambda model: model.fit(bad, Y), f"X[7, 2] is {name}", "finite", "impute")
+    assert_refused(
+        lambda model: model.fit(bad, Y), f"X[7, 2] is {name}", "finite", "impute"
+    )
     assert_refused(lambda model: model.fit(bad, triplets=T), f"X[7, 2] is {name}")
 
 
@@ -143,7 +147,9 @@ def test_a_warning_names_the_line_of_the_caller():
     from hdsl import checks
 
     model = HDSL(max_iter=1, prior=1.0)
-    with pytest.warns(UserWarning, match="There is one row only.* of class 'lone'") as caught:
+    with pytest.warns(
+        UserWarning, match="There is one row only.* of class 'lone'"
+    ) as caught:
         model.fit(X, ["ant"] * 6 + ["bee"] * 5 + ["lone"])
     assert caught[0].filename == __file__
     assert np.isfinite(model.transform(X)).all()
@@ -158,7 +164,11 @@ FEW = "At least 2 features with a non-zero value"
 MANY_BAD = with_value(np.nan)
 MANY_BAD[8:10] = np.inf
 DUPLICATES = sp.csr_array(
-    (np.array([1.0, 1, 0, 2, np.inf, 1]), np.array([3, 3, 0, 1, 4, 0]), np.array([0, 3, 5, 6])),
+    (
+        np.array([1.0, 1, 0, 2, np.inf, 1]),
+        np.array([3, 3, 0, 1, 4, 0]),
+        np.array([0, 3, 5, 6]),
+    ),
     shape=(3, 5),
 )
 BAD_ROWS = {
@@ -169,7 +179,11 @@ BAD_ROWS = {
     "no row": (X[:0], "0 sample(s)", "minimum of 1"),
     "no sparse column": (sp.csr_array(X[:, :0]), "0 feature(s)", "minimum of 1"),
     "no value": (0 * X, FEW, "X has 0 (n_features=5)"),
-    "one feature with values": (sp.csc_matrix(X * (np.arange(5) < 1)), FEW, "X has 1 (n_features="),
+    "one feature with values": (
+        sp.csc_matrix(X * (np.arange(5) < 1)),
+        FEW,
+        "X has 1 (n_features=",
+    ),
     "stored zeros": (STORED_ZEROS, FEW, "X has 1 (n_features="),
     "one column": (X[:, :1], "n_features=1", "At least 2 features"),
     "one row": (X[0], "Expected 2D array, got 1D array"),
@@ -186,7 +200,7 @@ def test_bad_rows_are_refused(name):
     assert_refused(lambda model: model.fit(bad, labels), *fragments)
 
 
-# --- triplets ------------------------------------------------------------------------------------
+# --- triplets -------------------------------------------------------------------------
 
 
 def with_row(column, row, dtype=int):
@@ -197,9 +211,16 @@ def with_row(column, row, dtype=int):
 
 BAD_TRIPLETS = {
     **{
-        f"row {row}": (with_row(column, row, dtype), f"triplets[4] names row {row}", "12 rows")
+        f"row {row}": (
+            with_row(column, row, dtype),
+            f"triplets[4] names row {row}",
+            "12 rows",
+        )
         for column, row, dtype in (
-            (0, 12, int), (1, -1, int), (2, 10**12, int), (1, 2**63 + 5, np.uint64)
+            (0, 12, int),
+            (1, -1, int),
+            (2, 10**12, int),
+            (1, 2**63 + 5, np.uint64),
         )
     },
     "1-D": (T[0], "(n_triplets, 3)", "shape (3,)"),
@@ -210,7 +231,7 @@ BAD_TRIPLETS = {
     "words": (T.astype(str), "triplets must hold integers", "<U"),
     "empty": (T[:0], "triplets is empty", "at least one"),
     "positive is negative": (T[:, [0, 1, 1]], "with itself", "(12 of 12)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_TRIPLETS)
@@ -237,10 +258,16 @@ def test_quadruplets_come_back_as_int64(form):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (QUADRUPLETS[:, :3], r"\(n_quadruplets, 4\): .*S\(a, b\) > S\(c, d\).*shape \(3, 3\)"),
+        (
+            QUADRUPLETS[:, :3],
+            r"\(n_quadruplets, 4\): .*S\(a, b\) > S\(c, d\).*shape \(3, 3\)",
+        ),
         (QUADRUPLETS[:0], "quadruplets is empty: at least one quadruplet is needed"),
         (QUADRUPLETS + 1, r"quadruplets\[0\] names row 4, but X has 4 rows"),
-        ([[0, 1, 2, 3], [0, 1, 0, 1], [2, 3, 3, 2]], r"\[1\].*\(0, 1\) with itself.*\(2 of 3\)"),
+        (
+            [[0, 1, 2, 3], [0, 1, 0, 1], [2, 3, 3, 2]],
+            r"\[1\].*\(0, 1\) with itself.*\(2 of 3\)",
+        ),
         ([[2, 3, 3, 2]], r"\[0\] compares the pair \(2, 3\) with itself.*\(1 of 1\)"),
     ],
     ids=["shape", "empty", "too large", "same pairs", "turned pair"],
@@ -250,12 +277,17 @@ def test_quadruplets_that_are_refused(bad, message):
         check_comparisons(bad, 4, "quadruplets", 4)
 
 
-# --- labels --------------------------------------------------------------------------------------
+# --- labels ---------------------------------------------------------------------------
 
 
 BAD_LABELS = {
     "nothing": (None, "requires y", "fit(X, y)", "fit(X, triplets=T)"),
-    "one word": (["spam"] * 12, "No triplet can be built", "one class, 'spam'.", "triplets="),
+    "one word": (
+        ["spam"] * 12,
+        "No triplet can be built",
+        "one class, 'spam'.",
+        "triplets=",
+    ),
     "one number": ([3.0] * 12, "No triplet can be built", "one class, 3.0."),
     "none": ([], "0 labels", "12 rows", "one label per row"),
     "too many": (np.arange(13) % 2, "13 labels", "12 rows", "one label per row"),
@@ -282,7 +314,7 @@ def test_rows_without_a_label_are_counted(kind):
     assert_refused(lambda model: model.fit(X, labels), "4 of 12 rows", "Drop them")
 
 
-# --- weights -------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", [{"y": Y}, {"triplets": T}], ids=["rows", "triplets"])
@@ -293,16 +325,23 @@ def test_bad_weights_are_refused(by):
     ones = np.ones(12)
     assert_refused(given(ones[:5]), "sample_weight", "(12,)", "(5,)")
     assert_refused(given(np.ones((12, 2))), "sample_weight", "(12,)", "(12, 2)")
-    assert_refused(given(np.where(np.arange(12) == 3, -1, 1)), "sample_weight[3] is -1", ">= 0")
-    assert_refused(given(np.where(np.arange(12) == 3, np.nan, 1)), "sample_weight[3] is nan")
-    assert_refused(given(np.where(np.arange(12) == 3, np.inf, 1)), "sample_weight[3] is inf")
+    assert_refused(
+        given(np.where(np.arange(12) == 3, -1, 1)), "sample_weight[3] is -1", ">= 0"
+    )
+    assert_refused(
+        given(np.where(np.arange(12) == 3, np.nan, 1)), "sample_weight[3] is nan"
+    )
+    assert_refused(
+        given(np.where(np.arange(12) == 3, np.inf, 1)), "sample_weight[3] is inf"
+    )
     assert_refused(given(0 * ones), "sample_weight is zero everywhere")
     assert_refused(given(["heavy"] * 12))
 
 
 def test_weights_that_leave_one_class_are_refused():
     assert_refused(
-        lambda model: model.fit(X, Y, sample_weight=Y.astype(float)), "No triplet can be built"
+        lambda model: model.fit(X, Y, sample_weight=Y.astype(float)),
+        "No triplet can be built",
     )
 
 
@@ -312,14 +351,16 @@ def test_weights_that_leave_no_mined_triplet_are_refused():
         model.fit(np.eye(4), [0, 1, 0, 1], sample_weight=[0, 1, 1, 1])
 
 
-# --- parameters ----------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------
 
 BAD_NUMBERS = [-1, -1e-9, np.nan, np.inf, -np.inf, "1", True, None, [1.0], 1j]
 
 
 @pytest.mark.parametrize("value", [*BAD_NUMBERS, 1.5, 2.0, 0], ids=repr)
 def test_what_is_not_a_positive_integer_is_refused(value):
-    message = re.escape(f"The 'n' parameter of f must be an int >= 1. Got {value!r} instead.")
+    message = re.escape(
+        f"The 'n' parameter of f must be an int >= 1. Got {value!r} instead."
+    )
     with pytest.raises(ValueError, match=f"^{message}$"):
         check_number("f", "n", value, low=1, integer=True)
 
@@ -351,7 +392,9 @@ def test_bad_numbers_are_refused(name, value, expected):
     refuses({name: value}, f"'{name}' parameter of HDSL", expected, f"Got {value!r}")
 
 
-@pytest.mark.parametrize("name", ["max_iter", "scale", "batch_size", "n_targets", "prior"])
+@pytest.mark.parametrize(
+    "name", ["max_iter", "scale", "batch_size", "n_targets", "prior"]
+)
 @pytest.mark.parametrize("value", [2**64, 10**400, 10**20])
 def test_integers_beyond_64_bits_are_refused(name, value):
     refuses({name: value}, f"'{name}' parameter of HDSL", "at most 64 bits")
@@ -367,22 +410,30 @@ WORDS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), list(zip(WORDS, ["hinge loss", "", "AWAY", 3, ["random"]], strict=True))
+    ("name", "value"),
+    list(zip(WORDS, ["hinge loss", "", "AWAY", 3, ["random"]], strict=True)),
 )
 def test_unknown_words_are_refused_with_the_known_ones(name, value):
-    refuses({name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}")
+    refuses(
+        {name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}"
+    )
 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"random_state": "seed"}, {"n_jobs": 0}, {"n_jobs": 10**30}, {"callback": "print"}],
+    [
+        {"random_state": "seed"},
+        {"n_jobs": 0},
+        {"n_jobs": 10**30},
+        {"callback": "print"},
+    ],
     ids=str,
 )
 def test_other_bad_parameters_are_refused(parameters):
     refuses(parameters, error=(ValueError, TypeError))
 
 
-# --- nothing is half-fitted ----------------------------------------------------------------------
+# --- nothing is half-fitted -----------------------------------------------------------
 
 BAD_FITS = {
     "parameter": lambda model: model.set_params(scale=-1).fit(X, Y),
@@ -406,7 +457,7 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was(bad_fit):
     assert_array_equal(model.similarity(X), before)
 
 
-# --- use -----------------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------
 
 USES = {
     "transform": lambda model, A: model.transform(A),
@@ -431,10 +482,14 @@ SECOND_USES = {
 )
 def test_another_number_of_features_is_refused(use, form, d):
     model = HDSL(max_iter=2).fit(form(X), Y)
-    with pytest.raises(ValueError, match=f"X has {d} features, but HDSL is expecting 5 features"):
+    with pytest.raises(
+        ValueError, match=f"X has {d} features, but HDSL is expecting 5 features"
+    ):
         USES[use](model, form(np.ones((12, d))))
     for second in SECOND_USES.values():
-        with pytest.raises(ValueError, match=f"Y has {d} features, but HDSL is expecting 5"):
+        with pytest.raises(
+            ValueError, match=f"Y has {d} features, but HDSL is expecting 5"
+        ):
             second(model, form(X), form(np.ones((12, d))))
 
 
@@ -444,7 +499,9 @@ def test_other_feature_names_are_refused():
     model = HDSL(max_iter=2).fit(frame, Y)
     renamed = frame.rename(columns={"c": "see"})
     for use in USES.values():
-        with pytest.raises(ValueError, match=r"feature names should match(.|\n)*see(.|\n)*c"):
+        with pytest.raises(
+            ValueError, match=r"feature names should match(.|\n)*see(.|\n)*c"
+        ):
             use(model, renamed)
         with pytest.raises(ValueError, match=r"must be in the same order"):
             use(model, frame[list("edcba")])
@@ -455,7 +512,9 @@ def test_other_feature_names_are_refused():
 
 def test_pair_score_needs_as_many_rows_on_both_sides():
     model = HDSL(max_iter=2).fit(X, Y)
-    with pytest.raises(ValueError, match=r"X has 12 rows and Y has 7.*similarity\(X, Y\)"):
+    with pytest.raises(
+        ValueError, match=r"X has 12 rows and Y has 7.*similarity\(X, Y\)"
+    ):
         model.pair_score(X, X[:7])
 
 
@@ -480,7 +539,10 @@ def test_a_model_is_not_fitted_before_fit_and_after_a_refused_one(use):
 
 
 def test_values_in_messages_are_short():
-    value = {str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9 for k in range(99)}
+    value = {
+        str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9
+        for k in range(99)
+    }
     assert len(short(value)) <= 200
     assert short("auto") == "'auto'"
     for value in ("x" * 10**6, 10**5000, [[10**5000]]):

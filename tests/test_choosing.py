@@ -45,7 +45,9 @@ def test_what_was_tried_is_a_table():
 
 def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
     noise = HDSL(random_state=0).fit(X, np.random.default_rng(0).permutation(Y))
-    tried = dict(zip(*(noise.choice_[name].tolist() for name in ("prior", "score")), strict=True))
+    tried = dict(
+        zip(*(noise.choice_[name].tolist() for name in ("prior", "score")), strict=True)
+    )
     larger = sorted(tried.keys() & {*LARGE_PRIORS})
     assert larger == list(LARGE_PRIORS[: len(larger)])
     assert all(tried[prior] <= tried[np.inf] for prior in larger[:-1])
@@ -55,8 +57,12 @@ def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a part
 def test_a_part_without_comparisons_is_left_out():
     in_pairs = HDSL(random_state=0, validation_fraction=0.5, max_iter=2)
-    assert in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0  # both halves have one row of each
-    rows = X[np.repeat([0, 1, 2, 3], [30, 1, 1, 30])]  # a fold without rows 1 and 2 has equal rows
+    assert (
+        in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0
+    )  # both halves have one row of each
+    rows = X[
+        np.repeat([0, 1, 2, 3], [30, 1, 1, 30])
+    ]  # a fold without rows 1 and 2 has equal rows
     assert HDSL(random_state=0, max_iter=2).fit(rows, np.repeat([0, 1], 31)).prior_ > 0
 
 
@@ -114,7 +120,9 @@ def test_too_few_rows_are_said_and_a_fixed_prior_is_taken(capsys):
 
 
 def test_where_there_is_nothing_to_learn_it_is_said(capsys):
-    rows = sp.random_array((150, 60), density=0.2, random_state=np.random.default_rng(0)).tocsr()
+    rows = sp.random_array(
+        (150, 60), density=0.2, random_state=np.random.default_rng(0)
+    ).tocsr()
     HDSL(random_state=0, verbose=1, max_iter=3).fit(rows, np.arange(150) % 2)
     assert "nothing to learn" in capsys.readouterr().err
 
@@ -142,7 +150,7 @@ def test_a_callback_sees_the_last_fit_only():
     assert model.status_ == "interrupted"
 
 
-# --- the rule ------------------------------------------------------------------------------------
+# --- the rule -------------------------------------------------------------------------
 
 
 def score(units, ranks=()):
@@ -160,10 +168,16 @@ def test_the_first_within_one_standard_error_of_the_best_is_taken():
     assert simplest([score(right), score(right)], score(far)) == (0, 0)
 
 
-@given(st.integers(1, 200), st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32))
+@given(
+    st.integers(1, 200), st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32)
+)
 def test_the_nearest_are_the_first_of_a_stable_sort(n, k, n_values, seed):
-    scores = np.random.default_rng(seed).integers(-n_values, n_values, size=(4, n)) / 7.0
-    assert_array_equal(nearest(scores, k), np.argsort(-scores, axis=1, kind="stable")[:, :k])
+    scores = (
+        np.random.default_rng(seed).integers(-n_values, n_values, size=(4, n)) / 7.0
+    )
+    assert_array_equal(
+        nearest(scores, k), np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    )
 
 
 def test_what_harms_the_search_for_a_row_is_out():

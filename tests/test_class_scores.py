@@ -48,7 +48,9 @@ class Memory(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X):
         found = [self.seen_.get(row.tobytes()) for row in X]
-        proba = np.array([[label == c for c in self.classes_] for label in found], dtype=float)
+        proba = np.array(
+            [[label == c for c in self.classes_] for label in found], dtype=float
+        )
         proba[[label is None for label in found]] = 1.0 / len(self.classes_)
         return proba
 
@@ -72,7 +74,9 @@ def test_scores_are_squashed_or_probable_then_squared_and_at_unit_length(classif
     unit = X.toarray() / np.linalg.norm(X.toarray(), axis=1, keepdims=True)
     if hasattr(scores.classifier_, "decision_function"):
         v = scores.classifier_.decision_function(unit)
-        expected = 1 / (1 + np.exp(-3 * (np.column_stack([-v, v]) if n_classes == 2 else v)))
+        expected = 1 / (
+            1 + np.exp(-3 * (np.column_stack([-v, v]) if n_classes == 2 else v))
+        )
     else:
         expected = scores.classifier_.predict_proba(unit)
     expected = expected**2 / np.linalg.norm(expected**2, axis=1, keepdims=True)
@@ -94,7 +98,11 @@ def test_rows_with_long_indices_are_those_with_short_ones(tmp_path):
 def test_only_the_largest_scores_of_a_row_are_kept():
     X, y = make_rows(4)
     all_, few = (
-        dense(ClassScores(LogisticRegression(), weight=1.0, n_scores=n).fit(X, y).transform(X))
+        dense(
+            ClassScores(LogisticRegression(), weight=1.0, n_scores=n)
+            .fit(X, y)
+            .transform(X)
+        )
         for n in (None, 2)
     )
     assert ((few[:, -4:] > 0).sum(axis=1) <= 2).all()
@@ -109,7 +117,9 @@ def test_small_classes_are_scored_too():
     Z = dense(ClassScores(cv=5, random_state=0).fit_transform(X, y))
     assert Z[0, X.shape[1]] == 0.0  # "alone" comes first
     assert np.isfinite(Z).all()
-    Z = ClassScores(cv=9, weight=1.0).fit_transform(X[:2], ["a", "b"])  # each fold knows one class
+    Z = ClassScores(cv=9, weight=1.0).fit_transform(
+        X[:2], ["a", "b"]
+    )  # each fold knows one class
     assert_array_equal(dense(Z)[:, -2:], [[0, 1], [1, 0]])
 
 
@@ -124,7 +134,9 @@ def test_classes_are_spread_over_folds_and_seeds_repeat():
 
     ClassScores(Watch(), cv=4).fit_transform(X.toarray(), y)
     assert (np.ptp(sizes[1:], axis=0) <= 1).all()
-    first, same, other = (dense(ClassScores(random_state=s).fit_transform(X, y)) for s in (0, 0, 1))
+    first, same, other = (
+        dense(ClassScores(random_state=s).fit_transform(X, y)) for s in (0, 0, 1)
+    )
     assert_array_equal(first, same)
     assert (first != other).any()
 
@@ -132,10 +144,14 @@ def test_classes_are_spread_over_folds_and_seeds_repeat():
 def test_columns_that_training_lacks_change_neither_lengths_nor_scores():
     X, y = make_rows()
     wide, new = (sp.csr_array(sp.hstack([X, np.full((60, 1), v)])) for v in (0.0, 9.0))
-    pipeline = make_pipeline(ClassScores(random_state=0), HDSL(max_iter=5, prior=4.0)).fit(wide, y)
+    pipeline = make_pipeline(
+        ClassScores(random_state=0), HDSL(max_iter=5, prior=4.0)
+    ).fit(wide, y)
     Z = [pipeline[0].transform(rows) for rows in (wide, new)]
     assert_allclose(*(np.delete(dense(rows), 12, axis=1) for rows in Z))
-    assert_allclose(*(np.delete(dense(pipeline[1].index_rows(rows)), 12, axis=1) for rows in Z))
+    assert_allclose(
+        *(np.delete(dense(pipeline[1].index_rows(rows)), 12, axis=1) for rows in Z)
+    )
 
 
 def test_sample_weights_reach_the_classifier():
@@ -168,11 +184,19 @@ def test_wrong_parameters_are_named(params, message):
 
 def test_names_are_those_of_the_input_then_the_classes():
     X, y = make_rows(2, d=3)
-    frame = pytest.importorskip("pandas").DataFrame(X.toarray(), columns=["cat", "dog", "pet"])
+    frame = pytest.importorskip("pandas").DataFrame(
+        X.toarray(), columns=["cat", "dog", "pet"]
+    )
     Z = ClassScores().set_output(transform="pandas").fit_transform(frame, y)
     assert Z.columns.tolist() == ["cat", "dog", "pet", "class:apple", "class:pear"]
     plain = ClassScores().fit(X, [0, 1] * 30)
-    assert plain.get_feature_names_out().tolist() == ["x0", "x1", "x2", "class:0", "class:1"]
+    assert plain.get_feature_names_out().tolist() == [
+        "x0",
+        "x1",
+        "x2",
+        "class:0",
+        "class:1",
+    ]
 
 
 def test_a_reason_ends_in_words():
@@ -186,7 +210,9 @@ def test_a_reason_ends_in_words():
     unit = dense(scores.transform(X[[60]]))[0, :12]
     for label, columns in words.items():
         parts = coef[label] * unit
-        assert columns == [k for k in np.argsort(-parts, kind="stable")[:3] if parts[k] > 0]
+        assert columns == [
+            k for k in np.argsort(-parts, kind="stable")[:3] if parts[k] > 0
+        ]
     found = scores.explain(model, X[[60]], X[[63]], feature_names=names)
     rows = scores.transform(X[[60, 63]])
     all_names = scores.get_feature_names_out(names)
@@ -198,7 +224,9 @@ def test_a_reason_ends_in_words():
     assert "class:apple: w0" in repr(found) or "class:apple (prior): w0" in repr(found)
     assert scores.explain(model, X[[60]], X[[63]], rather_than=X[[61]]).words
     lists = model.importance(scores.transform(X), feature_names=all_names).blocks()
-    pairs = [name for title, block in lists if "class" not in title for name, _ in block]
+    pairs = [
+        name for title, block in lists if "class" not in title for name, _ in block
+    ]
     assert not any("~" in name and "class:" in name for name in pairs)
 
 
@@ -226,10 +254,14 @@ def test_a_pipeline_is_searched_pickled_and_cloned():
 def fitted(classifier=None, n_classes=3, labels=None, as_frame=False):
     X, y = make_rows(n_classes)
     if as_frame:
-        X = pytest.importorskip("pandas").DataFrame(X.toarray(), columns=list("abcdefghijkl"))
+        X = pytest.importorskip("pandas").DataFrame(
+            X.toarray(), columns=list("abcdefghijkl")
+        )
     scores = ClassScores(classifier, weight=0.4, random_state=0)
     pipeline = Pipeline([("classes", scores), ("pairs", HDSL(max_iter=5, prior=4.0))])
-    return pipeline.fit(X, y if labels is None else labels[np.arange(60) % n_classes]), X
+    return pipeline.fit(
+        X, y if labels is None else labels[np.arange(60) % n_classes]
+    ), X
 
 
 @pytest.mark.parametrize(
@@ -238,7 +270,10 @@ def fitted(classifier=None, n_classes=3, labels=None, as_frame=False):
         {},
         {"n_classes": 2, "labels": np.array([-1, 1])},
         {"classifier": LogisticRegression(), "as_frame": True},
-        {"classifier": RidgeClassifier(fit_intercept=False), "labels": np.array([1.0, 2, 4])},
+        {
+            "classifier": RidgeClassifier(fit_intercept=False),
+            "labels": np.array([1.0, 2, 4]),
+        },
         {"classifier": SVC(kernel="linear"), "n_classes": 2},
     ],
 )
@@ -247,25 +282,36 @@ def test_a_pipeline_comes_back_from_a_file(tmp_path, options):
     hdsl.save(pipeline, tmp_path / "model.hdsl")
     loaded = hdsl.load(tmp_path / "model.hdsl")
     assert list(loaded.named_steps) == ["classes", "pairs"]
-    assert_allclose(dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12)
+    assert_allclose(
+        dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12
+    )
     assert loaded[0].classes_.tolist() == pipeline[0].classes_.tolist()
     names = loaded[:-1].get_feature_names_out().tolist()
     assert names == pipeline[:-1].get_feature_names_out().tolist()
     hdsl.save(loaded, tmp_path / "again.hdsl")
-    assert (tmp_path / "again.hdsl").read_bytes() == (tmp_path / "model.hdsl").read_bytes()
+    assert (tmp_path / "again.hdsl").read_bytes() == (
+        tmp_path / "model.hdsl"
+    ).read_bytes()
 
 
 def test_a_pipeline_of_two_models_comes_back(tmp_path):
     X = np.eye(8)[np.arange(24) % 8] + 0.1
     y = np.arange(24) % 2
-    pipeline = make_pipeline(*(hdsl.HDSL(prior=2.0, max_iter=2) for _ in range(2))).fit(X, y)
+    pipeline = make_pipeline(*(hdsl.HDSL(prior=2.0, max_iter=2) for _ in range(2))).fit(
+        X, y
+    )
     hdsl.save(pipeline, tmp_path / "m.hdsl")
     loaded = hdsl.load(tmp_path / "m.hdsl")
-    assert_allclose(dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12)
+    assert_allclose(
+        dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12
+    )
 
 
 def test_what_a_file_cannot_hold_is_refused(tmp_path):
-    for classifier in (MultinomialNB(), SVC(kernel="linear")):  # votes of pairs of classes
+    for classifier in (
+        MultinomialNB(),
+        SVC(kernel="linear"),
+    ):  # votes of pairs of classes
         with pytest.raises(ValueError, match="linear"):
             hdsl.save(fitted(classifier)[0], tmp_path / "model.hdsl")
     assert not (tmp_path / "model.hdsl").exists()
@@ -291,15 +337,19 @@ def test_damaged_class_scores_are_refused(key, value, word):
         ClassScores.from_arrays(arrays, header)
 
 
-# --- wide rows -----------------------------------------------------------------------------------
+# --- wide rows ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("classifier", [None, MultinomialNB()])
-def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, classifier):
+def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(
+    tmp_path, classifier
+):
     X, y = make_rows()
     columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
     wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(len(y), 2**40))
-    new = sp.csr_array(([1.0, 2.0, 5.0], [columns[0], columns[3], 2**40 - 1], [0, 2, 3]))
+    new = sp.csr_array(
+        ([1.0, 2.0, 5.0], [columns[0], columns[3], 2**40 - 1], [0, 2, 3])
+    )
     new.resize((2, 2**40))
     scores, narrow = (ClassScores(classifier, random_state=0) for _ in range(2))
     Z = scores.fit_transform(wide, y)
@@ -309,7 +359,8 @@ def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, 
     assert not narrow.is_wide_
     assert_allclose(Z.data, expected.data, rtol=1e-9)
     assert_array_equal(
-        Z.indices[Z.indices >= 2**40] - 2**40, expected.indices[expected.indices >= 12] - 12
+        Z.indices[Z.indices >= 2**40] - 2**40,
+        expected.indices[expected.indices >= 12] - 12,
     )
     with pytest.raises(ValueError, match="1099511627776"):
         scores.get_feature_names_out()
@@ -326,7 +377,13 @@ def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, 
 
 
 def test_a_class_without_weight_is_not_the_likely_one():
-    X = np.array([[1.0, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0.1, 0.9, 0], [0, 0.2, 1], [0, 1, 1]])
+    X = np.array(
+        [[1.0, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0.1, 0.9, 0], [0, 0.2, 1], [0, 1, 1]]
+    )
     y = np.array(list("aabbbb"))
-    scores = ClassScores(random_state=0).fit(X, y, sample_weight=(y == "a") * 1.0).transform(X)
+    scores = (
+        ClassScores(random_state=0)
+        .fit(X, y, sample_weight=(y == "a") * 1.0)
+        .transform(X)
+    )
     assert (scores[:, -2] > scores[:, -1]).all()

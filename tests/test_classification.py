@@ -40,15 +40,20 @@ def model():
         SimilarityClassifier(C=1.0, random_state=0),
         SimilarityClassifier(
             HDSL(prior=1.0, max_iter=2, random_state=0),
-            loss="log_loss", landmarks=10, C=1.0,
+            loss="log_loss",
+            landmarks=10,
+            C=1.0,
         ),
     ],
     ids=["plain", "learned"],
-)  # fmt: skip
+)
 def test_scikit_learn_checks(estimator):
     # They compare the last digits, as of LinearSVC itself, and need a cv of splits.
     expected = dict.fromkeys(
-        [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")],
+        [
+            f"check_sample_weight_equivalence_on_{kind}_data"
+            for kind in ("dense", "sparse")
+        ],
         "the solver stops early",
     )
     results = check_estimator(estimator, on_skip=None, expected_failed_checks=expected)
@@ -57,12 +62,17 @@ def test_scikit_learn_checks(estimator):
 
 @pytest.mark.parametrize(
     ("loss", "cosine", "y"),
-    [("squared_hinge", True, Y), ("log_loss", False, Y), ("log_loss", True, Y != "a"),
-     ("squared_hinge", False, Y != "a")],
-)  # fmt: skip
+    [
+        ("squared_hinge", True, Y),
+        ("log_loss", False, Y),
+        ("log_loss", True, Y != "a"),
+        ("squared_hinge", False, Y != "a"),
+    ],
+)
 def test_scores_are_weighted_similarities_to_landmarks(model, loss, cosine, y):
-    found = SimilarityClassifier(model, loss=loss, cosine=cosine, landmarks=30, C=5.0,
-                                 random_state=0).fit(X, y)  # fmt: skip
+    found = SimilarityClassifier(
+        model, loss=loss, cosine=cosine, landmarks=30, C=5.0, random_state=0
+    ).fit(X, y)
     S = model.similarity(X, X[found.landmarks_], cosine=cosine)
     scores = S @ found.coef_.T + found.intercept_
     decision = found.decision_function(X)
@@ -100,13 +110,15 @@ def test_probabilities_are_calibrated():
         assert abs(shares[there].mean() - y[1500:][there].mean()) < error + 0.02
 
 
-# --- learning for landmarks ----------------------------------------------------------------------
+# --- learning for landmarks -----------------------------------------------------------
 
 
 @given(n=st.integers(6, 40), n_classes=st.integers(2, 4), seed=st.integers(0, 500))
 def test_no_row_is_in_the_mean_of_its_own_class(n, n_classes, seed):
     rng = np.random.default_rng(seed)
-    codes = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)])
+    codes = np.concatenate(
+        [np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)]
+    )
     weights = rng.integers(1, 4, size=n) * 1.0
     # The columns of a mean are the rows that it is made of.
     rows, triplets, found = landmark_triplets(np.eye(n), codes, weights)
@@ -140,7 +152,9 @@ def test_the_similarity_is_learned_from_mean_similarities(norm):
 
 
 def test_equal_rows_of_a_class_are_left_out_together():
-    rows, triplets, _ = landmark_triplets(np.repeat(np.eye(4), 2, axis=0), [0, 0, 0, 0, 1, 1, 1, 1])
+    rows, triplets, _ = landmark_triplets(
+        np.repeat(np.eye(4), 2, axis=0), [0, 0, 0, 0, 1, 1, 1, 1]
+    )
     dense = rows.toarray()
     assert not (dense[triplets[:, 0]] * dense[triplets[:, 1]]).any()
 
@@ -154,7 +168,9 @@ def test_an_unfitted_model_learns_and_a_fitted_one_is_used(model):
 
 
 def test_a_grid_search_over_sparse_rows(model):
-    search = GridSearchCV(SimilarityClassifier(model.similarity_, random_state=0), {"C": [1, 10]})
+    search = GridSearchCV(
+        SimilarityClassifier(model.similarity_, random_state=0), {"C": [1, 10]}
+    )
     assert search.fit(sp.csr_array(X), Y).score(X, Y) > 0.8
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     assert_array_equal(again.predict(X), search.predict(X))

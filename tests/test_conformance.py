@@ -36,7 +36,7 @@ from strategies import (
     triplet_weights,
 )
 
-# --- margins, value and steps --------------------------------------------------------------------
+# --- margins, value and steps ---------------------------------------------------------
 
 
 @every_layout
@@ -52,7 +52,9 @@ def test_margins_and_value(layout, data):
     assert (ours.n_features, ours.n_comparisons) == (dense.d, dense.T)
     assert_allclose(flat(margins), dense.margins(*model), rtol=0, atol=tolerance)
     assert_allclose(flat(ours.margins(*NOTHING)), dense.offset, rtol=0, atol=tolerance)
-    assert_array_equal(flat(ours.margins(*model)), flat(margins))  # nothing is left behind
+    assert_array_equal(
+        flat(ours.margins(*model)), flat(margins)
+    )  # nothing is left behind
     assert ours.value(margins) == pytest.approx(dense.value(flat(margins)), rel=1e-12)
     ours.forget()
     assert_allclose(flat(ours.margins(*model)), flat(margins), rtol=0, atol=tolerance)
@@ -108,7 +110,9 @@ def test_steps_minimise(layout, data):
         there = flat(step.margins)
         scores = ours.gradient(step.margins).scores(np.array(some))
         size = dense.score_size(there)
-        assert_allclose(scores, dense.scores(there, some), rtol=0, atol=1e-12 * max(size, 1e-290))
+        assert_allclose(
+            scores, dense.scores(there, some), rtol=0, atol=1e-12 * max(size, 1e-290)
+        )
 
 
 @pytest.mark.parametrize("layout", [LAYOUTS["cpu"], LAYOUTS["cpu on 3 threads"]])
@@ -129,7 +133,8 @@ def test_what_steps_are_built_on(layout, data):
         assert slopes.shape == (len(sizes), 2)
         for size, (first, second) in zip(sizes, slopes, strict=True):
             there = m + size * way
-            # e^-m turns the rounding of a margin, 1e-16 of it, into that much of the slope
+            # e^-m turns the rounding of a margin, 1e-16 of it, into that much of the
+            # slope
             terms = dense.omega @ np.abs(way * dense.ell1(there))
             expected = dense.slope(m, way, size)
             assert first == pytest.approx(expected, abs=1e-12 * terms * room)
@@ -151,14 +156,21 @@ def test_weights_are_repetitions(layout, data, factor):
     """A weight k is k copies, a weight 0 is none, and only ratios matter."""
     X = data.draw(matrices())
     T = data.draw(comparisons(len(X), sizes=st.integers(1, 8)))
-    times = data.draw(st.lists(st.integers(0, 3), min_size=len(T), max_size=len(T)).filter(any))
+    times = data.draw(
+        st.lists(st.integers(0, 3), min_size=len(T), max_size=len(T)).filter(any)
+    )
     model = data.draw(models(int(X.any(axis=0).sum())))
     answers = []
-    for compared, weights in ((T, factor * np.array(times)), (np.repeat(T, times, axis=0), None)):
+    for compared, weights in (
+        (T, factor * np.array(times)),
+        (np.repeat(T, times, axis=0), None),
+    ):
         problem = make_twin(X, compared, scale=2.0, weights=weights, layout=layout).ours
         margins = problem.margins(*model)
         gradient = problem.gradient(margins)
-        answers.append((problem.value(margins), gradient.dot(margins), gradient.scores(model[0])))
+        answers.append(
+            (problem.value(margins), gradient.dot(margins), gradient.scores(model[0]))
+        )
     for a, b in zip(*answers, strict=True):
         assert_allclose(a, b, rtol=1e-11, atol=1e-11)
 
@@ -169,10 +181,14 @@ def test_a_triplet_is_a_quadruplet_with_one_row_twice(layout):
     model = np.array([[0, 1, 1], [2, 5, -1]]), np.array([0.4, 0.6])
     answers = []
     for compared in (T, T[:, [0, 1, 0, 2]]):
-        twin = make_twin(X, compared, "logistic", 3.0, 0.5, np.arange(1.0, 31.0), layout=layout)
+        twin = make_twin(
+            X, compared, "logistic", 3.0, 0.5, np.arange(1.0, 31.0), layout=layout
+        )
         margins = twin.ours.margins(*model)
         gradient = twin.ours.gradient(margins)
-        answers += [[flat(margins), gradient.diagonal, *gradient.partners(np.arange(8))]]
+        answers += [
+            [flat(margins), gradient.diagonal, *gradient.partners(np.arange(8))]
+        ]
         answers[-1] += [np.array(twin.layout.statistics())]
     for a, b in zip(*answers, strict=True):
         assert_allclose(a, b, rtol=1e-12, atol=1e-14)
@@ -192,7 +208,7 @@ def test_problems_share_a_layout(layout):
         assert 0.0 < ours.exact_search_cost() < np.inf
 
 
-# --- numbers of features, statistics -------------------------------------------------------------
+# --- numbers of features, statistics --------------------------------------------------
 
 
 @every_layout
@@ -243,13 +259,15 @@ def test_statistics(layout, data):
     assert found.own_similarity == pytest.approx(own, rel=1e-12)
 
 
-# --- gradients -----------------------------------------------------------------------------------
+# --- gradients ------------------------------------------------------------------------
 
 
 def draw_batch(twin, data):
     """Return the numbers of a batch, or None, and the dense problem of these comparisons."""
     batch = data.draw(st.none() | subsets(twin.dense.T))
-    return (None, twin.dense) if batch is None else (batch, twin.dense.subproblem(batch))
+    return (
+        (None, twin.dense) if batch is None else (batch, twin.dense.subproblem(batch))
+    )
 
 
 @every_layout
@@ -265,14 +283,19 @@ def test_gradient(layout, data):
     gradient = twin.ours.gradient(margins, batch)
     assert gradient.covers_all == (batch is None)
     assert_gradient(gradient, part, own, some_atoms)
-    # ⟨M, -∇f⟩ is of the learned part alone, whatever the prior; any model may be asked about.
+    # ⟨M, -∇f⟩ is of the learned part alone, whatever the prior; any model may be asked
+    # about.
     model = data.draw(models(part.d))
-    expected = -(reference.model_matrix(*model, part.d, part.scale) * part.gradient(own)).sum()
+    expected = -(
+        reference.model_matrix(*model, part.d, part.scale) * part.gradient(own)
+    ).sum()
     size = (part.omega @ np.abs(part.ell1(own))) * twin.dense.margin_size()
     size += part.score_size(own)
     others = twin.ours.margins(*model)
     assert gradient.dot(others) == pytest.approx(expected, abs=1e-12 * size)
-    assert model[1] @ gradient.scores(model[0]) == pytest.approx(expected, abs=1e-12 * size)
+    assert model[1] @ gradient.scores(model[0]) == pytest.approx(
+        expected, abs=1e-12 * size
+    )
 
 
 @every_layout
@@ -285,7 +308,9 @@ def test_partners(layout, data, after):
     own = m if batch is None else m[batch]
     C = -part.gradient(own)
     tolerance = 1e-12 * part.score_size(own) / part.scale
-    features = np.array(data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=12)))
+    features = np.array(
+        data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=12))
+    )
     found = twin.ours.gradient(margins, batch).partners(features, after=after)
     reference.check_partners(found, C, features, after, tolerance)
 
@@ -431,13 +456,15 @@ def test_a_fixed_model_below(data):
     margins = ours.margins(*model)
     expected = offset + dense.margins(*model) - dense.offset
     assert_allclose(flat(margins), expected, rtol=0, atol=2 * room)
-    way = flat(ours.direction(margins, Move("", None, Atom(*model[0][0].tolist()), 1.0)))
+    way = flat(
+        ours.direction(margins, Move("", None, Atom(*model[0][0].tolist()), 1.0))
+    )
     expected -= offset + dense.margins(model[0][:1], [1.0]) - dense.offset
     assert_allclose(way, expected, rtol=0, atol=4 * room)
     # ⟨M, -∇f⟩ is of the learned part alone.
     gradient = ours.gradient(margins)
     learned = float(model[1] @ gradient.scores(model[0]))
-    size = (dense.omega @ np.abs(dense.ell1(flat(margins)))) * room + 1e-12 * dense.score_size(
-        flat(margins)
-    )
+    size = (
+        dense.omega @ np.abs(dense.ell1(flat(margins)))
+    ) * room + 1e-12 * dense.score_size(flat(margins))
     assert gradient.dot(margins) == pytest.approx(learned, abs=10 * size)

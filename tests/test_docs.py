@@ -48,7 +48,10 @@ class Loose(doctest.OutputChecker):
             return True
         texts = (re.sub(r"[|+-]{2,}", "", text) for text in (want, got))  # bars
         words, numbers = zip(
-            *((self.NUMBER.sub("", text).split(), self.numbers(text)) for text in texts),
+            *(
+                (self.NUMBER.sub("", text).split(), self.numbers(text))
+                for text in texts
+            ),
             strict=True,
         )
         return words[0] == words[1] and np.allclose(*numbers, rtol=0.35, atol=0.1)
@@ -67,7 +70,11 @@ def run(name, only=None):
         titles = [section.partition("\n")[0] for section in sections]
         assert set(titles) > set(ENGINES)
         chosen = {only} if only else set(titles) - set(ENGINES)
-        sections = [part for part, title in zip(sections, titles, strict=True) if title in chosen]
+        sections = [
+            part
+            for part, title in zip(sections, titles, strict=True)
+            if title in chosen
+        ]
         text = "\n".join([beginning, *sections])
     test = doctest.DocTestParser().get_doctest(text, {}, name, str(page), 0)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -124,7 +131,9 @@ def test_toctrees_name_every_page_and_no_other():
         for tree in re.findall(
             r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
         ):
-            named |= {line for line in tree.split("\n") if line and not line.startswith(":")}
+            named |= {
+                line for line in tree.split("\n") if line and not line.startswith(":")
+            }
     there = {page.stem for page in (*DOCS.glob("*.md"), *DOCS.glob("*.rst"))}
     assert named - {"gallery/index"} == there - {"index"}
 
@@ -145,7 +154,9 @@ def test_the_api_page_lists_every_public_name_of_its_modules():
             for name, value in vars(loaded).items()
             if getattr(value, "__module__", None) == module
         ]
-        public = {name for name in own if not name.startswith("_") and not name.isupper()}
+        public = {
+            name for name in own if not name.startswith("_") and not name.isupper()
+        }
         missing = public - listed - ELSEWHERE.get(module, set())
         assert not missing, f"{module}: {sorted(missing)} should be on the API page"
 
@@ -184,18 +195,27 @@ def test_tables_of_pages_are_those_of_the_results():
     for (page, mark), table in front.TABLES.items():
         shown = front.between(mark).search(page.read_text(encoding="utf-8"))
         assert shown, f"{page.name} has no table {mark}"
-        assert shown[0].strip() == table(), f"run python docs/front_page.py: {page.name} is older"
+        assert shown[0].strip() == table(), (
+            f"run python docs/front_page.py: {page.name} is older"
+        )
 
 
-@pytest.mark.skipif(not Loose.SAME_WORDS, reason="the picture has the docstrings of Python 3.11")
+@pytest.mark.skipif(
+    not Loose.SAME_WORDS, reason="the picture has the docstrings of Python 3.11"
+)
 def test_the_picture_of_the_readme_shows_what_is_found(monkeypatch):
     front = from_docs("front_page")
     names, _ = run("start")  # the same rows and model
     learned = [names[name] for name in ("model", "vectorizer", "X", "y", "names")]
     monkeypatch.setattr(front, "learned", lambda: learned)
     before, after, y, titles = front.neighbors()
-    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", front.PICTURE.read_text(encoding="utf-8"))
-    assert [text for text in drawn if text in set(titles)] == [*titles[before], *titles[after]]
+    drawn = re.findall(
+        r"<text[^>]*>([^<]*)</text>", front.PICTURE.read_text(encoding="utf-8")
+    )
+    assert [text for text in drawn if text in set(titles)] == [
+        *titles[before],
+        *titles[after],
+    ]
     counts = [int((y[rows] == front.MODULE).sum()) for rows in (before, after)]
     assert counts == [1, 6]  # as the README says
 
@@ -215,19 +235,41 @@ def test_broken_links_are_found(tmp_path):
 BOTH = "ClassScores(), HDSL()"
 OURS = "HDSL()"
 FIGURES = [
-    ("../README.md", r"of (\S+) % \(R8\) and (\S+) % \(R52\)", "published-accuracy",
-     [(BOTH, "r8"), (BOTH, "r52")]),
-    ("when.md", r"curve is (\S+) % with `HDSL\(\)` and (\S+) with", "published-auc",
-     [(OURS, "bace_ecfp6"), (BOTH, "bace_ecfp6")]),
-    ("when.md", r"has (\S+) % errors, the cosine (\S+), LinearSVC (\S+),\s+and class scores with "
-     r"`HDSL\(\)` (\S+)\.", "quality-error-3nn",
-     [(name, "reuters_counts") for name in (OURS, "cosine", "LinearSVC", BOTH)]),
-    ("supervision.md", r"F1 of (\S+) by cosine, (\S+) as learned and (\S+) with", "topics-f1",
-     [(name, "micro F1, 3 neighbours") for name in ("cosine", OURS, BOTH)]),
-    *(("when.md", rf"\| `?{re.escape(name)}`?(?:, 3 neighbours)? \| (\S+) \| (\S+) \|",
-       "published-accuracy", [(name, "r8"), (name, "r52")])
-      for name in ("cosine", OURS, BOTH, "LinearSVC")),
-]  # fmt: skip
+    (
+        "../README.md",
+        r"of (\S+) % \(R8\) and (\S+) % \(R52\)",
+        "published-accuracy",
+        [(BOTH, "r8"), (BOTH, "r52")],
+    ),
+    (
+        "when.md",
+        r"curve is (\S+) % with `HDSL\(\)` and (\S+) with",
+        "published-auc",
+        [(OURS, "bace_ecfp6"), (BOTH, "bace_ecfp6")],
+    ),
+    (
+        "when.md",
+        r"has (\S+) % errors, the cosine (\S+), LinearSVC (\S+),\s+and class scores with "
+        r"`HDSL\(\)` (\S+)\.",
+        "quality-error-3nn",
+        [(name, "reuters_counts") for name in (OURS, "cosine", "LinearSVC", BOTH)],
+    ),
+    (
+        "supervision.md",
+        r"F1 of (\S+) by cosine, (\S+) as learned and (\S+) with",
+        "topics-f1",
+        [(name, "micro F1, 3 neighbours") for name in ("cosine", OURS, BOTH)],
+    ),
+    *(
+        (
+            "when.md",
+            rf"\| `?{re.escape(name)}`?(?:, 3 neighbours)? \| (\S+) \| (\S+) \|",
+            "published-accuracy",
+            [(name, "r8"), (name, "r52")],
+        )
+        for name in ("cosine", OURS, BOTH, "LinearSVC")
+    ),
+]
 
 
 @pytest.mark.parametrize(("page", "pattern", "results", "cells"), FIGURES)
@@ -237,4 +279,6 @@ def test_figures_in_sentences_are_those_of_the_results(page, pattern, results, c
     table = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
     found = re.search(pattern, (DOCS / page).read_text(encoding="utf-8"))
     assert found, f"{page} has no such sentence"
-    assert list(found.groups()) == [table[row][column].split()[0] for row, column in cells]
+    assert list(found.groups()) == [
+        table[row][column].split()[0] for row, column in cells
+    ]

@@ -44,7 +44,10 @@ def run(name):
         print("Figures:", len(figures))
 
     with (
-        mock.patch("hdsl.datasets.load_docstrings", lambda **given: deepcopy(docstrings(**given))),
+        mock.patch(
+            "hdsl.datasets.load_docstrings",
+            lambda **given: deepcopy(docstrings(**given)),
+        ),
         mock.patch("matplotlib.pyplot.show", show),
         redirect_stdout(printed),
         redirect_stderr(said),
@@ -71,13 +74,17 @@ def line_of(output, start):
 
 
 def test_every_example_is_tested():
-    tested = set(re.findall(r'run\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
+    tested = set(
+        re.findall(r'run\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8"))
+    )
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
 def test_examples_have_a_title_and_show_figures_at_the_end():
     for path in EXAMPLES.glob("*.py"):
-        first, title, rule, _, learned, *lines = path.read_text(encoding="utf-8").splitlines()
+        first, title, rule, _, learned, *lines = path.read_text(
+            encoding="utf-8"
+        ).splitlines()
         assert first == '"""'
         assert rule == "=" * len(title)
         assert learned.startswith("You learn ")
@@ -106,7 +113,8 @@ def test_cluster_with_the_learned_similarity():
     output = run("cluster_with_the_learned_similarity")
     rand, information = line_of(output, "TF-IDF cosine")
     rand_learned, information_learned = line_of(output, "learned similarity")
-    # The texts are those of the Python that runs this; on 3.12's the first measure falls.
+    # The texts are those of the Python that runs this; on 3.12's the first measure
+    # falls.
     assert min(rand, rand_learned) > 0.2
     assert information_learned > information > 0.2
 
@@ -118,9 +126,13 @@ def test_hand_over_to_faiss_and_usearch():
     table = re.findall(r"(all|SVD) +\d+ +(\w+) +(\d\.\d+)", output)
     recall = {(space, index): float(share) for space, index, share in table}
     assert len(recall) == 6
-    assert recall["all", "faiss_flat"] > 0.99  # exact, but for ties and rounding to float32
+    assert (
+        recall["all", "faiss_flat"] > 0.99
+    )  # exact, but for ties and rounding to float32
     assert min(recall["all", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
-    assert all(0.8 < recall["SVD", index] <= recall["all", index] for _, index in recall)
+    assert all(
+        0.8 < recall["SVD", index] <= recall["all", index] for _, index in recall
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +163,9 @@ def test_judgements_from_a_table():
 
 def test_choose_the_prior():
     output = run("choose_the_prior")
-    tried = re.findall(r"^ +([\d.]+) +(0\.\d+) +(0\.\d+)(  \*)?$", output, flags=re.MULTILINE)
+    tried = re.findall(
+        r"^ +([\d.]+) +(0\.\d+) +(0\.\d+)(  \*)?$", output, flags=re.MULTILINE
+    )
     ((_, score, error, _),) = [line for line in tried if line[-1]]
     assert len(tried) >= 3
     assert float(score) + float(error) > max(float(line[1]) for line in tried)
@@ -173,7 +187,9 @@ def test_link_two_tables():
 
 def test_why_this_one():
     output = run("why_this_one")
-    total, learned, prior = numbers(*re.findall(r"S\(x, y\) - S\(x, z\) = (.*)", output))
+    total, learned, prior = numbers(
+        *re.findall(r"S\(x, y\) - S\(x, z\) = (.*)", output)
+    )
     assert total == pytest.approx(learned + prior, abs=2e-3)  # three digits are shown
     assert total > 0 > prior  # the words in common speak for z
     assert re.search(r"^  \S+ ~ \S+ +\+", output, flags=re.MULTILINE)
@@ -182,14 +198,17 @@ def test_why_this_one():
 def test_signed_links():
     output = run("signed_links")
     (dot,), (learned,), (hidden,) = (
-        line_of(output, name) for name in ("dot product", "learned similarity", "hidden similarity")
+        line_of(output, name)
+        for name in ("dot product", "learned similarity", "hidden similarity")
     )
     assert dot + 0.02 < learned < hidden
 
 
 def test_molecules_as_fingerprints():
     output = run("molecules_as_fingerprints")
-    (dot,), (learned,) = (line_of(output, name) for name in ("cosine", "learned cosine"))
+    (dot,), (learned,) = (
+        line_of(output, name) for name in ("cosine", "learned cosine")
+    )
     assert learned < 10 < 40 < dot  # percent; one label in twenty is drawn at random
     found, first, all_pairs = numbers(*re.findall(".*bioisosteres.*", output))
     assert first == 12 < all_pairs
@@ -198,16 +217,21 @@ def test_molecules_as_fingerprints():
 
 def test_fewer_dimensions():
     output = run("fewer_dimensions")
-    svd, both = (line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform"))
+    svd, both = (
+        line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform")
+    )
     better = [after < before for before, after in zip(svd[1:], both[1:], strict=True)]
-    assert sum(better) >= len(better) - 1  # the texts are those of the Python that runs this
+    assert (
+        sum(better) >= len(better) - 1
+    )  # the texts are those of the Python that runs this
     assert sum(both) < sum(svd)
 
 
 def test_one_similarity_per_region():
     output = run("one_similarity_per_region")
     (plain,), (local,) = (
-        line_of(output, f"Errors {which}:") for which in ("without regions", "with two regions")
+        line_of(output, f"Errors {which}:")
+        for which in ("without regions", "with two regions")
     )
     assert local <= 0.7 * plain
     assert line_of(output, "Chosen:")[0] in (0, 2, 4, 8)
@@ -218,7 +242,8 @@ def test_one_similarity_per_region():
 def test_classify_by_landmarks():
     output = run("classify_by_landmarks")
     svm, plain, learned = (
-        line_of(output, f"{name}:") for name in ("LinearSVC", "dot product", "learned similarity")
+        line_of(output, f"{name}:")
+        for name in ("LinearSVC", "dot product", "learned similarity")
     )  # each errors and weights
     assert learned[1] < svm[1] / 10
     assert svm[0] <= learned[0] < svm[0] + 8
@@ -229,7 +254,9 @@ def test_classify_by_landmarks():
 
 def test_tickets_that_were_solved():
     output = run("tickets_that_were_solved")
-    (cosine,), (learned,) = (line_of(output, name) for name in ("TF-IDF cosine", "learned  "))
+    (cosine,), (learned,) = (
+        line_of(output, name) for name in ("TF-IDF cosine", "learned  ")
+    )
     assert learned > cosine + 5  # percent
     assert " found " in output
 

@@ -42,7 +42,7 @@ SENTENCES = [
 TOPICS = ["money"] * 6 + ["sport"] * 6
 
 
-# --- scikit-learn's own checks -------------------------------------------------------------------
+# --- scikit-learn's own checks --------------------------------------------------------
 
 
 @every_check(HDSL())
@@ -54,7 +54,12 @@ VARIANTS = [
     HDSL(prior=0.0, loss="squared_hinge", oracle="exact", step="blended", max_iter=5),
     # Pairwise steps from 0 leave ties of scores, which rounding settles.
     HDSL(
-        prior=1.0, loss="logistic", oracle="heuristic", step="pairwise", init="oracle", max_iter=5
+        prior=1.0,
+        loss="logistic",
+        oracle="heuristic",
+        step="pairwise",
+        init="oracle",
+        max_iter=5,
     ),
 ]
 
@@ -66,7 +71,8 @@ def test_scikit_learn_checks_of_variants(variant):
 
 
 def test_an_import_compiles_nothing_and_check_estimator_excuses_nothing():
-    # In its own process: one check is skipped unless array API is on before SciPy is imported.
+    # In its own process: one check is skipped unless array API is on before SciPy is
+    # imported.
     code = """
         import sys, warnings
         warnings.filterwarnings("ignore", "There is one row only")
@@ -82,19 +88,24 @@ def test_an_import_compiles_nothing_and_check_estimator_excuses_nothing():
     """
     ended = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, check=False, env={**os.environ, "SCIPY_ARRAY_API": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+    )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.split() == ["{}", "{}"]
 
 
-# --- with the rest of scikit-learn ---------------------------------------------------------------
+# --- with the rest of scikit-learn ----------------------------------------------------
 
 
 @pytest.mark.parametrize("last", [KNeighborsClassifier(3), LogisticRegression()])
 def test_pipeline_on_text(last):
     pipeline = make_pipeline(
-        TfidfVectorizer(stop_words="english"), HDSL(prior=1.0, max_iter=50, random_state=0), last
+        TfidfVectorizer(stop_words="english"),
+        HDSL(prior=1.0, max_iter=50, random_state=0),
+        last,
     )
     pipeline.fit(SENTENCES, TOPICS)
     assert pipeline.score(SENTENCES, TOPICS) == 1.0
@@ -110,7 +121,9 @@ def test_pipeline_names_pairs_of_words(prior):
     words = pipeline[0].get_feature_names_out()
     names = pipeline.get_feature_names_out()
     assert Z.shape == (len(SENTENCES), len(names))
-    assert names.tolist() == atom_names(model, words) + (words.tolist() if prior > 0 else [])
+    assert names.tolist() == atom_names(model, words) + (
+        words.tolist() if prior > 0 else []
+    )
 
 
 def test_grid_search_reaches_the_parameters():
@@ -149,7 +162,9 @@ def test_set_output_keeps_the_index():
 @pytest.mark.parametrize("name", ["triplets", "quadruplets"])
 def test_judgements_and_weights_are_routed_through_a_pipeline(name):
     given = {name: T if name == "triplets" else as_quadruplets(T)}
-    given["sample_weight"] = np.random.default_rng(1).integers(1, 4, size=len(T)).astype(float)
+    given["sample_weight"] = (
+        np.random.default_rng(1).integers(1, 4, size=len(T)).astype(float)
+    )
     scaled = MaxAbsScaler().fit_transform(X)
     expected = small().fit(scaled, **given)
     with config_context(enable_metadata_routing=True):
@@ -166,7 +181,7 @@ def test_fit_transform_takes_triplets():
     assert_array_equal(small().fit_transform(X, triplets=T), expected)
 
 
-# --- names ---------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------
 
 
 def atom_names(model, features):
@@ -178,9 +193,14 @@ def test_feature_names_out_without_names():
     model = small(prior=0.1).fit(X, triplets=T)
     assert set(model.atoms_[:, 2]) == {-1, 1}  # both signs are in this model
     columns = [f"x{i}" for i in range(D)]
-    assert model.get_feature_names_out().tolist() == atom_names(model, columns) + columns
+    assert (
+        model.get_feature_names_out().tolist() == atom_names(model, columns) + columns
+    )
     letters = list("abcdefghijkl")
-    assert model.get_feature_names_out(letters).tolist() == atom_names(model, letters) + letters
+    assert (
+        model.get_feature_names_out(letters).tolist()
+        == atom_names(model, letters) + letters
+    )
     with pytest.raises(ValueError, match=r"number of features \(12\), got 3"):
         model.get_feature_names_out(["a", "b", "c"])
 
@@ -191,5 +211,7 @@ def test_feature_names_out_of_a_frame():
     assert model.feature_names_in_.tolist() == words
     assert model.get_feature_names_out().tolist() == atom_names(model, words)
     assert model.get_feature_names_out(words).tolist() == atom_names(model, words)
-    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+    with pytest.raises(
+        ValueError, match="input_features is not equal to feature_names_in_"
+    ):
         model.get_feature_names_out(words[::-1])

@@ -34,10 +34,14 @@ def make_rows(n=240, seed=0):
 @given(SETS, SETS)
 def test_overlap_is_the_f1_score_of_two_sets(a, b):
     n = min(len(a), len(b))
-    first, second = aligned(*(label_sets([sorted(s) for s in part[:n]]) for part in (a, b)))
+    first, second = aligned(
+        *(label_sets([sorted(s) for s in part[:n]]) for part in (a, b))
+    )
     pairs = zip(a[:n], b[:n], strict=True)
     expected = [2 * len(x & y) / (len(x) + len(y)) if x | y else 1.0 for x, y in pairs]
-    assert overlap(first.indicator, second.indicator).tolist() == pytest.approx(expected)
+    assert overlap(first.indicator, second.indicator).tolist() == pytest.approx(
+        expected
+    )
 
 
 @given(SETS, st.integers(0, 100))
@@ -51,7 +55,9 @@ def test_comparisons_are_of_rows_that_share_more_and_weigh_the_difference(sets, 
     for (a, p, q), weight in zip(made.triplets.tolist(), made.weights, strict=True):
         assert len({a, p, q}) == 3
         assert sets[a]
-        shares = [2 * len(sets[a] & sets[b]) / (len(sets[a]) + len(sets[b])) for b in (p, q)]
+        shares = [
+            2 * len(sets[a] & sets[b]) / (len(sets[a]) + len(sets[b])) for b in (p, q)
+        ]
         assert weight == pytest.approx(shares[0] - shares[1])
         assert weight > 0
     assert len(np.unique(made.triplets, axis=0)) == len(made.triplets)
@@ -83,10 +89,13 @@ def test_indicators_and_lists_are_one_and_come_back_as_given():
     lists = [names[row > 0].tolist() for row in Y]
     forms = {"dense": Y, "sparse": sp.csr_matrix(Y), "rows": Y.tolist(), "lists": lists}
     models = {
-        name: HDSL(prior=1.0, max_iter=3, random_state=0).fit(X, y) for name, y in forms.items()
+        name: HDSL(prior=1.0, max_iter=3, random_state=0).fit(X, y)
+        for name, y in forms.items()
     }
     assert len({model.objective_ for model in models.values()}) == 1
-    knn = {name: SimilarityKNeighborsClassifier(5).fit(X, y) for name, y in forms.items()}
+    knn = {
+        name: SimilarityKNeighborsClassifier(5).fit(X, y) for name, y in forms.items()
+    }
     found = knn["dense"].predict(X)
     assert found.shape == Y.shape
     assert set(np.unique(found)) <= {0, 1}
@@ -123,7 +132,9 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
     assert set(scores.words(X[[0]])[0]) <= {0, 1, 2, 3}
     with pytest.raises(ValueError, match="linear"):
         ClassScores(RandomForestClassifier(2)).fit(X, Y)
-    assert ClassScores(LogisticRegression(), cv=2).fit(X, Y[:, :2]).classes_.tolist() == [0, 1]
+    assert ClassScores(LogisticRegression(), cv=2).fit(
+        X, Y[:, :2]
+    ).classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +178,9 @@ def test_labels_that_no_row_has_take_no_votes():
     """A million of them, where a dense matrix of the votes would take half a GiB."""
     X, Y = make_rows(60)
     columns = Y.nonzero()
-    wide = sp.csr_array((np.ones(Y.sum()), (columns[0], columns[1] * 250_000)), (60, 10**6))
+    wide = sp.csr_array(
+        (np.ones(Y.sum()), (columns[0], columns[1] * 250_000)), (60, 10**6)
+    )
     model = SimilarityKNeighborsClassifier()
     tracemalloc.start()
     found = model.fit(X, wide).predict(X)

@@ -54,7 +54,9 @@ def test_candidates_are_the_most_likely(fitted):
 def test_one_to_one_uses_a_record_once(fitted):
     linker, _ = fitted
     links = linker.predict(0.01, one_to_one=True)
-    assert len({*links.left.tolist()}) == len({*links.right.tolist()}) == len(links.left)
+    assert (
+        len({*links.left.tolist()}) == len({*links.right.tolist()}) == len(links.left)
+    )
     every = linker.predict(0.01)
     assert pairs_of(links) <= pairs_of(every)
     assert (np.diff(links.probability) <= 0).all()
@@ -77,7 +79,9 @@ def test_pairs_to_label_are_new_and_spread(fitted):
     linker, matches = fitted
     asked = linker.to_label(8)
     assert 1 <= len(asked.left) <= 8
-    assert len({*asked.left.tolist()}) == len({*asked.right.tolist()}) == len(asked.left)
+    assert (
+        len({*asked.left.tolist()}) == len({*asked.right.tolist()}) == len(asked.left)
+    )
     assert not pairs_of(asked) & {*map(tuple, matches[:30].tolist())}
 
 
@@ -136,7 +140,9 @@ def test_duplicates_in_one_table():
 def test_same_answer_again():
     left, right, matches = make_tables(30)
     first, second = (
-        Linker(["title"], random_state=7, n_jobs=jobs).fit(left, right, matches[:20]).predict(0.0)
+        Linker(["title"], random_state=7, n_jobs=jobs)
+        .fit(left, right, matches[:20])
+        .predict(0.0)
         for jobs in (1, 2)
     )
     np.testing.assert_array_equal(first.left, second.left)
@@ -156,7 +162,10 @@ TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
         ((TEXTS, None, [(2, 2)]), "itself"),
         ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),
         ((TEXTS, TEXTS, [0, 1]), "pairs"),
-        ((TEXTS, TEXTS, pd.DataFrame({"left": [0], "right": [1], "match": [0]})), "match"),
+        (
+            (TEXTS, TEXTS, pd.DataFrame({"left": [0], "right": [1], "match": [0]})),
+            "match",
+        ),
         (({"a": [1, 5]}, TEXTS), "no text"),
         (({"a": ["x", "y"], "b": ["z"]}, TEXTS), "unequal"),
     ],
@@ -173,7 +182,9 @@ def test_unknown_columns_and_ids_are_named():
     with pytest.raises(ValueError, match="'c'"):
         Linker(id_column="key").fit(table, table, [("a", "c")])
     with pytest.raises(ValueError, match="more than once"):
-        Linker(id_column="key").fit({**table, "key": ["a", "a "]}, table)  # read as one id
+        Linker(id_column="key").fit(
+            {**table, "key": ["a", "a "]}, table
+        )  # read as one id
     with pytest.raises(ValueError, match="columns="):
         Linker(["title"]).fit(table, table)
     with pytest.raises(ValueError, match="Row 1 of the left table has no 'key'"):
@@ -226,7 +237,9 @@ def test_columns_that_number_the_rows_do_not_count():
 
 def test_long_numbers_and_missing_values_are_plain_cells():
     left = {"code": ["9" * 5000, "7"], "name": ["red apple", pd.NA]}
-    linker = Linker().fit(left, {"code": ["9" * 5000, "8"], "name": ["red apple", None]})
+    linker = Linker().fit(
+        left, {"code": ["9" * 5000, "8"], "name": ["red apple", None]}
+    )
     assert linker.candidates(1).right[0] == 0
     assert len(linker.to_label(10**12).left) == 2
 
@@ -238,11 +251,15 @@ def test_a_cell_that_is_nearly_a_number_takes_no_time():
 
 def test_characters_written_in_another_way_are_the_same():
     text = "café crème brûlée"
-    linker = Linker().fit([text, "thé vert"], ["thé noir", unicodedata.normalize("NFD", text)])
+    linker = Linker().fit(
+        [text, "thé vert"], ["thé noir", unicodedata.normalize("NFD", text)]
+    )
     assert linker.predict_proba([(0, 1)])[0] > 0.99
 
 
-@pytest.mark.parametrize("ids", [[2**53 + 1, 0.5], ["a\0", "a"], [2**63 + 1, -1], [1.0, "1.5"]])
+@pytest.mark.parametrize(
+    "ids", [[2**53 + 1, 0.5], ["a\0", "a"], [2**63 + 1, -1], [1.0, "1.5"]]
+)
 def test_ids_stay_as_they_are(ids):
     table = {"key": ids, "name": TEXTS[:2]}
     links = Linker(id_column="key").fit(table, matches=[ids]).candidates(1)
@@ -283,18 +300,24 @@ def test_save_and_load(tmp_path):
     )
     assert pairs_of(loaded.predict()) == pairs_of(linker.predict())
     assert loaded.statement_ == linker.statement_
-    assert [line["k"] for line in loaded.recall_] == [line["k"] for line in linker.recall_]
+    assert [line["k"] for line in loaded.recall_] == [
+        line["k"] for line in linker.recall_
+    ]
 
 
 def test_columns_keep_their_order_in_a_file(tmp_path):
     *tables, matches = make_tables(120)
     for table in tables:
         table["model"] = [text.split()[1] for text in table["title"]]
-    linker = Linker(["title", "price", "model"], random_state=0).fit(*tables, matches[:100])
+    linker = Linker(["title", "price", "model"], random_state=0).fit(
+        *tables, matches[:100]
+    )
     linker.save(tmp_path / "linker.hdsl")
     found = linker.candidates()
     loaded = hdsl.load(tmp_path / "linker.hdsl").candidates()
-    np.testing.assert_allclose(loaded.probability, found.probability, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        loaded.probability, found.probability, rtol=0, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -308,10 +331,12 @@ def test_a_column_may_be_empty_in_one_table(side):
 def test_records_are_tables_too():
     *tables, matches = make_tables(40)
     records = [
-        [dict(zip(t, row, strict=True)) for row in zip(*t.values(), strict=True)] for t in tables
+        [dict(zip(t, row, strict=True)) for row in zip(*t.values(), strict=True)]
+        for t in tables
     ]
     fits = (
-        Linker(["title"], random_state=0).fit(*pair, matches[:20]) for pair in (records, tables)
+        Linker(["title"], random_state=0).fit(*pair, matches[:20])
+        for pair in (records, tables)
     )
     ours, theirs = (linker.predict_proba(matches) for linker in fits)
     np.testing.assert_array_equal(ours, theirs)

@@ -26,8 +26,15 @@ T = T[T[:, 1] != T[:, 2]]
 
 
 def small(n_regions=3, **parameters):
-    shared = {"scale": 2.0, "prior": 0.1, "max_iter": 8, "random_state": 0, "min_rows": 1,
-              "n_targets": 2, "n_impostors": 2} | parameters  # fmt: skip
+    shared = {
+        "scale": 2.0,
+        "prior": 0.1,
+        "max_iter": 8,
+        "random_state": 0,
+        "min_rows": 1,
+        "n_targets": 2,
+        "n_impostors": 2,
+    } | parameters
     return LocalHDSL(HDSL(**shared), n_regions=n_regions, local_scale=2.0)
 
 
@@ -36,7 +43,9 @@ def model():
     return small().fit(X, Y)
 
 
-@every_check(LocalHDSL(HDSL(prior=1.0, max_iter=4, random_state=0), n_regions=2, n_rounds=1))
+@every_check(
+    LocalHDSL(HDSL(prior=1.0, max_iter=4, random_state=0), n_regions=2, n_rounds=1)
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # small classes
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -65,7 +74,9 @@ def test_every_way_to_compare_is_the_same_similarity(model, form):
     assert len(np.unique(model.region(A))) > 1
     assert_allclose(model.similarity(form(A), form(B)), S, atol=1e-9)
     products = model.rewrite(form(A)) @ model.index_rows(form(B)).T
-    assert_allclose(products.toarray() if sp.issparse(products) else products, S, atol=1e-9)
+    assert_allclose(
+        products.toarray() if sp.issparse(products) else products, S, atol=1e-9
+    )
     scores = model.pair_score(form(A), form(B[:20]))
     assert_allclose(scores, np.diag(S), atol=1e-9)
     for k, region in enumerate(model.region(A)):
@@ -79,7 +90,9 @@ def test_transform_compares_rows_of_a_region_by_its_similarity(model):
     regions = model.region(X)
     assert Z.shape[1] == len(model.get_feature_names_out())
     same = regions[:, None] == regions
-    assert_allclose((Z @ Z.T)[same], dense_similarity(model, X, X, regions)[same], atol=1e-9)
+    assert_allclose(
+        (Z @ Z.T)[same], dense_similarity(model, X, X, regions)[same], atol=1e-9
+    )
 
 
 def test_rounds_go_to_the_optimum_of_all_parts_together():
@@ -89,7 +102,9 @@ def test_rounds_go_to_the_optimum_of_all_parts_together():
     triplets = rng.integers(40, size=(300, 3))
     triplets = triplets[triplets[:, 1] != triplets[:, 2]]
     regions = rng.integers(3, size=40)
-    shared = HDSL(5.0, prior=0.5, norm=None, max_iter=50, tol=1e-9, oracle="exact", min_rows=1)
+    shared = HDSL(
+        5.0, prior=0.5, norm=None, max_iter=50, tol=1e-9, oracle="exact", min_rows=1
+    )
     objectives = []
     for n_rounds in (1, 2, 10):
         model = LocalHDSL(shared, regions=regions, local_scale=4.0, n_rounds=n_rounds)
@@ -121,7 +136,9 @@ def contradiction(n=400):
 
 def test_regions_are_chosen_and_named(tmp_path):
     A, y = contradiction()
-    model = LocalHDSL(HDSL(prior=1.0, max_iter=5, random_state=0), n_regions="auto").fit(A, y)
+    model = LocalHDSL(
+        HDSL(prior=1.0, max_iter=5, random_state=0), n_regions="auto"
+    ).fit(A, y)
     assert model.n_regions_ in model.choice_["n_regions"]
     assert len(model.region_names([f"w{k}" for k in range(10)])) == model.n_regions_
     two = small(2).fit(A, y)
@@ -153,7 +170,9 @@ def test_comparisons_of_weight_0_are_absent():
     weighted = clone(given).fit(X, triplets=T, sample_weight=counts.astype(float))
     absent = given.fit(X, triplets=T[counts])
     assert len(weighted.local_[1].weights) == 0 < len(weighted.local_[0].weights)
-    assert weighted.shared_.objective_ == pytest.approx(absent.shared_.objective_, rel=0.01)
+    assert weighted.shared_.objective_ == pytest.approx(
+        absent.shared_.objective_, rel=0.01
+    )
 
 
 def test_an_interrupt_leaves_the_model_as_it_was(model):

@@ -9,7 +9,7 @@ import reference
 from pairwise import pairwise
 from small_fits import STEPS, D, N, T, X, assert_same_model, assert_whole, dense, small
 
-# --- what was learned ----------------------------------------------------------------------------
+# --- what was learned -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,14 @@ def test_all_ways_to_score_agree_and_have_the_kind_of_the_input(form, dtype, pri
         assert answer.dtype == dtype
     assert model.similarity(A).dtype == model.pair_score(A, B).dtype == dtype
     assert isinstance(model.similarity(A), np.ndarray)
-    near = {"rtol": 1e-12, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-5, "atol": 1e-4}
-    assert_allclose(dense(model.transform(A)) @ dense(model.transform(B)).T, expected, **near)
+    near = (
+        {"rtol": 1e-12, "atol": 1e-12}
+        if dtype == np.float64
+        else {"rtol": 1e-5, "atol": 1e-4}
+    )
+    assert_allclose(
+        dense(model.transform(A)) @ dense(model.transform(B)).T, expected, **near
+    )
     assert_allclose(dense(model.rewrite(A) @ B.T), expected, **near)
     assert_allclose(model.similarity(A, B), expected, **near)
     assert_allclose(model.similarity(A), model.similarity(A, A), **near)
@@ -82,12 +88,17 @@ def test_the_trace_is_the_path(step):
         assert trace["n_features"][k] == len(np.unique(early.atoms_[:, :2]))
 
 
-# --- every model on the way ----------------------------------------------------------------------
+# --- every model on the way -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("step", "oracle"),
-    [("forward", "exact"), ("away", "ascent"), ("pairwise", "heuristic"), ("blended", "exact")],
+    [
+        ("forward", "exact"),
+        ("away", "ascent"),
+        ("pairwise", "heuristic"),
+        ("blended", "exact"),
+    ],
 )
 def test_at_is_the_run_that_stopped_there(step, oracle):
     whole = small(step=step, oracle=oracle).fit(X, triplets=T)

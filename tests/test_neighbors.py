@@ -34,7 +34,7 @@ def model():
     return HDSL(scale=5.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
 
 
-# --- scikit-learn's own checks -------------------------------------------------------------------
+# --- scikit-learn's own checks --------------------------------------------------------
 
 
 @every_check(SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2))
@@ -42,7 +42,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# --- the vote ------------------------------------------------------------------------------------
+# --- the vote -------------------------------------------------------------------------
 
 
 @st.composite
@@ -52,11 +52,15 @@ def votes(draw):
     n_classes = draw(st.integers(1, 4))
     m = draw(st.integers(0, 5))
     k = draw(st.integers(1, n_rows))
-    codes = draw(st.lists(st.integers(0, n_classes - 1), min_size=n_rows, max_size=n_rows))
+    codes = draw(
+        st.lists(st.integers(0, n_classes - 1), min_size=n_rows, max_size=n_rows)
+    )
     rows = [draw(st.permutations(range(n_rows)))[:k] for _ in range(m)]
     # Powers of two: the sums of weights are exact, and so are ties.
     score = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0])
-    scores = [sorted(draw(st.lists(score, min_size=k, max_size=k)))[::-1] for _ in range(m)]
+    scores = [
+        sorted(draw(st.lists(score, min_size=k, max_size=k)))[::-1] for _ in range(m)
+    ]
     shape = (m, k)
     return (
         np.array(rows, dtype=np.int64).reshape(shape),
@@ -75,13 +79,15 @@ def test_vote(weights, case):
     assert shares.shape == (len(rows), n_classes)
     weigh = {"uniform": np.ones_like, "similarity": lambda s: np.maximum(s, 0)}[weights]
     for r in range(len(rows)):
-        expected, winner = reference.vote(codes[rows[r]].tolist(), weigh(scores[r]).tolist())
+        expected, winner = reference.vote(
+            codes[rows[r]].tolist(), weigh(scores[r]).tolist()
+        )
         assert winners[r] == winner
         dense = [expected.get(c, 0.0) for c in range(n_classes)]
         assert_allclose(shares[r], dense, rtol=1e-14)
 
 
-# --- the classifier ------------------------------------------------------------------------------
+# --- the classifier -------------------------------------------------------------------
 
 
 @given(matrices(elements=INTEGERS), st.data())
@@ -91,8 +97,13 @@ def test_predictions_are_those_of_dense_similarities(X, data):
     y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     atoms, weights = data.draw(models(d))
     weights = np.full(len(weights), 0.25)  # no rounding, so that ties are true ones
-    similarity = Similarity(atoms, weights, 4.0, data.draw(st.sampled_from([0.0, 0.5])), d)
-    S = similarity.prior * X @ X.T + X @ reference.model_matrix(atoms, weights, d, 4.0) @ X.T
+    similarity = Similarity(
+        atoms, weights, 4.0, data.draw(st.sampled_from([0.0, 0.5])), d
+    )
+    S = (
+        similarity.prior * X @ X.T
+        + X @ reference.model_matrix(atoms, weights, d, 4.0) @ X.T
+    )
     k = data.draw(st.integers(1, n))
     form = data.draw(st.sampled_from([np.asarray, sp.csr_array]))
     knn = SimilarityKNeighborsClassifier(k, similarity=similarity).fit(form(X), y)
@@ -131,7 +142,11 @@ def test_forms_of_a_similarity(model):
     """An estimator, its plain value and a frozen estimator are the same similarity."""
     expected = SimilarityKNeighborsClassifier(similarity=model).fit(X, Y).kneighbors(X)
     for similarity in (model.similarity_, FrozenEstimator(model)):
-        found = SimilarityKNeighborsClassifier(similarity=similarity).fit(X, Y).kneighbors(X)
+        found = (
+            SimilarityKNeighborsClassifier(similarity=similarity)
+            .fit(X, Y)
+            .kneighbors(X)
+        )
         assert_array_equal(found, expected)
 
 
@@ -175,7 +190,10 @@ def test_fitted_rows_are_classified_by_the_others():
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"weights": "distance"}, "weights"),
         ({"similarity": "cosine"}, "rewrite"),
-        ({"similarity": Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 7)}, "12 features"),
+        (
+            {"similarity": Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 7)},
+            "12 features",
+        ),
     ],
 )
 def test_messages_of_fit(parameters, message):
@@ -186,13 +204,15 @@ def test_messages_of_fit(parameters, message):
 def test_more_neighbors_than_rows():
     knn = SimilarityKNeighborsClassifier(4).fit(X[:4], Y[:4])
     assert knn.kneighbors(X)[1].shape == (60, 4)
-    with pytest.raises(ValueError, match=r"n_neighbors = 4, .* n_samples = 4: at most 3 others"):
+    with pytest.raises(
+        ValueError, match=r"n_neighbors = 4, .* n_samples = 4: at most 3 others"
+    ):
         knn.kneighbors()
     with pytest.raises(ValueError, match=r"n_neighbors = 5, .* at most 4 can be found"):
         knn.kneighbors(X, n_neighbors=5)
 
 
-# --- graphs --------------------------------------------------------------------------------------
+# --- graphs ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -201,8 +221,11 @@ def test_graph_holds_the_neighbors(form, model):
     S = model.similarity(X)
     distance = np.sqrt(np.maximum(np.diag(S)[:, None] + np.diag(S) - 2 * S, 0))
     rows = knn.kneighbors(n_neighbors=6, return_similarity=False)
-    for mode, matrix in {"connectivity": np.ones_like(S), "similarity": S,
-                         "distance": distance}.items():  # fmt: skip
+    for mode, matrix in {
+        "connectivity": np.ones_like(S),
+        "similarity": S,
+        "distance": distance,
+    }.items():
         graph = knn.kneighbors_graph(n_neighbors=6, mode=mode)
         assert graph.format == "csr"
         assert graph.shape == (60, 60)
@@ -213,11 +236,14 @@ def test_graph_holds_the_neighbors(form, model):
         values = np.take_along_axis(matrix, indices, axis=1)
         assert_allclose(graph.data.reshape(60, 6), values, rtol=1e-9, atol=1e-6)
     assert (np.diff(graph.data.reshape(60, 6), axis=1) >= 0).all()
-    with pytest.raises(ValueError, match="'mode' parameter of kneighbors_graph must be one of"):
+    with pytest.raises(
+        ValueError, match="'mode' parameter of kneighbors_graph must be one of"
+    ):
         knn.kneighbors_graph(mode="affinity")
 
 
-# scikit-learn 1.6 sets the diagonal inside DBSCAN, and then finds its own rows not sorted.
+# scikit-learn 1.6 sets the diagonal inside DBSCAN, and then finds its own rows not
+# sorted.
 @pytest.mark.filterwarnings("ignore:Precomputed sparse input was not sorted")
 def test_clustering_on_the_graph():
     """Of three groups; its rows are sorted as they should be, or scikit-learn would warn."""
@@ -227,12 +253,18 @@ def test_clustering_on_the_graph():
     knn = SimilarityKNeighborsClassifier(20).fit(unit, centers)
     graph = knn.kneighbors_graph(mode="distance")
     found = DBSCAN(eps=0.3, metric="precomputed").fit_predict(graph)
-    assert len(set(zip(centers.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
+    assert (
+        len(set(zip(centers.tolist(), found.tolist(), strict=True)))
+        == len(set(found))
+        == 3
+    )
 
 
 @pytest.mark.parametrize("make", [SimilarityKNeighborsClassifier, SimilarityClassifier])
 def test_columns_in_another_order_than_the_model_learned_are_refused(make):
-    frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X).rename(columns="w{}".format)
+    frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X).rename(
+        columns="w{}".format
+    )
     model = HDSL(prior=1.0, max_iter=2, random_state=0).fit(frame, Y)
     make(similarity=model).fit(frame, Y)
     with pytest.raises(ValueError, match="order"):

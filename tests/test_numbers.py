@@ -18,7 +18,13 @@ from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.explain import explain
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
-from strategies import hard_matrices, hard_parameters, hard_triplets, hard_weights, random_arrays
+from strategies import (
+    hard_matrices,
+    hard_parameters,
+    hard_triplets,
+    hard_weights,
+    random_arrays,
+)
 
 # Values of all sizes in one problem may exceed what float64 can hold; warnings say so.
 pytestmark = [
@@ -55,7 +61,9 @@ def compared_rows(model, X):
     """Return the rows as the model compares them: at unit length, or as they are."""
     if model.norm is None:
         return X
-    X = X / np.where(X.any(axis=1), np.abs(X).max(axis=1), 1.0)[:, None]  # squares overflow
+    X = (
+        X / np.where(X.any(axis=1), np.abs(X).max(axis=1), 1.0)[:, None]
+    )  # squares overflow
     return X / np.where(X.any(axis=1), np.linalg.norm(X, axis=1), 1.0)[:, None]
 
 
@@ -85,7 +93,8 @@ def with_rounding(model, X, triplets, weights=None):
 def rounded(model, X, triplets, weights, along=False):
     """Return the smallest and the largest objective of a model that rounding allows.
 
-    `along` allows for margins that were updated step by step: their error is that of the largest.
+    `along` allows for margins that were updated step by step: their error is that of
+    the largest.
     """
     problem, margins, rounding = with_rounding(model, X, triplets, weights)
     rounding = 10 * rounding.max() if along else rounding
@@ -110,7 +119,11 @@ def check_model(model, X, triplets, weights):
     low, high = rounded(model, X, triplets, weights)
     assert low * (1 - 1e-9) <= model.objective_ <= high * (1 + 1e-9)
     low, high = rounded(model, X, triplets, weights, along=True)
-    assert low * (1 - 1e-9) <= model.trace_["objective"][model.n_iter_] <= high * (1 + 1e-9)
+    assert (
+        low * (1 - 1e-9)
+        <= model.trace_["objective"][model.n_iter_]
+        <= high * (1 + 1e-9)
+    )
 
 
 @given(st.data())
@@ -158,19 +171,29 @@ def test_an_exact_gap_is_the_true_gap(data):
         slopes = 1e-12 * np.abs(dense.ell1(margins)) + moved
         a, p, q = np.abs(dense.X[T.T]).max(axis=2)
         terms = np.max(4 * model.scale_ * a * (p + q) + np.abs(dense.offset))
-        assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
+        assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (
+            dense.omega @ slopes
+        )
 
 
-@given(hard_matrices(), hard_matrices(), st.sampled_from([np.float64, np.float32]), st.data())
+@given(
+    hard_matrices(),
+    hard_matrices(),
+    st.sampled_from([np.float64, np.float32]),
+    st.data(),
+)
 def test_results_on_finite_rows_are_finite_or_refused(X, Y, dtype, data):
     """Sparse and dense rows agree."""
     d = min(X.shape[1], Y.shape[1])
     X, Y = (
-        np.clip(Z[:, :d], *np.array([-1, 1]) * np.finfo(dtype).max).astype(dtype) for Z in (X, Y)
+        np.clip(Z[:, :d], *np.array([-1, 1]) * np.finfo(dtype).max).astype(dtype)
+        for Z in (X, Y)
     )
     size = data.draw(st.sampled_from([1e-60, 1e-9, 1.0, 1e12, 1e60, 1e300]))
     prior = data.draw(st.sampled_from([0.0, 1e-60, 1.0, 1e60, 1e300]))
-    S = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.array([0.25, 0.75]), size, prior, d)
+    S = Similarity(
+        np.array([[0, 1, 1], [0, 1, -1]]), np.array([0.25, 0.75]), size, prior, d
+    )
     knn = SimilarityKNeighborsClassifier(1, similarity=S)
     for use in (
         lambda kind: S.transform(kind(X)),
@@ -190,7 +213,7 @@ def test_results_on_finite_rows_are_finite_or_refused(X, Y, dtype, data):
             assert_allclose(*found, rtol=1e-5, atol=1e-5 * float(size_of))
 
 
-# --- single cases ---------------------------------------------------------------------------------
+# --- single cases ---------------------------------------------------------------------
 
 
 def test_automatic_scale_is_refused_where_no_number_fits():
@@ -210,7 +233,9 @@ def test_only_the_ratios_of_weights_matter():
             HDSL().fit(X, triplets=T, sample_weight=np.full(len(T), size))
     weights = np.linspace(1, 2, len(T))
     fits = [
-        HDSL(max_iter=20, random_state=0).fit(X, triplets=T, sample_weight=size * weights)
+        HDSL(max_iter=20, random_state=0).fit(
+            X, triplets=T, sample_weight=size * weights
+        )
         for size in (1.0, 2.0**-490, 2.0**490)
     ]
     assert fits[0].objective_ == fits[1].objective_ == fits[2].objective_
@@ -232,10 +257,12 @@ def test_rewrite_of_float32_handles_small_priors():
     for kind in (np.asarray, sp.csr_array):
         Z = S.rewrite(kind(X))
         assert Z.dtype == np.float32
-        assert_allclose(Z.toarray() if sp.issparse(Z) else Z, [[2e-30, 1e-30]], rtol=1e-6)
+        assert_allclose(
+            Z.toarray() if sp.issparse(Z) else Z, [[2e-30, 1e-30]], rtol=1e-6
+        )
 
 
-# --- messages -------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------
 
 
 def test_explaining_a_row_rather_than_itself_says_no_difference():

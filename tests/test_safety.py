@@ -29,12 +29,19 @@ X, Y = labelled_counts(n=45, d=14)
 
 
 def small(**parameters):
-    return HDSL(**{"scale": 20.0, "prior": 0.1, "max_iter": 12, "random_state": 3, **parameters})
+    return HDSL(
+        **{"scale": 20.0, "prior": 0.1, "max_iter": 12, "random_state": 3, **parameters}
+    )
 
 
 def learned(model):
     """Return the learned model as bytes."""
-    return model.atoms_.tobytes(), model.weights_.tobytes(), model.n_iter_, model.n_features_in_
+    return (
+        model.atoms_.tobytes(),
+        model.weights_.tobytes(),
+        model.n_iter_,
+        model.n_features_in_,
+    )
 
 
 def in_a_process(code, *arguments, **environment):
@@ -44,14 +51,15 @@ def in_a_process(code, *arguments, **environment):
         capture_output=True,
         text=True,
         timeout=300,
-        env={k: v for k, v in os.environ.items() if k != "NUMBA_NUM_THREADS"} | environment,
+        env={k: v for k, v in os.environ.items() if k != "NUMBA_NUM_THREADS"}
+        | environment,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
-# --- threads and processes -----------------------------------------------------------------------
+# --- threads and processes ------------------------------------------------------------
 
 PARAMETERS = [
     {"n_jobs": 1},
@@ -68,7 +76,9 @@ def one_by_one():
 
 def test_fits_in_several_threads_equal_fits_one_by_one(one_by_one):
     with ThreadPoolExecutor(4) as pool:
-        models = pool.map(lambda parameters: small(**parameters).fit(X, Y), 2 * PARAMETERS)
+        models = pool.map(
+            lambda parameters: small(**parameters).fit(X, Y), 2 * PARAMETERS
+        )
         assert [learned(model) for model in models] == 2 * one_by_one
 
 
@@ -94,9 +104,14 @@ def test_fits_in_several_processes_equal_fits_one_by_one(one_by_one):
 
 def test_grid_search_on_two_processes_equals_one():
     pipeline = make_pipeline(small(n_jobs=2), SimilarityKNeighborsClassifier(n_jobs=2))
-    grid = {"hdsl__scale": [1.0, 20.0], "similaritykneighborsclassifier__n_neighbors": [1, 3]}
+    grid = {
+        "hdsl__scale": [1.0, 20.0],
+        "similaritykneighborsclassifier__n_neighbors": [1, 3],
+    }
     one, two = (GridSearchCV(pipeline, grid, cv=2, n_jobs=n).fit(X, Y) for n in (1, 2))
-    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert_array_equal(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"]
+    )
     assert learned(one.best_estimator_[0]) == learned(two.best_estimator_[0])
 
 
@@ -188,25 +203,36 @@ GLOBAL_STATE = """
 
 
 def test_global_state_is_unchanged(tmp_path):
-    output = in_a_process(GLOBAL_STATE, os.path.dirname(__file__), tmp_path / "model.hdsl")
+    output = in_a_process(
+        GLOBAL_STATE, os.path.dirname(__file__), tmp_path / "model.hdsl"
+    )
     assert output == "unchanged\n"
 
 
-# --- no more threads than cores ------------------------------------------------------------------
+# --- no more threads than cores -------------------------------------------------------
 
 
 def test_processes_of_joblib_share_the_cores():
-    def threads(n_jobs):  # inside: sent by value, so that it can be called in another process
+    def threads(
+        n_jobs,
+    ):  # inside: sent by value, so that it can be called in another process
         import threading
 
         seen = set()
         own = {thread.ident for thread in threading.enumerate()}
         model = HDSL(
-            scale=1.0, prior=0.0, max_iter=3, n_jobs=n_jobs,
-            callback=lambda state: seen.update(thread.ident for thread in threading.enumerate()),
-        )  # fmt: skip
+            scale=1.0,
+            prior=0.0,
+            max_iter=3,
+            n_jobs=n_jobs,
+            callback=lambda state: seen.update(
+                thread.ident for thread in threading.enumerate()
+            ),
+        )
         rng = np.random.default_rng(0)
-        model.fit(rng.random((600, 40)) * (rng.random((600, 40)) < 0.3), np.arange(600) % 3)
+        model.fit(
+            rng.random((600, 40)) * (rng.random((600, 40)) < 0.3), np.arange(600) % 3
+        )
         return 1 + len(seen - own)
 
     share = max(1, joblib.cpu_count() // 2)
@@ -216,7 +242,7 @@ def test_processes_of_joblib_share_the_cores():
         assert used <= (1 if n_jobs is None else share), n_jobs
 
 
-# --- interrupts ----------------------------------------------------------------------------------
+# --- interrupts -----------------------------------------------------------------------
 
 
 class Interruption:
@@ -363,16 +389,28 @@ SIGNALS = """
 def test_ctrl_c_at_random_times_leaves_a_whole_model(tmp_path):
     ends = in_a_process(SIGNALS, os.path.dirname(__file__), tmp_path).split()
     assert len(ends) == 8
-    assert set(ends) <= {"old", "new", "interrupted", "max_iter", "stalled", "no_violation"}
+    assert set(ends) <= {
+        "old",
+        "new",
+        "interrupted",
+        "max_iter",
+        "stalled",
+        "no_violation",
+    }
     assert "interrupted" in ends
 
 
-# --- memory --------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------
 
 
 def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
-    model = small(callback=lambda state: pytest.fail("the fit started")).set_params(max_iter=5)
-    for limit, free, words in ((1e-7, 2**40, "allowed by memory_limit"), ("auto", 100, "are free")):
+    model = small(callback=lambda state: pytest.fail("the fit started")).set_params(
+        max_iter=5
+    )
+    for limit, free, words in (
+        (1e-7, 2**40, "allowed by memory_limit"),
+        ("auto", 100, "are free"),
+    ):
         monkeypatch.setattr(memory, "available", lambda free=free: free)
         with pytest.raises(MemoryError, match=rf"HDSL needs about .* {words}"):
             model.set_params(memory_limit=limit).fit(X, Y)
@@ -380,7 +418,7 @@ def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
     small(memory_limit=None).fit(X, Y)
 
 
-# --- 32-bit indices ------------------------------------------------------------------------------
+# --- 32-bit indices -------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -399,7 +437,9 @@ def spread(A, n_columns):
     columns = np.sort(np.random.default_rng(5).integers(n_columns, size=A.shape[1] - 2))
     columns = np.array([0, *columns, n_columns - 1])
     shape = (A.shape[0], n_columns)
-    return sp.csr_array((A.data, columns[A.indices], A.indptr.astype(np.int64)), shape), columns
+    return sp.csr_array(
+        (A.data, columns[A.indices], A.indptr.astype(np.int64)), shape
+    ), columns
 
 
 @pytest.mark.parametrize("n_columns", [2**31, 2**62])
@@ -415,7 +455,9 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     other.save(tmp_path / "model.hdsl")
     other = load(tmp_path / "model.hdsl")
     assert_array_equal(other.similarity(wide), one.similarity(narrow))
-    assert_array_equal(other.pair_score(wide, wide[::-1]), one.pair_score(narrow, narrow[::-1]))
+    assert_array_equal(
+        other.pair_score(wide, wide[::-1]), one.pair_score(narrow, narrow[::-1])
+    )
     n_atoms = len(one.weights_)
     narrow_columns = sp.csc_array(one.transform(narrow))
     made = other.transform(wide)
@@ -427,8 +469,12 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
             position = n_atoms + np.searchsorted(columns, column - n_atoms)
         assert_array_equal(values, narrow_columns[:, [position]].toarray()[:, 0])
     one_knn = SimilarityKNeighborsClassifier(similarity=one.similarity_).fit(narrow, Y)
-    other_knn = SimilarityKNeighborsClassifier(similarity=other.similarity_).fit(wide, Y)
-    for part, found in zip(one_knn.kneighbors(narrow), other_knn.kneighbors(wide), strict=True):
+    other_knn = SimilarityKNeighborsClassifier(similarity=other.similarity_).fit(
+        wide, Y
+    )
+    for part, found in zip(
+        one_knn.kneighbors(narrow), other_knn.kneighbors(wide), strict=True
+    ):
         assert_array_equal(found, part)
     expected = one_knn.kneighbors_graph(mode="distance").toarray()
     found = other_knn.kneighbors_graph(mode="distance").toarray()
@@ -444,5 +490,7 @@ def test_too_many_rows_or_values_are_refused(shape, nnz):
 
     Fake.nnz = property(lambda self, n=nnz: n)
     Fake.shape = property(lambda self, n=shape: n)
-    with pytest.raises(ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"):
+    with pytest.raises(
+        ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"
+    ):
         checks.as_problem_matrix(object.__new__(Fake))

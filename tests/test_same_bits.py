@@ -44,7 +44,9 @@ SETTINGS = {
         "step": "forward",
     },
 }
-all_settings = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS.keys())
+all_settings = pytest.mark.parametrize(
+    "setting", SETTINGS.values(), ids=SETTINGS.keys()
+)
 
 
 def small(**parameters):
@@ -58,7 +60,7 @@ def saved(model, folder):
     return path.read_bytes()
 
 
-# --- threads, runs and processes -----------------------------------------------------------------
+# --- threads, runs and processes ------------------------------------------------------
 
 
 @pytest.fixture
@@ -68,12 +70,16 @@ def large(monkeypatch):
     n = 300
     d = 200
     per_row = 15
-    columns = (rng.integers(d, size=(n, 1)) + np.arange(per_row) * rng.integers(1, 20, (n, 1))) % d
+    columns = (
+        rng.integers(d, size=(n, 1)) + np.arange(per_row) * rng.integers(1, 20, (n, 1))
+    ) % d
     rows = np.repeat(np.arange(n), per_row)
     A = sp.csr_array((rng.random(n * per_row), (rows, columns.ravel())), shape=(n, d))
     split = Workers.split
     monkeypatch.setattr(
-        Workers, "split", lambda self, n, *, grain=1, work=None: split(self, n, work=work)
+        Workers,
+        "split",
+        lambda self, n, *, grain=1, work=None: split(self, n, work=work),
     )
     return A, np.arange(n) % 5
 
@@ -109,11 +115,17 @@ PROCESS = """
 
 def test_another_process_writes_the_same_file(tmp_path):
     subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROCESS), os.path.dirname(__file__), "2",
-         str(tmp_path)],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(PROCESS),
+            os.path.dirname(__file__),
+            "2",
+            str(tmp_path),
+        ],
         env={**os.environ, "PYTHONHASHSEED": "4000000000", "OPENBLAS_NUM_THREADS": "2"},
         check=True,
-    )  # fmt: skip
+    )
     for name, setting in SETTINGS.items():
         other = (tmp_path / f"{name}.hdsl").read_bytes()
         assert saved(small(**setting).fit(X, Y), tmp_path) == other, name
@@ -134,7 +146,7 @@ def test_the_file_holds_nothing_of_the_machine_or_the_clock(tmp_path):
     assert saved(small(tol=1e-4).fit(X, Y), tmp_path) != first
 
 
-# --- input formats -------------------------------------------------------------------------------
+# --- input formats --------------------------------------------------------------------
 
 
 def untidy(A):
@@ -188,8 +200,13 @@ FORMATS = {
 @pytest.fixture(scope="module")
 def of_an_array(tmp_path_factory):
     """Return the bytes of models learned from an array, by the names of their settings."""
-    fitted = {name: small(**SETTINGS[name]).fit(X, Y) for name in ("held out", "batches")}
-    return {name: saved(model, tmp_path_factory.mktemp("a")) for name, model in fitted.items()}
+    fitted = {
+        name: small(**SETTINGS[name]).fit(X, Y) for name in ("held out", "batches")
+    }
+    return {
+        name: saved(model, tmp_path_factory.mktemp("a"))
+        for name, model in fitted.items()
+    }
 
 
 @pytest.mark.parametrize("convert", FORMATS.values(), ids=FORMATS.keys())
@@ -205,7 +222,9 @@ def test_rows_mapped_from_a_file_and_labels_with_an_index_give_the_same_file(tmp
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     labels = pd.Series(Y, index=Y[::-1] + 5)
-    assert saved(small().fit(mapped, labels), tmp_path) == saved(small().fit(X, Y), tmp_path)
+    assert saved(small().fit(mapped, labels), tmp_path) == saved(
+        small().fit(X, Y), tmp_path
+    )
 
 
 def in_polars(values, **options):
@@ -229,19 +248,23 @@ def test_a_table_adds_nothing_but_column_names(tmp_path):
     assert pandas == polars != saved(small().fit(X, Y), tmp_path)
 
 
-# --- answers -------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_one_and_two_threads_find_the_same_neighbors(convert, large):
     A = convert(large[0].toarray())
     for own in (False, True):
-        one, two = (search.top_k(A, A, 9, exclude_self=own, n_jobs=n_jobs) for n_jobs in (1, 2))
+        one, two = (
+            search.top_k(A, A, 9, exclude_self=own, n_jobs=n_jobs) for n_jobs in (1, 2)
+        )
         for name in one._fields:
             assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name
     model = small(max_iter=5).fit(A, large[1])
     one, two = (
-        SimilarityKNeighborsClassifier(5, weights="similarity", similarity=model, n_jobs=n_jobs)
+        SimilarityKNeighborsClassifier(
+            5, weights="similarity", similarity=model, n_jobs=n_jobs
+        )
         .fit(A, large[1])
         .predict_proba(A)
         for n_jobs in (1, 2)
@@ -249,7 +272,7 @@ def test_one_and_two_threads_find_the_same_neighbors(convert, large):
     assert one.tobytes() == two.tobytes()
 
 
-# --- every random number comes from random_state -------------------------------------------------
+# --- every random number comes from random_state --------------------------------------
 
 GLOBAL = [
     name
@@ -269,10 +292,23 @@ def only_seeded(monkeypatch):
     assert "shuffle" in GLOBAL
     for name in GLOBAL:
         monkeypatch.setattr(np.random, name, fail)
-    for name in ("random", "shuffle", "choice", "choices", "sample", "randint", "randrange",
-                 "getrandbits", "uniform", "gauss", "seed"):  # fmt: skip
+    for name in (
+        "random",
+        "shuffle",
+        "choice",
+        "choices",
+        "sample",
+        "randint",
+        "randrange",
+        "getrandbits",
+        "uniform",
+        "gauss",
+        "seed",
+    ):
         monkeypatch.setattr(random, name, fail)
-    monkeypatch.setattr(random.SystemRandom, "getrandbits", fail)  # seeds generators without a seed
+    monkeypatch.setattr(
+        random.SystemRandom, "getrandbits", fail
+    )  # seeds generators without a seed
     make = np.random.default_rng
 
     def seeded(seed=None):

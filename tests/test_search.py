@@ -41,7 +41,7 @@ def assert_found(found, expected):
     assert (found.size == expected[1].shape[1]).all()
 
 
-# --- against all inner products ------------------------------------------------------------------
+# --- against all inner products -------------------------------------------------------
 
 
 @sparse_or_dense
@@ -62,7 +62,9 @@ def test_scores_are_the_largest_products_up_to_rounding(form, case):
     queries, index, k = case
     make_queries, make_index = FORMS[form]
     found = search.top_k(make_queries(queries), make_index(index), k)
-    assert_allclose(found.scores, reference.top_k(queries, index, k)[0], rtol=0, atol=1e-12)
+    assert_allclose(
+        found.scores, reference.top_k(queries, index, k)[0], rtol=0, atol=1e-12
+    )
     products = np.take_along_axis(queries @ index.T, found.rows, axis=1)
     assert_allclose(found.scores, products, rtol=0, atol=1e-12)
     assert all(len(set(row)) == k for row in found.rows.tolist())
@@ -97,14 +99,15 @@ def test_neighbors_by_label_are_those_of_the_slow_twin(X, data):
             assert_array_equal(near.scores[r, : len(rows)], scores[0])
 
 
-# --- larger searches -----------------------------------------------------------------------------
+# --- larger searches ------------------------------------------------------------------
 
 
 def large(seed=0, m=101, n=330, d=60, density=0.1):
     """Several blocks of queries, the last not full, and many ties."""
     rng = np.random.default_rng(seed)
     queries, index = (
-        rng.integers(-3, 4, size=(rows, d)) * (rng.random((rows, d)) < density) for rows in (m, n)
+        rng.integers(-3, 4, size=(rows, d)) * (rng.random((rows, d)) < density)
+        for rows in (m, n)
     )
     return queries.astype(float), index.astype(float)
 
@@ -119,11 +122,15 @@ def test_many_rows(form):
 
 def test_sparse_blocks_change_nothing(monkeypatch):
     """Ties and the query's own row among them: small whole numbers."""
-    X = sp.csr_array(np.random.default_rng(0).integers(-1, 3, size=(61, 9)).astype(float))
+    X = sp.csr_array(
+        np.random.default_rng(0).integers(-1, 3, size=(61, 9)).astype(float)
+    )
     labels = np.arange(61) % 3
     found = search.neighbors_by_label(X, labels, 4, 6)
     monkeypatch.setattr(search, "SPARSE_BLOCK", 8)
-    for whole, blocks in zip(found, search.neighbors_by_label(X, labels, 4, 6), strict=True):
+    for whole, blocks in zip(
+        found, search.neighbors_by_label(X, labels, 4, 6), strict=True
+    ):
         for a, b in zip(whole, blocks, strict=True):
             assert_array_equal(a, b)
 
@@ -153,7 +160,10 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
     rows = np.where(X, values[kind], 0.0)[rng.integers(n, size=n)]
     X = sp.csr_array(rows)
     labels = rng.integers(n_classes, size=n)
-    expected = *search.neighbors_by_label(X, labels, 4, 6), search.top_k(X, X, 3, exclude_self=True)
+    expected = (
+        *search.neighbors_by_label(X, labels, 4, 6),
+        search.top_k(X, X, 3, exclude_self=True),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "MEETING_ROWS", 16)
         patch.setattr(search, "MEETING_BLOCK", 64)
@@ -174,13 +184,14 @@ def test_dense_blocks_change_nothing(monkeypatch):
     assert_found(search.top_k(index, index, 5, exclude_self=True), expected)
 
 
-# --- interrupts ----------------------------------------------------------------------------------
+# --- interrupts -----------------------------------------------------------------------
 
 
 def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
     """Ctrl-C waits for the pieces under way, each some hundredths of a second, on one thread too.
 
-    The test counts pieces: an interrupt is raised in the second, and none runs afterwards.
+    The test counts pieces: an interrupt is raised in the second, and none runs
+    afterwards.
     """
     X = sp.csr_array(large()[1])
     kernel = search_kernels.top_by_columns
@@ -205,12 +216,14 @@ def test_pieces_are_short():
         with workers.Workers(n_jobs) as of:
             seen = []
             of.run_pieces(lambda *bounds, seen=seen: seen.append(bounds), 10**6, 1000.0)
-        assert sorted(start for start, _ in seen) == sorted({start for start, _ in seen})
+        assert sorted(start for start, _ in seen) == sorted(
+            {start for start, _ in seen}
+        )
         assert sum(stop - start for start, stop in seen) == 10**6
         assert max(stop - start for start, stop in seen) * 1000.0 <= workers.PIECE
 
 
-# --- edges ---------------------------------------------------------------------------------------
+# --- edges ----------------------------------------------------------------------------
 
 
 @sparse_or_dense
@@ -234,8 +247,10 @@ def test_fewer_rows_than_k_and_no_queries(form):
 
 
 def test_unsorted_rows_with_duplicates_and_stored_zeros_are_not_changed():
-    messy = sp.csr_array((np.array([1.0, 2, 3, 0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])),
-                         shape=(2, 3))  # fmt: skip
+    messy = sp.csr_array(
+        (np.array([1.0, 2, 3, 0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])),
+        shape=(2, 3),
+    )
     before = messy.data.copy(), messy.indices.copy()
     found = search.top_k(messy, np.eye(3), 3)
     assert found.scores.tolist() == [[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
@@ -262,7 +277,7 @@ def test_messages(change, message):
         search.top_k(**arguments)
 
 
-# --- everything above a threshold ----------------------------------------------------------------
+# --- everything above a threshold -----------------------------------------------------
 
 
 @given(searches(INTEGERS), st.integers(1, 6), st.booleans())
@@ -295,7 +310,9 @@ def test_above_of_nothing():
     assert search.above(np.eye(3), np.zeros((2, 3)), 0.5).nnz == 0
 
 
-@pytest.mark.parametrize("scales", [(1e200, 1.0), (1.0, 1e200), (1e200, 1e-200), (1.0, 1e-200)])
+@pytest.mark.parametrize(
+    "scales", [(1e200, 1.0), (1.0, 1e200), (1e200, 1e-200), (1.0, 1e-200)]
+)
 def test_above_takes_values_whose_squares_overflow(scales):
     A, B = np.random.default_rng(0).random((2, 9, 5))
     products = (scales[0] * A) @ (scales[1] * B).T
@@ -319,7 +336,8 @@ def test_labels_and_rows_by_label_are_checked():
     X = np.eye(6) + 0.1
     y = np.arange(6) % 2
     dense, sparse = (
-        search.neighbors_by_label(form(X), y, 2, 2) for form in (np.asarray, sp.csc_array)
+        search.neighbors_by_label(form(X), y, 2, 2)
+        for form in (np.asarray, sp.csc_array)
     )
     for ours, other in zip(dense, sparse, strict=True):
         assert_array_equal(ours.rows, other.rows)

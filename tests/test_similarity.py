@@ -64,7 +64,9 @@ def test_every_way_to_score_is_the_same_bilinear_form(form, case):
     assert_allclose(similarity.pairwise(form(X), form(Y)), expected, atol=tol)
     assert_allclose(similarity.pairwise(form(X)), X @ S @ X.T, atol=tol)
     few = X[: len(Y)]
-    assert_allclose(similarity.pair_score(form(few), form(Y)), np.diag(few @ S @ Y.T), atol=tol)
+    assert_allclose(
+        similarity.pair_score(form(few), form(Y)), np.diag(few @ S @ Y.T), atol=tol
+    )
 
 
 @given(cases(), strategies.PRIORS)
@@ -97,7 +99,9 @@ def test_one_side_may_be_sparse_and_the_other_dense(case):
 def test_sparse_and_dense_rows_transform_alike(case):
     similarity, S, X, _ = case
     for method in (similarity.transform, similarity.rewrite):
-        assert_allclose(method(sp.csr_array(X)).toarray(), method(X), atol=tolerance(S, X))
+        assert_allclose(
+            method(sp.csr_array(X)).toarray(), method(X), atol=tolerance(S, X)
+        )
 
 
 @forms
@@ -117,7 +121,9 @@ def test_transform_puts_components_before_the_prior(case):
     similarity, S, X, _ = case
     Z = similarity.transform(X)
     k = len(similarity.weights)
-    assert_allclose(Z[:, :k], X @ similarity.components.toarray().T, atol=tolerance(S, X))
+    assert_allclose(
+        Z[:, :k], X @ similarity.components.toarray().T, atol=tolerance(S, X)
+    )
     if similarity.prior > 0:
         assert_allclose(Z[:, k:], np.sqrt(similarity.prior) * X, rtol=1e-15)
     else:
@@ -148,11 +154,16 @@ def test_rows_of_any_kind_are_the_same_numbers(norm):
     similarity = Similarity(np.array([[0, 2, -1]]), np.array([0.3]), 2.0, 0.5, 3, norm)
     twice = sp.csr_array((np.full(6, 0.5), [0, 0, 2, 2, 1, 1], [0, 4, 6]), shape=(2, 3))
     for rows, other in [
-        (X, X.astype(int)), (X, sp.csc_array(X.astype(np.int64))), (X, X.tolist()),
-        (X > 1, sp.csr_array(X > 1)), (twice.toarray(), twice),
-    ]:  # fmt: skip
+        (X, X.astype(int)),
+        (X, sp.csc_array(X.astype(np.int64))),
+        (X, X.tolist()),
+        (X > 1, sp.csr_array(X > 1)),
+        (twice.toarray(), twice),
+    ]:
         rows = np.asarray(rows, dtype=float)
-        assert_allclose(similarity.pairwise(other), similarity.pairwise(rows), rtol=1e-14)
+        assert_allclose(
+            similarity.pairwise(other), similarity.pairwise(rows), rtol=1e-14
+        )
         ours = similarity.rewrite(other), similarity.index_rows(other)
         ours = [part.toarray() if sp.issparse(part) else part for part in ours]
         assert_allclose(ours[0] @ ours[1].T, similarity.pairwise(rows), rtol=1e-14)

@@ -39,7 +39,9 @@ def labelled(y, weights=None):
 def judged(n, compared, weights=None):
     """Return the supervision of triplets or quadruplets."""
     kind = {3: "triplets", 4: "quadruplets"}[np.shape(compared)[1]]
-    return Supervision.check("HDSL", numbered(n), **{kind: compared}, sample_weight=weights)
+    return Supervision.check(
+        "HDSL", numbered(n), **{kind: compared}, sample_weight=weights
+    )
 
 
 @st.composite
@@ -49,7 +51,9 @@ def judgements(draw):
     compared = draw(strategies.triplets(n))
     if draw(st.booleans()):
         first = draw(
-            st.lists(st.integers(0, n - 1), min_size=len(compared), max_size=len(compared))
+            st.lists(
+                st.integers(0, n - 1), min_size=len(compared), max_size=len(compared)
+            )
         )
         compared = np.column_stack([first, compared])
         pairs = np.sort(compared.reshape(-1, 2, 2), axis=2)
@@ -58,7 +62,7 @@ def judgements(draw):
     return n, compared, draw(strategies.triplet_weights(len(compared)))
 
 
-# --- what is given -------------------------------------------------------------------------------
+# --- what is given --------------------------------------------------------------------
 
 
 def test_labels_or_judgements():
@@ -81,33 +85,52 @@ def test_labels_or_judgements():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "HDSL requires y to be passed, but the target y is None. Give labels, fit(X, y), or "
-         "judgements, fit(X, triplets=T) or fit(X, quadruplets=Q)."),
+        (
+            {},
+            "HDSL requires y to be passed, but the target y is None. Give labels, "
+            "fit(X, y), or judgements, fit(X, triplets=T) or fit(X, quadruplets=Q).",
+        ),
         ({"y": [0, 1]}, "y has 2 labels, but X has 4 rows"),
         ({"y": [0, 0, 0, 0]}, "No triplet can be built: y has one class, 0."),
-        ({"y": [0, 0, 1, 1], "sample_weight": [1.0]},
-         "sample_weight must have shape (4,), one per row of X."),
+        (
+            {"y": [0, 0, 1, 1], "sample_weight": [1.0]},
+            "sample_weight must have shape (4,), one per row of X.",
+        ),
         ({"triplets": [[0, 1, 4]]}, "triplets[0] names row 4, but X has 4 rows."),
         ({"triplets": [[0, 1, 1]]}, "triplets[0] compares the pair (0, 1) with itself"),
-        ({"triplets": [[0, 1, 2]], "sample_weight": [1.0, 1.0]},
-         "must have shape (1,), one per triplet"),
-        ({"quadruplets": [[0, 1, 2, 3]], "sample_weight": [1.0, 1.0]},
-         "must have shape (1,), one per quadruplet"),
-        ({"triplets": [[0, 1, 2]], "quadruplets": [[0, 1, 0, 2]]},
-         "fit takes triplets or quadruplets, but got both."),
-        ({"quadruplets": [[0, 1, 2]]}, "quadruplets must have shape (n_quadruplets, 4)"),
+        (
+            {"triplets": [[0, 1, 2]], "sample_weight": [1.0, 1.0]},
+            "must have shape (1,), one per triplet",
+        ),
+        (
+            {"quadruplets": [[0, 1, 2, 3]], "sample_weight": [1.0, 1.0]},
+            "must have shape (1,), one per quadruplet",
+        ),
+        (
+            {"triplets": [[0, 1, 2]], "quadruplets": [[0, 1, 0, 2]]},
+            "fit takes triplets or quadruplets, but got both.",
+        ),
+        (
+            {"quadruplets": [[0, 1, 2]]},
+            "quadruplets must have shape (n_quadruplets, 4)",
+        ),
         ({"triplets": [[0, 1, 2, 3]]}, "triplets must have shape (n_triplets, 3)"),
-        ({"quadruplets": [[0, 1, 2, 4]]}, "quadruplets[0] names row 4, but X has 4 rows."),
-        ({"quadruplets": [[0, 1, 2, 3], [0, 1, 1, 0]]},
-         "quadruplets[1] compares the pair (0, 1) with itself"),
+        (
+            {"quadruplets": [[0, 1, 2, 4]]},
+            "quadruplets[0] names row 4, but X has 4 rows.",
+        ),
+        (
+            {"quadruplets": [[0, 1, 2, 3], [0, 1, 1, 0]]},
+            "quadruplets[1] compares the pair (0, 1) with itself",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_learned_from_is_refused(given, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Supervision.check("HDSL", numbered(4), **given)
 
 
-# --- validation data -----------------------------------------------------------------------------
+# --- validation data ------------------------------------------------------------------
 
 VAL = numbered(3).toarray()
 
@@ -122,11 +145,19 @@ def owner():
 def test_validation_data_are_checked_and_unchanged():
     one_feature = VAL * [1, 0, 0, 0]  # too few to learn from, enough to be scored
     for rows in (VAL, VAL.astype(np.float32), sp.csc_array(VAL), one_feature):
-        by_labels = labelled([0, 0, 1, 1]).check_validation(owner(), rows, [[1], [0], [7]], None)
+        by_labels = labelled([0, 0, 1, 1]).check_validation(
+            owner(), rows, [[1], [0], [7]], None
+        )
         assert by_labels.y.tolist() == [1, 0, 7]
         assert by_labels.X.dtype == np.float64
-        assert_array_equal(by_labels.X.toarray(), rows.toarray() if sp.issparse(rows) else rows)
-    for train in (labelled([0, 0, 1, 1]), judged(4, [[0, 1, 2]]), judged(4, [[0, 1, 2, 3]])):
+        assert_array_equal(
+            by_labels.X.toarray(), rows.toarray() if sp.issparse(rows) else rows
+        )
+    for train in (
+        labelled([0, 0, 1, 1]),
+        judged(4, [[0, 1, 2]]),
+        judged(4, [[0, 1, 2, 3]]),
+    ):
         for compared in ([[0, 1, 2]], [[0, 1, 1, 2]]):
             by_judgements = train.check_validation(owner(), VAL, None, compared)
             assert by_judgements.is_judged
@@ -143,11 +174,21 @@ EXPECTED = "Validation data are X_val with y_val, or X_val with triplets_val. Go
         (None, [0, 1, 1], None, EXPECTED + "y_val."),
         (None, None, [[0, 1, 2]], EXPECTED + "triplets_val."),
         (VAL, [0, 1, 1], [[0, 1, 2]], EXPECTED + "X_val and y_val and triplets_val."),
-        (VAL, [0, 1], None, "y_val has 2 labels, but X_val has 3 rows: one label per row is"),
+        (
+            VAL,
+            [0, 1],
+            None,
+            "y_val has 2 labels, but X_val has 3 rows: one label per row is",
+        ),
         (VAL[:, :3], [0, 1, 1], None, "X_val has 3 features, but HDSL is expecting 4"),
         (np.full((2, 4), np.nan), [0, 1], None, "X_val[0, 0] is NaN"),
         (VAL, None, [[0, 1, 3]], "triplets_val[0] names row 3, but X_val has 3 rows."),
-        (VAL, None, [[0, 1, 1, 3]], "triplets_val[0] names row 3, but X_val has 3 rows."),
+        (
+            VAL,
+            None,
+            [[0, 1, 1, 3]],
+            "triplets_val[0] names row 3, but X_val has 3 rows.",
+        ),
         (VAL, [*"011"], None, "No label of y_val, such as '0', is in y"),
         (VAL, np.array([0, None, 1]), None, "y_val contains NaN: 1 of 3 rows"),
     ],
@@ -165,11 +206,13 @@ def test_labels_cannot_validate_judgements():
             judged(4, compared).check_validation(owner(), VAL, [0, 1, 1], None)
 
 
-# --- rows held out -------------------------------------------------------------------------------
+# --- rows held out --------------------------------------------------------------------
 
 
 @given(
-    st.lists(st.integers(1, 12), min_size=2, max_size=20).filter(lambda sizes: max(sizes) > 1),
+    st.lists(st.integers(1, 12), min_size=2, max_size=20).filter(
+        lambda sizes: max(sizes) > 1
+    ),
     st.integers(2, 4),
     st.integers(0, 99),
 )
@@ -181,7 +224,9 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     number = sp.csr_array(np.arange(1.0, len(y) + 1)[:, None])  # rows know their places
     folds = [
         [part.X.toarray()[:, 0].astype(int) - 1 for part in fold]
-        for fold in split_rows(replace(whole, X=number), n_folds, np.random.default_rng(seed))
+        for fold in split_rows(
+            replace(whole, X=number), n_folds, np.random.default_rng(seed)
+        )
     ]
     present = np.flatnonzero(weights)
     for train, held in folds:
@@ -213,11 +258,15 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
     """Where every two rows are compared from both sides, nothing is learned of a held-out row."""
     rows = np.arange(30)
     n = 30
-    T = np.array([(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3])
+    T = np.array(
+        [(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3]
+    )
     T = T if is_dense else T[T[:, 0] % 6 == 0]
     for train, held in split_anchors(judged(n, T), 3, np.random.default_rng(0)):
         learned = {
-            frozenset(pair) for a, b, c in train.compared.tolist() for pair in ((a, b), (a, c))
+            frozenset(pair)
+            for a, b, c in train.compared.tolist()
+            for pair in ((a, b), (a, c))
         }
         anchors = {*held.compared[:, 0].tolist()}
         assert anchors
@@ -226,13 +275,16 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
             assert not {frozenset((a, b)), frozenset((a, c))} <= learned
 
 
-# --- a sample of the rows ------------------------------------------------------------------------
+# --- a sample of the rows -------------------------------------------------------------
 
 
 def test_few_rows_are_all_compared():
     whole = labelled(np.arange(40) % 2)
     for limit in (None, 40, 50):
-        assert sample_rows(Mining(max_anchors=limit), whole, np.random.default_rng(0)) is None
+        assert (
+            sample_rows(Mining(max_anchors=limit), whole, np.random.default_rng(0))
+            is None
+        )
 
 
 def test_of_many_rows_each_class_gives_its_share():
@@ -252,16 +304,20 @@ def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
     for limit in (2, 10, 21):  # fewer than two classes have their share
         whole = labelled(np.arange(400) % 3)
         rng = np.random.default_rng(limit)
-        assert len(np.unique(sample_rows(Mining(max_anchors=limit), whole, rng) % 3)) >= 2
+        assert (
+            len(np.unique(sample_rows(Mining(max_anchors=limit), whole, rng) % 3)) >= 2
+        )
 
 
-# --- some of the rows ----------------------------------------------------------------------------
+# --- some of the rows -----------------------------------------------------------------
 
 
 @given(judgements(), st.data())
 def test_take_renumbers_the_judgements_inside(case, data):
     n, compared, weights = case
-    rows = np.array(data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))])
+    rows = np.array(
+        data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
+    )
     part = judged(n, compared, weights).take(rows)
     assert_array_equal(numbers(part.X), rows)
     inside = [k for k, t in enumerate(compared) if set(t) <= set(rows)]
@@ -271,7 +327,9 @@ def test_take_renumbers_the_judgements_inside(case, data):
 
 
 def test_take_selects_labels_and_weights_with_their_rows():
-    part = labelled(np.array(["a", "b", "a", "b"]), [1.0, 2, 3, 4]).take(np.array([3, 0]))
+    part = labelled(np.array(["a", "b", "a", "b"]), [1.0, 2, 3, 4]).take(
+        np.array([3, 0])
+    )
     assert numbers(part.X).tolist() == [3, 0]
     assert part.y.tolist() == ["b", "a"]
     assert part.weights.tolist() == [4.0, 1.0]

@@ -15,7 +15,8 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 AUDIT = ROOT / ".ci" / "audit.py"
 
 pytestmark = pytest.mark.skipif(
-    not AUDIT.is_file(), reason=f"{AUDIT} is not there: an installed library has no such files"
+    not AUDIT.is_file(),
+    reason=f"{AUDIT} is not there: an installed library has no such files",
 )
 
 
@@ -39,7 +40,7 @@ def tracked_files():
     return [ROOT / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
 
 
-# --- lock files ----------------------------------------------------------------------------------
+# --- lock files -----------------------------------------------------------------------
 
 
 def test_every_lock_file_is_made_by_make_lock():
@@ -60,12 +61,16 @@ def test_locked_versions_have_hashes_and_no_address(path):
         first, *rest = block.replace("\\", "").splitlines()
         assert re.match(r"[a-z0-9.-]+==\S+( ; .+)?$", first.strip()), first
         assert rest, first
-        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} *", line) for line in rest), first
+        assert all(
+            re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} *", line) for line in rest
+        ), first
 
 
 def test_oldest_versions_are_the_lower_bounds():
     pinned = dict(
-        re.findall(r"^([a-z-]+)==([\d.]+?)(?:\.\*)?$", text_of("requirements/oldest.in"), re.M)
+        re.findall(
+            r"^([a-z-]+)==([\d.]+?)(?:\.\*)?$", text_of("requirements/oldest.in"), re.M
+        )
     )
     for dependency in project()["dependencies"]:
         name, bound = re.split(">=|,", dependency)[:2]
@@ -75,19 +80,25 @@ def test_oldest_versions_are_the_lower_bounds():
 def test_no_file_names_a_package_index():
     # The machine decides where packages come from, not the repository.
     hosts = re.compile(rb"pypi\.(python\.)?org|pythonhosted\.org|anaconda\.org")
-    assert [f for f in tracked_files() if f.is_file() and hosts.search(f.read_bytes())] == []
+    assert [
+        f for f in tracked_files() if f.is_file() and hosts.search(f.read_bytes())
+    ] == []
 
 
-# --- the workflow --------------------------------------------------------------------------------
+# --- the workflow ---------------------------------------------------------------------
 
 
 def test_actions_are_pinned_by_their_hash():
     assert WORKFLOWS
     for path in WORKFLOWS:
-        uses = re.findall(r"^\s*-? *uses: *(.+)$", path.read_text(encoding="utf-8"), re.M)
+        uses = re.findall(
+            r"^\s*-? *uses: *(.+)$", path.read_text(encoding="utf-8"), re.M
+        )
         assert uses
         for action in uses:
-            assert re.fullmatch(r"(actions|pypa)/[a-z-]+@[0-9a-f]{40} # v(\d+\.){2}\d+", action)
+            assert re.fullmatch(
+                r"(actions|pypa)/[a-z-]+@[0-9a-f]{40} # v(\d+\.){2}\d+", action
+            )
 
 
 def test_workflows_have_only_read_permission():
@@ -95,10 +106,21 @@ def test_workflows_have_only_read_permission():
         text = path.read_text(encoding="utf-8")
         assert "\npermissions:\n  contents: read\n\n" in text
         # A release may say who it is and sign, and change nothing.
-        asked = ["contents: read", "id-token: write", "attestations: write", "id-token: write"]
-        jobs = "".join(re.findall(r"^ +permissions:\n((?:      .*\n)+)", text, re.M)).split("\n")
-        assert [line.strip() for line in jobs if line] == asked * (path.stem == "release")
-        assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+        asked = [
+            "contents: read",
+            "id-token: write",
+            "attestations: write",
+            "id-token: write",
+        ]
+        jobs = "".join(
+            re.findall(r"^ +permissions:\n((?:      .*\n)+)", text, re.M)
+        ).split("\n")
+        assert [line.strip() for line in jobs if line] == asked * (
+            path.stem == "release"
+        )
+        assert text.count("persist-credentials: false") == text.count(
+            "actions/checkout@"
+        )
         assert text.count("timeout-minutes:") == text.count("runs-on:")
         assert "secrets" not in text
         assert "pull_request_target" not in text
@@ -107,14 +129,18 @@ def test_workflows_have_only_read_permission():
 def test_workflows_paste_no_foreign_text_into_commands():
     # A title or a branch name inside a shell command could run anything.
     for path in WORKFLOWS:
-        for command in re.findall(r"run: *(.+)$", path.read_text(encoding="utf-8"), re.M):
+        for command in re.findall(
+            r"run: *(.+)$", path.read_text(encoding="utf-8"), re.M
+        ):
             assert "${{" not in command, command
 
 
 def test_workflows_run_existing_targets():
     targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.M))
     for path in WORKFLOWS:
-        for names in re.findall(r"run: make (.+) PYTHON", path.read_text(encoding="utf-8")):
+        for names in re.findall(
+            r"run: make (.+) PYTHON", path.read_text(encoding="utf-8")
+        ):
             assert set(names.split()) <= targets
 
 
@@ -127,12 +153,14 @@ def test_workflows_are_yaml():
 
 def test_every_claimed_python_is_tested():
     claimed = re.findall(r"Python :: (3\.\d+)", " ".join(project()["classifiers"]))
-    (tested,) = re.findall(r"python: \[(.+)\]\n", text_of(".github/workflows/check.yml"))
+    (tested,) = re.findall(
+        r"python: \[(.+)\]\n", text_of(".github/workflows/check.yml")
+    )
     assert re.findall(r"3\.\d+", tested) == claimed
     assert project()["requires-python"] == f">={claimed[0]}"
 
 
-# --- versions ------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------
 
 
 def test_one_version_number_and_one_list_of_dependencies(tmp_path):
@@ -141,16 +169,25 @@ def test_one_version_number_and_one_list_of_dependencies(tmp_path):
     assert f"\nversion: {version}\n" in text_of("CITATION.cff")
     assert f"\n## {version}\n" in text_of("CHANGELOG.md")
     assert f'version: "{version}"\n' in recipe
-    assert all(f"- {name.replace('>=', ' >=')}\n" in recipe for name in project()["dependencies"])
+    assert all(
+        f"- {name.replace('>=', ' >=')}\n" in recipe
+        for name in project()["dependencies"]
+    )
     # as `make sbom` writes it
     tool = ROOT / ".ci" / "sbom.py"
     new = tmp_path / "sbom.json"
-    subprocess.run([sys.executable, tool, "requirements/run.txt", new], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, tool, "requirements/run.txt", new], cwd=ROOT, check=True
+    )
     assert new.read_bytes() == (ROOT / "requirements" / "sbom.cdx.json").read_bytes()
 
 
 def test_the_sdist_has_what_the_checks_need():
-    listed = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
+    listed = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["build"][
+        "targets"
+    ]["sdist"]
     for name in listed["include"]:
         assert (ROOT / name.lstrip("/")).exists(), name
-    assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(listed["include"])
+    assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(
+        listed["include"]
+    )

@@ -32,10 +32,14 @@ def collection(request):
     words = Words().fit(TEXTS)
     X = words.transform(TEXTS)
     model = HDSL(**MODEL, random_state=0)
-    model = make_pipeline(ClassScores(random_state=0), model) if request.param else model
+    model = (
+        make_pipeline(ClassScores(random_state=0), model) if request.param else model
+    )
     part = np.array([TRAIN] * 11 + [TEST], dtype=np.int8)
     ids = [f"d{k}" for k in range(12)]  # a list is as good as an array
-    documents = Documents(X, LABELS, TEXTS, ids, part, facts={"columns": {"text": "body"}})
+    documents = Documents(
+        X, LABELS, TEXTS, ids, part, facts={"columns": {"text": "body"}}
+    )
     return Collection(model.fit(X, LABELS), words, documents)
 
 
@@ -45,7 +49,7 @@ def path(collection, tmp_path):
     return tmp_path / "m.hdsl"
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -55,14 +59,19 @@ def path(collection, tmp_path):
         ({"stop_words": "none"}, ["and", "get_line", "html5", "twice"]),
         ({"stop_words": ["Twice"]}, ["and", "get_line", "html5"]),
         ({"tokens": "identifiers"}, ["html", "line", "twice"]),
-        ({"ngrams": 2}, ["get_line", "get_line html5", "html5", "html5 twice", "twice"]),
+        (
+            {"ngrams": 2},
+            ["get_line", "get_line html5", "html5", "html5 twice", "twice"],
+        ),
     ],
 )
 def test_tokens_stop_words_and_ngrams_decide_what_is_a_word(options, names):
     assert Words(**options).fit(["get_line and html5 twice"]).names.tolist() == names
 
 
-@pytest.mark.parametrize("options", [{}, {"ngram_range": (1, 2), "min_df": 2, "max_df": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{}, {"ngram_range": (1, 2), "min_df": 2, "max_df": 0.5}]
+)
 def test_rows_are_those_of_scikit_learn(options):
     theirs = TfidfVectorizer(stop_words="english", sublinear_tf=True, **options)
     own = dict(options)
@@ -74,7 +83,7 @@ def test_rows_are_those_of_scikit_learn(options):
     assert words.transform(["", "zebra"]).nnz == 0
 
 
-# --- a collection --------------------------------------------------------------------------------
+# --- a collection ---------------------------------------------------------------------
 
 
 def test_a_saved_collection_takes_texts(collection, path):
@@ -82,18 +91,23 @@ def test_a_saved_collection_takes_texts(collection, path):
     assert isinstance(found, Collection)
     for name in ("labels", "texts", "ids", "part"):
         assert (
-            getattr(found.documents, name).tolist() == getattr(collection.documents, name).tolist()
+            getattr(found.documents, name).tolist()
+            == getattr(collection.documents, name).tolist()
         )
     assert found.documents.facts == collection.documents.facts
     assert (found.documents.X != collection.documents.X).nnz == 0
     new = ["the late goal of the bank, a match", "nothing known"]
     assert (found.rows_of(new) != collection.rows_of(new)).nnz == 0
-    assert_array_equal(found.model.transform(collection.documents.X).toarray(),
-                       collection.model.transform(collection.documents.X).toarray())  # fmt: skip
+    assert_array_equal(
+        found.model.transform(collection.documents.X).toarray(),
+        collection.model.transform(collection.documents.X).toarray(),
+    )
     hits = found.search("a late goal", 3)
     assert {hit["label"] for hit in hits} == {"sport"}
-    assert_allclose([hit["similarity"] for hit in hits],
-                    [hit["similarity"] for hit in collection.search("a late goal", 3)])  # fmt: skip
+    assert_allclose(
+        [hit["similarity"] for hit in hits],
+        [hit["similarity"] for hit in collection.search("a late goal", 3)],
+    )
     for hit in hits:
         total = sum(part["value"] for part in hit["why"]) + hit["more"]["value"]
         assert total == pytest.approx(hit["similarity"])
@@ -114,8 +128,9 @@ def test_similarities_do_not_depend_on_who_reads_the_file(collection, path):
 
 def test_unknown_words_are_told(collection):
     assert collection.unknown_words("the goal of a zebra, zebra and unicorn") == [
-        "zebra", "unicorn"
-    ]  # fmt: skip
+        "zebra",
+        "unicorn",
+    ]
     assert collection.known_share("the goal of a zebra") == 0.5
     assert collection.known_share("zebra") == collection.known_share("") == 0.0
     with pytest.raises(ValueError, match="none of the words"):
@@ -135,7 +150,10 @@ def test_the_first_by_cosine_is_told_too(collection):
 
 def test_documents_have_ids_and_numbers(collection):
     assert (
-        collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4
+        collection.row_number("d4")
+        == collection.row_number(4)
+        == collection.row_number("4")
+        == 4
     )
     by_id = collection.explain("d0", "d1")
     by_text = collection.explain(TEXTS[0], TEXTS[1])
@@ -147,11 +165,15 @@ def test_documents_have_ids_and_numbers(collection):
 
 
 def test_reasons_of_a_class_end_in_words(collection):
-    named = [part for part in collection.search("late goal", 1)[0]["why"] if "words" in part]
+    named = [
+        part for part in collection.search("late goal", 1)[0]["why"] if "words" in part
+    ]
     if collection.scores is None:
         assert not named
     else:
-        assert all("class:" in part["name"] and "goal" in part["words"] for part in named)
+        assert all(
+            "class:" in part["name"] and "goal" in part["words"] for part in named
+        )
 
 
 def test_words_without_documents(collection, tmp_path):

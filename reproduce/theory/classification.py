@@ -1,10 +1,11 @@
 """How well classifiers on a learned similarity generalise.
 
-C classes, and rows drawn independently. A row x of class y is compared with the mean similarities
-to the landmarks of its own class and of each other class c: the margins are
-g(x, c) = S_M(x, μ_y - μ_c), and x is nearest to its own class if all of them are positive. The loss
-of a row is the mean of ℓ(g(x, c)) over the other classes. ℓ is convex, falling and 1-Lipschitz, so
-the share of wrong rows is at most C - 1 times the mean loss over ℓ(0).
+C classes, and rows drawn independently. A row x of class y is compared with the mean
+similarities to the landmarks of its own class and of each other class c: the margins
+are g(x, c) = S_M(x, μ_y - μ_c), and x is nearest to its own class if all of them are
+positive. The loss of a row is the mean of ℓ(g(x, c)) over the other classes. ℓ is
+convex, falling and 1-Lipschitz, so the share of wrong rows is at most C - 1 times the
+mean loss over ℓ(0).
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ class Domain:
 def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
     """Return ε, with which a similarity is (ε, γ, τ)-good on a sample: a mean hinge loss.
 
-    It is the mean of max(0, 1 - g(x, c)/γ) over rows and other classes c, where g(x, c) is the mean
-    similarity of x to landmarks of its own class minus that to landmarks of c. τ, the share of rows
-    that may be landmarks, is that of the landmarks given.
+    It is the mean of max(0, 1 - g(x, c)/γ) over rows and other classes c, where g(x, c)
+    is the mean similarity of x to landmarks of its own class minus that to landmarks of
+    c. τ, the share of rows that may be landmarks, is that of the landmarks given.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
 
     References
     ----------
-    M.-F. Balcan, A. Blum and N. Srebro. Improved guarantees for learning via similarity functions.
-    COLT, 2008.
+    M.-F. Balcan, A. Blum and N. Srebro. Improved guarantees for learning via similarity
+    functions. COLT, 2008.
 
     Examples
     --------
@@ -106,11 +107,13 @@ def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
     y = np.asarray(y)
     if len(classes) < 2 or not np.isin(y, classes).all():
         raise ValueError(
-            "goodness needs landmarks of two classes or more, and of every class of y. They have "
-            f"{len(classes)}."
+            "goodness needs landmarks of two classes or more, and of every class of "
+            f"y. They have {len(classes)}."
         )
     S = np.asarray(S, dtype=np.float64)
-    means = np.stack([S[:, codes == c].mean(axis=1) for c in range(len(classes))], axis=1)
+    means = np.stack(
+        [S[:, codes == c].mean(axis=1) for c in range(len(classes))], axis=1
+    )
     is_own = y[:, None] == classes
     margins = (means[is_own][:, None] - means)[~is_own]
     return float(np.maximum(0.0, 1.0 - margins / gamma).mean())
@@ -121,10 +124,10 @@ def landmark_bound(
 ) -> Any:
     """Return a bound on the error of mean similarities to landmarks, for all rows and models.
 
-    η = 8λW² sqrt(log(4Cd/δ) / 2m) + 2 prior r²(1 + sqrt(2 log(2C/δ))) / sqrt(m): the mean
-    similarities of any row to m landmarks of each class differ from those to all rows of the
-    classes by at most η, in the difference of any two classes, for every model of the domain at
-    once. It fails with probability at most δ.
+    η = 8λW² sqrt(log(4Cd/δ) / 2m) + 2 prior r²(1 + sqrt(2 log(2C/δ))) / sqrt(m): the
+    mean similarities of any row to m landmarks of each class differ from those to all
+    rows of the classes by at most η, in the difference of any two classes, for every
+    model of the domain at once. It fails with probability at most δ.
 
     Parameters
     ----------
@@ -145,10 +148,11 @@ def landmark_bound(
     >>> landmark_bound([100, 10_000], Domain(0.1, 20_000)).round(3)
     array([0.219, 0.022])
     """
-    # |xᵀM(Δ̂ - Δ)| ≤ ‖M‖₁ ‖x‖_∞ ‖Δ̂ - Δ‖_∞, and ‖M‖₁ ≤ 4λ. By Hoeffding's inequality for d features
-    # of C classes, both sides, each mean is within W sqrt(log(4Cd/δ) / 2m) but for a probability of
-    # δ/2 in all. For the prior, ‖μ̂ - μ‖₂ is r/sqrt(m) on average at most, and a landmark moves it
-    # by 2r/m: McDiarmid's inequality with δ/2C for each class.
+    # |xᵀM(Δ̂ - Δ)| ≤ ‖M‖₁ ‖x‖_∞ ‖Δ̂ - Δ‖_∞, and ‖M‖₁ ≤ 4λ. By Hoeffding's inequality
+    # for d features of C classes, both sides, each mean is within W sqrt(log(4Cd/δ) /
+    # 2m) but for a probability of δ/2 in all. For the prior, ‖μ̂ - μ‖₂ is r/sqrt(m) on
+    # average at most, and a landmark moves it by 2r/m: McDiarmid's inequality with δ/2C
+    # for each class.
     owner = "landmark_bound"
     m = check_counts(owner, "n_landmarks", n_landmarks, low=1)
     _check(owner, domain, delta)
@@ -169,11 +173,11 @@ def goodness_bound(
 ) -> Any:
     """Return a bound on risk minus empirical risk of the classification objective, of all models.
 
-    2·4λW² sqrt(2 log 2d(d - 1) / n) + B sqrt(log(2/δ) / 2n) + 2η, with B = ℓ(0) + 4λW² + 2 prior r²
-    and η of `landmark_bound` for δ/2. The risk of a row is the mean loss over all other classes,
-    and their number counts in η alone. The landmarks may be the rows themselves. The share of new
-    rows that are nearest to another class is at most C - 1 times (empirical risk + bound) / ℓ(0).
-    It fails with probability at most δ.
+    2·4λW² sqrt(2 log 2d(d - 1) / n) + B sqrt(log(2/δ) / 2n) + 2η, with B = ℓ(0) + 4λW²
+    + 2 prior r² and η of `landmark_bound` for δ/2. The risk of a row is the mean loss
+    over all other classes, and their number counts in η alone. The landmarks may be the
+    rows themselves. The share of new rows that are nearest to another class is at most
+    C - 1 times (empirical risk + bound) / ℓ(0). It fails with probability at most δ.
 
     Parameters
     ----------
@@ -193,12 +197,13 @@ def goodness_bound(
     >>> round(goodness_bound(10**6, 10**6 // 2, Domain(1.0, 20_000)), 3)
     0.121
     """
-    # With the true means of the classes in place of the landmarks' the margins are linear in M, and
-    # rows are independent: symmetrise, contract, and apply Massart's lemma to the vectors of the
-    # atoms' margins and 0. Number the other classes of each class: the supremum of a mean over them
-    # is at most the mean of the suprema, so the complexity is that of two classes. McDiarmid's
-    # inequality with δ/2 adds the second term. The margins with the landmarks' means are within η,
-    # once for the risk and once for the empirical risk.
+    # With the true means of the classes in place of the landmarks' the margins are
+    # linear in M, and rows are independent: symmetrise, contract, and apply Massart's
+    # lemma to the vectors of the atoms' margins and 0. Number the other classes of each
+    # class: the supremum of a mean over them is at most the mean of the suprema, so the
+    # complexity is that of two classes. McDiarmid's inequality with δ/2 adds the second
+    # term. The margins with the landmarks' means are within η, once for the risk and
+    # once for the empirical risk.
     owner = "goodness_bound"
     n = check_counts(owner, "n", n, low=1)
     _check(owner, domain, delta)
@@ -221,15 +226,15 @@ def classifier_bound(
 ) -> Any:
     """Return a bound on risk minus empirical risk of linear classifiers on similarities.
 
-    f(x) = Σ coef·S_M(x, landmark) + intercept. The bound is for all models of the domain and all
-    weights with a sum of absolute values, the intercept's with them, of at most A:
-    2AB sqrt(2 log(4(L + 1)d(d - 1)) / n) + (ℓ(0) + AB) sqrt(log(1/δ) / 2n), with
-    B = max(1, 4λW² + prior r²). So to learn the similarity as well costs log d, and to choose among
-    L landmarks log L. It fails with probability at most δ.
+    f(x) = Σ coef·S_M(x, landmark) + intercept. The bound is for all models of the
+    domain and all weights with a sum of absolute values, the intercept's with them, of
+    at most A: 2AB sqrt(2 log(4(L + 1)d(d - 1)) / n) + (ℓ(0) + AB) sqrt(log(1/δ) / 2n),
+    with B = max(1, 4λW² + prior r²). So to learn the similarity as well costs log d,
+    and to choose among L landmarks log L. It fails with probability at most δ.
 
-    For C classes, one against the rest, the risk is the mean loss of the C classifiers, and the
-    bound is the same for any C. The share of new rows in which another class has the largest score
-    is at most C/2 times (empirical risk + bound) / ℓ(0).
+    For C classes, one against the rest, the risk is the mean loss of the C classifiers,
+    and the bound is the same for any C. The share of new rows in which another class
+    has the largest score is at most C/2 times (empirical risk + bound) / ℓ(0).
 
     Parameters
     ----------
@@ -253,9 +258,10 @@ def classifier_bound(
     >>> round(classifier_bound(10**6, 500, 1.0, Domain(1.0, 20_000)), 3)
     0.065
     """
-    # f is linear in the weights and in M, so it is largest at an atom or 0, for one landmark: the
-    # largest of (d(d - 1) + 1)·2L + 2 values. Then as in `goodness_bound`, the landmarks given. The
-    # supremum of the mean of C losses is at most the mean of C suprema, one per classifier.
+    # f is linear in the weights and in M, so it is largest at an atom or 0, for one
+    # landmark: the largest of (d(d - 1) + 1)·2L + 2 values. Then as in
+    # `goodness_bound`, the landmarks given. The supremum of the mean of C losses is at
+    # most the mean of C suprema, one per classifier.
     owner = "classifier_bound"
     n = check_counts(owner, "n", n, low=1)
     checks.check_number(owner, "n_landmarks", n_landmarks, low=1, integer=True)
@@ -263,7 +269,9 @@ def classifier_bound(
     _check(owner, domain, delta)
     checks.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     bound = size * max(1.0, domain.learned + domain.plain)
-    complexity = bound * np.sqrt(2.0 * math.log(2.0 * (n_landmarks + 1) * domain.n_atoms) / n)
+    complexity = bound * np.sqrt(
+        2.0 * math.log(2.0 * (n_landmarks + 1) * domain.n_atoms) / n
+    )
     confidence = (loss_at_zero + bound) * np.sqrt(math.log(1.0 / delta) / (2.0 * n))
     return as_number(2.0 * complexity + confidence)
 
@@ -271,7 +279,7 @@ def classifier_bound(
 def _check(owner: str, domain: Any, delta: float) -> None:
     if not isinstance(domain, Domain):
         raise TypeError(
-            f"The 'domain' parameter of {owner} must be a reproduce.theory.Domain. Got {domain!r} "
-            "instead."
+            f"The 'domain' parameter of {owner} must be a reproduce.theory.Domain. Got "
+            f"{domain!r} instead."
         )
     checks.check_number(owner, "delta", delta, low=0, strict=True, high=1)

@@ -25,23 +25,27 @@ def lipschitz_constant(
 ) -> float:
     """Return L of Proposition 1: how much the gradient of the objective can change.
 
-    The printed L is the mean of ‖Aᵗ‖²_F = ‖x‖² ‖y‖², y = x' - x'', times the largest curvature of
-    the loss (1 for the smoothed hinge). The sharp one is never larger and also valid: the proof
-    needs only that the mean of ⟨Aᵗ, B - B'⟩² is at most 8Lλ² for any two atoms B and B', whose
-    distance is at most √8 λ. For an atom and 0 it is at most 4Lλ². L is the smaller of two:
+    The printed L is the mean of ‖Aᵗ‖²_F = ‖x‖² ‖y‖², y = x' - x'', times the largest
+    curvature of the loss (1 for the smoothed hinge). The sharp one is never larger and
+    also valid: the proof needs only that the mean of ⟨Aᵗ, B - B'⟩² is at most 8Lλ² for
+    any two atoms B and B', whose distance is at most √8 λ. For an atom and 0 it is at
+    most 4Lλ². L is the smaller of two:
 
-    - B - B' is symmetric, so only the symmetric part of Aᵗ counts: (‖x‖²‖y‖² + ⟨x, y⟩²)/2.
-    - ⟨Aᵗ, B⟩ = λ(x_i ± x_j)(y_i ± y_j). By the inequalities of Cauchy-Schwarz and Minkowski its
-      mean square is at most λ²(a_i + a_j)²(b_i + b_j)², where a_i and b_i are the fourth roots of
-      the means of x_i⁴ and y_i⁴; that of ⟨Aᵗ, B - B'⟩ is at most 4 times the largest. So
-      L = (a + a')²(b + b')²/2 with the two largest of each. It is small where features are rare.
+    - B - B' is symmetric, so only the symmetric part of Aᵗ counts: (‖x‖²‖y‖² + ⟨x,
+      y⟩²)/2.
+    - ⟨Aᵗ, B⟩ = λ(x_i ± x_j)(y_i ± y_j). By the inequalities of Cauchy-Schwarz and
+      Minkowski its mean square is at most λ²(a_i + a_j)²(b_i + b_j)², where a_i and b_i
+      are the fourth roots of the means of x_i⁴ and y_i⁴; that of ⟨Aᵗ, B - B'⟩ is at
+      most 4 times the largest. So L = (a + a')²(b + b')²/2 with the two largest of
+      each. It is small where features are rare.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_rows, n_features)
     triplets : array-like of int of shape (n_triplets, 3)
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"}
-        The largest curvature of the exponential loss makes its L too large to be of use.
+        The largest curvature of the exponential loss makes its L too large to be of
+        use.
     sample_weight : array-like of shape (n_triplets,), default=None
     form : {"sharp", "printed"}, default="sharp"
 
@@ -87,8 +91,9 @@ def lipschitz_constant(
 def convergence_bound(k: Any, scale: float, lipschitz: float) -> Any:
     """Return 16Lλ²/(k + 2), the most that f(M) - min f can be after k iterations (Proposition 1).
 
-    For forward steps with the exact oracle on all triplets, with line search or 2/(k + 2). Away
-    steps that drop an atom do not count as iterations. The bound holds with a prior as well.
+    For forward steps with the exact oracle on all triplets, with line search or 2/(k +
+    2). Away steps that drop an atom do not count as iterations. The bound holds with a
+    prior as well.
 
     Parameters
     ----------

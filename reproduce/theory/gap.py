@@ -31,8 +31,8 @@ class GapPath(NamedTuple):
     train_risk, test_risk : ndarray of shape (n_models,)
         Mean losses.
     bound, printed_bound : ndarray of shape (n_models,)
-        `deviation_bound` in the forms "data" and "printed", the latter for k = `n_atoms`, and for
-        k = 1 where there are no atoms.
+        `deviation_bound` in the forms "data" and "printed", the latter for k =
+        `n_atoms`, and for k = 1 where there are no atoms.
     """
 
     n_iter: np.ndarray
@@ -61,9 +61,10 @@ def gap_path(
 ) -> GapPath:
     """Return how much worse the models of a path do on new triplets, and the bounds on that gap.
 
-    Risks here are means over triplets. The paper also counts, with loss 0, three rows that make no
-    triplet, so its gap is this one times the share of those that do. Its bound is for rows drawn
-    independently and triplets drawn uniformly. For mined triplets it guarantees nothing.
+    Risks here are means over triplets. The paper also counts, with loss 0, three rows
+    that make no triplet, so its gap is this one times the share of those that do. Its
+    bound is for rows drawn independently and triplets drawn uniformly. For mined
+    triplets it guarantees nothing.
 
     Parameters
     ----------
@@ -78,8 +79,8 @@ def gap_path(
         Which models of the path; None takes about 25, evenly spread on a log scale.
     delta : float in (0, 1), default=0.05
     B_X : float or None, default=None
-        None is `data_bound` of the rows of both, as the model compares them: at unit length with
-        ``norm="l2"``.
+        None is `data_bound` of the rows of both, as the model compares them: at unit
+        length with ``norm="l2"``.
     norm : {"max", "fro", "l1"}, default="max"
         Norm of `data_bound`, not that of the model.
 
@@ -104,16 +105,18 @@ def gap_path(
     check_is_fitted(model, "atoms_")
     if model.loss not in LIPSCHITZ_LOSSES:
         raise ValueError(
-            f"gap_path needs a model with loss {' or '.join(map(repr, LIPSCHITZ_LOSSES))}, which "
-            f"change no faster than the margin. Got loss={model.loss!r}. Fit the model with one of "
-            "these."
+            "gap_path needs a model with loss "
+            f"{' or '.join(map(repr, LIPSCHITZ_LOSSES))}, which change no faster than "
+            f"the margin. Got loss={model.loss!r}. Fit the model with one of these."
         )
     X = check_rows(X, model)
     X_test = check_rows(X_test, model, name="X_test")
     triplets_test = checks.check_comparisons(triplets_test, X_test.shape[0], width=3)
     last = len(model.trace_) - 1
     if n_iter is None:
-        n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
+        n_iter = (
+            np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
+        )
     n_iter = check_counts(owner, "n_iter", np.atleast_1d(n_iter), low=0, high=last + 1)
     both = sp.csr_array(model.index_rows(sp.vstack([X, X_test], format="csr")))
     B_X = data_bound(both, norm=norm) if B_X is None else B_X
@@ -132,7 +135,8 @@ def gap_path(
     d = model.n_features_in_
     bound = deviation_bound(n, scale, d=d, **settings)
     test_risk = [
-        loss.value(_margins(model.at(k), X_test, triplets_test)).mean() for k in n_iter.tolist()
+        loss.value(_margins(model.at(k), X_test, triplets_test)).mean()
+        for k in n_iter.tolist()
     ]
     return GapPath(
         n_iter=n_iter,
@@ -164,7 +168,8 @@ def plot_gap(path: GapPath, *, ax: Any = None) -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "plot_gap needs matplotlib, which is not installed: pip install 'hdsl[plots]'."
+            "plot_gap needs matplotlib, which is not installed: pip install "
+            "'hdsl[plots]'."
         ) from error
     if ax is None:
         _, ax = plt.subplots()
@@ -174,8 +179,18 @@ def plot_gap(path: GapPath, *, ax: Any = None) -> Any:
         (path.printed_bound, "--", "bound as printed, log k"),
         (path.gap, "o-", "held-out risk - training risk"),
     ):
-        ax.plot(path.n_iter[shown], np.where(values > 0, values, np.nan)[shown], style, label=label)
-    ax.set(xscale="log", yscale="log", xlabel="iterations", ylabel="difference of mean losses")
+        ax.plot(
+            path.n_iter[shown],
+            np.where(values > 0, values, np.nan)[shown],
+            style,
+            label=label,
+        )
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="iterations",
+        ylabel="difference of mean losses",
+    )
     ax.legend()
     return ax
 

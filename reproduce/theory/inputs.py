@@ -11,14 +11,18 @@ from sklearn.base import BaseEstimator
 from hdsl import checks
 
 
-def check_counts(owner: str, name: str, values: Any, *, low: int, high: int | None = None) -> Any:
+def check_counts(
+    owner: str, name: str, values: Any, *, low: int, high: int | None = None
+) -> Any:
     """Return one or many whole numbers as an array, each of them checked."""
     for value in np.ravel(values).tolist():
         checks.check_number(owner, name, value, low=low, high=high, integer=True)
     return np.asarray(values)
 
 
-def check_rows(X: Any, model: BaseEstimator | None = None, name: str = "X") -> sp.csr_array:
+def check_rows(
+    X: Any, model: BaseEstimator | None = None, name: str = "X"
+) -> sp.csr_array:
     """Return rows as a sparse array of float64; a model says which features they must have."""
     owner = BaseEstimator() if model is None else model
     X = checks.check_matrix(owner, X, reset=model is None, name=name)

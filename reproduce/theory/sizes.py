@@ -10,27 +10,30 @@ from hdsl import checks
 
 from .inputs import check_rows, row_sums
 
-#: Norms of Aᵗ, entry by entry: p, and the dual norm of an atom of scale 1. ‖xyᵀ‖ = ‖x‖_p ‖y‖_p.
+#: Norms of Aᵗ, entry by entry: p, and the dual norm of an atom of scale 1. ‖xyᵀ‖ =
+#: ‖x‖_p ‖y‖_p.
 NORMS = {"max": (np.inf, 4.0), "fro": (2, 2.0), "l1": (1, 1.0)}
 
 
 def data_bound(X: Any, *, norm: str = "max") -> float:
     """Return B_X of these rows, a bound on ‖x(x' - x'')ᵀ‖ for any three rows of X.
 
-    The paper's B_X covers all rows that can ever come. Where their limits are known, use them: B_X
-    is 1 in the norm "max" if all values lie in [0, 1].
+    The paper's B_X covers all rows that can ever come. Where their limits are known,
+    use them: B_X is 1 in the norm "max" if all values lie in [0, 1].
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_rows, n_features)
     norm : {"max", "fro", "l1"}, default="max"
-        The largest entry, the root of the sum of squares, or the sum of absolute values. The
-        spectral norm of xyᵀ equals "fro" and gives, with its dual, the same results.
+        The largest entry, the root of the sum of squares, or the sum of absolute
+        values. The spectral norm of xyᵀ equals "fro" and gives, with its dual, the same
+        results.
 
     Returns
     -------
     float
-        Tight for "max"; for the others ‖x' - x''‖ is bounded by the norms of x' and x''.
+        Tight for "max"; for the others ‖x' - x''‖ is bounded by the norms of x' and
+        x''.
 
     Examples
     --------
@@ -40,21 +43,26 @@ def data_bound(X: Any, *, norm: str = "max") -> float:
     checks.check_word("data_bound", "norm", norm, NORMS)
     X = check_rows(X)
     if norm == "max":
-        high, low = (np.ravel(part.toarray()) for part in (X.max(axis=0), X.min(axis=0)))
+        high, low = (
+            np.ravel(part.toarray()) for part in (X.max(axis=0), X.min(axis=0))
+        )
         return float(abs(X).max() * (high - low).max())
     p, _ = NORMS[norm]
     lengths = np.sort(row_sums(abs(X).power(p)))[-2:]
     # Non-negative rows are at most at a right angle: ‖x' - x''‖² ≤ ‖x'‖² + ‖x''‖².
     root = 1.0 / p
-    apart = lengths.sum() ** root if X.nnz == 0 or X.min() >= 0 else (lengths**root).sum()
+    apart = (
+        lengths.sum() ** root if X.nnz == 0 or X.min() >= 0 else (lengths**root).sum()
+    )
     return float(lengths[-1] ** root * apart)
 
 
 def domain_bound(scale: float, *, norm: str = "max") -> float:
     """Return B_D = sup ‖M‖ over the domain, in the dual of a norm: 4λ for the norm "max".
 
-    A norm is convex, so it is largest at an atom λvvᵀ, v = e_i ± e_j. It is the same at all atoms,
-    λ‖v‖² in the norm dual to that of the rows, and does not depend on their number.
+    A norm is convex, so it is largest at an atom λvvᵀ, v = e_i ± e_j. It is the same at
+    all atoms, λ‖v‖² in the norm dual to that of the rows, and does not depend on their
+    number.
 
     Parameters
     ----------

@@ -14,11 +14,18 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "HDSL", "ClassScores", "LocalHDSL", "SimilarityClassifier", "SimilarityKNeighborsClassifier",
-    "__version__", "load", "save",
-]  # fmt: skip
+    "HDSL",
+    "ClassScores",
+    "LocalHDSL",
+    "SimilarityClassifier",
+    "SimilarityKNeighborsClassifier",
+    "__version__",
+    "load",
+    "save",
+]
 
-# Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
+# Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not
+# need it.
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
@@ -29,9 +36,22 @@ _HOMES = {
     "save": "saving",
 }
 _SUBMODULES = (
-    "baselines", "dask", "datasets", "evaluate", "explain", "linking", "neighbors", "plots",
-    "readers", "report", "search", "serving", "similarity", "text", "triplets",
-)  # fmt: skip
+    "baselines",
+    "dask",
+    "datasets",
+    "evaluate",
+    "explain",
+    "linking",
+    "neighbors",
+    "plots",
+    "readers",
+    "report",
+    "search",
+    "serving",
+    "similarity",
+    "text",
+    "triplets",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,15 @@ from .solver.atoms import check_atoms
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
-NOT_SAVED = {"checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose"}
+NOT_SAVED = {
+    "checkpoint",
+    "client",
+    "device",
+    "memory_limit",
+    "n_jobs",
+    "timeout",
+    "verbose",
+}
 
 FLOATS = ("objective", "gap")
 COUNTS = ("n_iter", "n_triplets")
@@ -27,21 +35,31 @@ CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
 
 def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]]:
     """Return a similarity as plain arrays, and what of it is no array."""
-    arrays = {"atoms": similarity.atoms, "weights": np.asarray(similarity.weights, np.float64)}
+    arrays = {
+        "atoms": similarity.atoms,
+        "weights": np.asarray(similarity.weights, np.float64),
+    }
     if similarity.columns is not None:
         arrays["columns"] = similarity.columns
-    header = {name: getattr(similarity, name) for name in ("scale", "prior", "norm", "n_features")}
+    header = {
+        name: getattr(similarity, name)
+        for name in ("scale", "prior", "norm", "n_features")
+    }
     return arrays, header
 
 
 def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity:
     """Return the similarity of `similarity_to_arrays`; raise ValueError where it is damaged."""
     n_features = get_value(header, "n_features", int)
-    scale, prior = (float(get_value(header, name, float)) for name in ("scale", "prior"))
+    scale, prior = (
+        float(get_value(header, name, float)) for name in ("scale", "prior")
+    )
     norm = header.get("norm")
     columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
     if not 0.0 < scale < math.inf or not 0.0 <= prior < math.inf:
-        raise ValueError(f"scale is {scale} and prior is {prior}, expected finite numbers")
+        raise ValueError(
+            f"scale is {scale} and prior is {prior}, expected finite numbers"
+        )
     if norm not in (None, "l2"):
         raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
     atoms = get_array(arrays, "atoms", "i")
@@ -75,7 +93,9 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     similarity = similarity_from_arrays(arrays, header)
     params = get_value(header, "params", dict)
     known = kind().get_params(deep=False)
-    model = kind(**{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED})
+    model = kind(
+        **{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED}
+    )
     for name in ("atoms", "weights", "scale", "prior", "norm", "columns"):
         setattr(model, name + "_", getattr(similarity, name))
     model.n_features_in_ = similarity.n_features
@@ -86,11 +106,15 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
         setattr(model, name + "_", value)
     for name in FLOATS:
         setattr(model, name + "_", get_value(header, name, float))
-    model.status_, model.loss_ = (get_value(header, name, str) for name in ("status", "loss"))
+    model.status_, model.loss_ = (
+        get_value(header, name, str) for name in ("status", "loss")
+    )
     model.gap_is_exact_ = get_value(header, "gap_is_exact", bool)
     model.trace_ = tables.unpack_table(arrays, "trace", header.get("trace"))
     check_trace(model.trace_, model.n_iter_, similarity.n_features)
-    model.corrections_ = tables.unpack_table(arrays, "corrections", header.get("corrections"))
+    model.corrections_ = tables.unpack_table(
+        arrays, "corrections", header.get("corrections")
+    )
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
     check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
@@ -104,7 +128,9 @@ def choice_from(arrays: Arrays) -> Arrays | None:
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
-    if {*choice} != {*CHOICE} or any(np.ndim(column) != 1 for column in choice.values()):
+    if {*choice} != {*CHOICE} or any(
+        np.ndim(column) != 1 for column in choice.values()
+    ):
         raise ValueError("choice is not a table")
     return {name: choice[name] for name in CHOICE}
 
@@ -121,7 +147,9 @@ def names_from_arrays(model: Any, arrays: Arrays) -> None:
         return
     names = tables.get_strings(arrays, "feature_names")
     if len(names) != model.n_features_in_:
-        raise ValueError(f"there are {len(names)} names for {model.n_features_in_} features")
+        raise ValueError(
+            f"there are {len(names)} names for {model.n_features_in_} features"
+        )
     model.feature_names_in_ = names
 
 

@@ -1,8 +1,8 @@
 """Checks of user input: X, y, triplets, quadruplets, weights and parameters.
 
-The rest of the library trusts what these functions return. A message says what was expected, what
-came, and the way out if there is one. scikit-learn is loaded where it is asked, since workers of a
-cluster check blocks of rows without it.
+The rest of the library trusts what these functions return. A message says what was
+expected, what came, and the way out if there is one. scikit-learn is loaded where it is
+asked, since workers of a cluster check blocks of rows without it.
 """
 
 import inspect
@@ -33,7 +33,7 @@ BYTES_PER_NAME = 64
 MARGIN_LIMIT = 1e150
 
 
-# --- errors --------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------
 
 
 class ParameterError(ValueError):
@@ -61,7 +61,9 @@ class ParameterError(ValueError):
     '--batch-size must be an int >= 1. Got 0 instead.'
     """
 
-    def __init__(self, owner: str, name: str, wanted: str, got: str, in_python: str = "") -> None:
+    def __init__(
+        self, owner: str, name: str, wanted: str, got: str, in_python: str = ""
+    ) -> None:
         super().__init__(owner, name, wanted, got, in_python)  # for pickle
         self.owner = owner
         self.name = name
@@ -71,8 +73,8 @@ class ParameterError(ValueError):
 
     def __str__(self) -> str:
         return (
-            f"The {self.name!r} parameter of {self.owner} must be {self.wanted}{self.in_python}. "
-            f"Got {self.got} instead."
+            f"The {self.name!r} parameter of {self.owner} must be "
+            f"{self.wanted}{self.in_python}. Got {self.got} instead."
         )
 
     def message(self, option: str) -> str:
@@ -122,7 +124,7 @@ class NoTripletError(ValueError):
     """No triplet can be built from these rows and labels."""
 
 
-# --- warnings ------------------------------------------------------------------------------------
+# --- warnings -------------------------------------------------------------------------
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -136,7 +138,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-# --- parameters ----------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------
 
 
 def check_number(
@@ -154,7 +156,9 @@ def check_number(
 
     The range is >= `low`, or > `low` if `strict`, and < `high` if given.
     """
-    if any(value is word or (isinstance(value, str) and value == word) for word in words):
+    if any(
+        value is word or (isinstance(value, str) and value == word) for word in words
+    ):
         return
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
@@ -167,7 +171,9 @@ def check_number(
     wanted = f"{article} {'>' if strict else '>='} {low:g}"
     wanted += "" if high is None else f" and < {high:g}"
     wanted += "".join(f" or {word!r}" for word in words if word is not None)
-    raise ParameterError(owner, name, wanted, short(value), " or None" if None in words else "")
+    raise ParameterError(
+        owner, name, wanted, short(value), " or None" if None in words else ""
+    )
 
 
 def short(value: Any) -> str:
@@ -189,7 +195,10 @@ def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") ->
 
 def check_device(owner: str, device: Any) -> None:
     """Raise ValueError unless `device` is a word for the CPU or a GPU."""
-    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
+    if (
+        not isinstance(device, str)
+        or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None
+    ):
         wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
         raise ParameterError(owner, "device", wanted, short(device))
 
@@ -198,7 +207,10 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
     from sklearn.utils import check_random_state
 
-    if isinstance(random_state, numbers.Integral) and not 0 <= int(random_state) < 2**32:
+    if (
+        isinstance(random_state, numbers.Integral)
+        and not 0 <= int(random_state) < 2**32
+    ):
         wanted = "an int from 0 to 2**32 - 1"
         raise ParameterError("fit", "random_state", wanted, short(random_state))
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
@@ -210,8 +222,12 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
 
     One assignment does it, so that an interrupt never leaves a half-fitted estimator.
     """
-    fitted = {name: value for name, value in vars(learned).items() if name.endswith("_")}
-    others = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
+    fitted = {
+        name: value for name, value in vars(learned).items() if name.endswith("_")
+    }
+    others = {
+        name: value for name, value in vars(estimator).items() if not name.endswith("_")
+    }
     estimator.__dict__ = others | fitted
 
 
@@ -229,7 +245,7 @@ class TakesSparse:
         return tags
 
 
-# --- data ----------------------------------------------------------------------------------------
+# --- data -----------------------------------------------------------------------------
 
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
@@ -238,8 +254,9 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
 
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
-            f"{name} is a Dask collection, and {type(estimator).__name__} takes rows that are in "
-            "memory. hdsl.dask.HDSL learns from blocks on a cluster; or call compute() first."
+            f"{name} is a Dask collection, and {type(estimator).__name__} takes rows "
+            "that are in memory. hdsl.dask.HDSL learns from blocks on a cluster; or "
+            "call compute() first."
         )
     check_structure(X, name)
     try:
@@ -277,8 +294,8 @@ def as_rows(X: Any, name: str = "X") -> Any:
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
-            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
-            "row with x.reshape(1, -1)."
+            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: "
+            "reshape a single row with x.reshape(1, -1)."
         )
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}.")
@@ -291,7 +308,8 @@ def as_rows(X: Any, name: str = "X") -> Any:
 def canonical(X: Any) -> sp.csr_array:
     """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
 
-    X itself is not changed. It is copied only if necessary. Its structure must be sound.
+    X itself is not changed. It is copied only if necessary. Its structure must be
+    sound.
     """
     X_csr = sp.csr_array(X)
     if not X_csr.has_canonical_format or not X_csr.data.all():
@@ -323,7 +341,8 @@ def check_structure(X: Any, name: str = "X") -> None:
         n = min(len(X.indices), len(X.data))
         if len(indptr) != major + 1 or indptr[0] != 0 or indptr[-1] > n:
             raise ValueError(
-                f"{name} is damaged: indptr must have {major + 1} entries from 0 to at most {n}."
+                f"{name} is damaged: indptr must have {major + 1} entries from 0 to at "
+                f"most {n}."
             )
         # Differences may overflow, comparisons do not.
         if (indptr[1:] < indptr[:-1]).any():
@@ -341,7 +360,9 @@ def check_structure(X: Any, name: str = "X") -> None:
 
 def used_columns(X: sp.csr_array) -> np.ndarray:
     """Return the columns with a stored value, sorted."""
-    if X.shape[1] > 8 * X.nnz + 2**20:  # a flag per column would be longer than the values
+    if (
+        X.shape[1] > 8 * X.nnz + 2**20
+    ):  # a flag per column would be longer than the values
         return np.unique(X.indices).astype(np.int64)
     is_used = np.zeros(X.shape[1], dtype=bool)
     is_used[X.indices] = True
@@ -350,16 +371,25 @@ def used_columns(X: sp.csr_array) -> np.ndarray:
 
 def narrow(X: Any) -> Any:
     """Return a sparse X with 32-bit indices where they suffice: liblinear takes no others."""
-    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(X.nnz, *X.shape) >= INDEX_LIMIT:
+    if (
+        not sp.issparse(X)
+        or X.indices.dtype == np.int32
+        or max(X.nnz, *X.shape) >= INDEX_LIMIT
+    ):
         return X
-    return type(X)((X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape)
+    return type(X)(
+        (X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape
+    )
 
 
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
     from sklearn import get_config
 
-    if sp.issparse(X) and get_config().get("sparse_interface", "spmatrix") == "spmatrix":
+    if (
+        sp.issparse(X)
+        and get_config().get("sparse_interface", "spmatrix") == "spmatrix"
+    ):
         return sp.csr_matrix(X)
     return X
 
@@ -383,8 +413,8 @@ def check_finite(X: Any, name: str = "X") -> None:
         value = X[row, column]
     what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
     raise ValueError(
-        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop NaN and "
-        f"infinity first ({int(bad.sum())} in {name})."
+        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop "
+        f"NaN and infinity first ({int(bad.sum())} in {name})."
     )
 
 
@@ -392,8 +422,8 @@ def check_live_features(n_live: int, n_features: int) -> None:
     """Raise ValueError if fewer than two features of X have a non-zero value."""
     if n_live < 2:
         raise ValueError(
-            "At least 2 features with a non-zero value are needed to learn a similarity. X has "
-            f"{n_live} (n_features={n_features})."
+            "At least 2 features with a non-zero value are needed to learn a "
+            f"similarity. X has {n_live} (n_features={n_features})."
         )
 
 
@@ -406,8 +436,9 @@ def check_largest(largest: float) -> None:
     """Raise ValueError if products of four values as large as `largest` leave the floats."""
     if not 1e-70 < largest < 1e70:
         raise ValueError(
-            f"The largest absolute value of X is {largest:.3g}: products of four values must be "
-            "ordinary numbers. Scale X, for example with sklearn.preprocessing.MaxAbsScaler."
+            f"The largest absolute value of X is {largest:.3g}: products of four "
+            "values must be ordinary numbers. Scale X, for example with "
+            "sklearn.preprocessing.MaxAbsScaler."
         )
 
 
@@ -416,8 +447,9 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     X = X if sp.issparse(X) else canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
         raise ValueError(
-            f"X has {X.shape[0]} rows and {X.nnz} stored values. At most {INDEX_LIMIT - 1} rows "
-            f"and {2 * INDEX_LIMIT - 1} values can be handled: fit on a sample of the rows."
+            f"X has {X.shape[0]} rows and {X.nnz} stored values. At most "
+            f"{INDEX_LIMIT - 1} rows and {2 * INDEX_LIMIT - 1} values can be handled: "
+            "fit on a sample of the rows."
         )
     live = np.unique(X.indices[: 1 << 16])
     if live.size < 2:
@@ -434,10 +466,10 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(
-            f"Margins may be as large as {bound:.3g}, but must be below {MARGIN_LIMIT:g}: X has "
-            f"values up to {largest:.3g}, scale is {scale:.3g} and prior is "
-            f"{prior:.3g}. Scale X, for example with sklearn.preprocessing.MaxAbsScaler, or lower "
-            "scale and prior."
+            f"Margins may be as large as {bound:.3g}, but must be below "
+            f"{MARGIN_LIMIT:g}: X has values up to {largest:.3g}, scale is {scale:.3g} "
+            f"and prior is {prior:.3g}. Scale X, for example with "
+            "sklearn.preprocessing.MaxAbsScaler, or lower scale and prior."
         )
 
 
@@ -448,10 +480,13 @@ def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarra
 
     if y is None:
         raise ValueError(
-            f"{owner} requires y to be passed, but the target y is None: pass one label per row."
+            f"{owner} requires y to be passed, but the target y is None: pass one "
+            "label per row."
         )
     if isinstance(y, list | tuple) and _are_mixed(y):
-        y = np.array([*y, None], dtype=object)[:-1]  # else a number would become a string
+        y = np.array([*y, None], dtype=object)[
+            :-1
+        ]  # else a number would become a string
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows, which)
     if n := _n_missing(y):
@@ -488,8 +523,8 @@ def check_one_label_per_row(y: Any, n_rows: int, which: str = "") -> None:
     """Raise ValueError if y has another length than X; `which` is the end of both names."""
     if len(y) != n_rows:
         raise ValueError(
-            f"y{which} has {len(y)} labels, but X{which} has {n_rows} rows: one label per row is "
-            "expected."
+            f"y{which} has {len(y)} labels, but X{which} has {n_rows} rows: one label "
+            "per row is expected."
         )
 
 
@@ -516,8 +551,8 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     if len(classes) < 2:
         there = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no label"
         raise NoTripletError(
-            f"No triplet can be built: y has {there}. At least 2 classes are needed; pass "
-            "triplets= to give judgements directly."
+            f"No triplet can be built: y has {there}. At least 2 classes are needed; "
+            "pass triplets= to give judgements directly."
         )
     return codes
 
@@ -531,8 +566,9 @@ def numbered_names(n_features: int, why: str) -> np.ndarray:
     free = memory.available()
     if free is not None and needed > free:
         raise ValueError(
-            f"{why}: the names of {n_features} columns need about {memory.format_bytes(needed)}, "
-            f"but only {memory.format_bytes(free)} are free."
+            f"{why}: the names of {n_features} columns need about "
+            f"{memory.format_bytes(needed)}, but only {memory.format_bytes(free)} are "
+            "free."
         )
     return np.array([f"x{i}" for i in range(n_features)], dtype=object)
 
@@ -542,8 +578,8 @@ def check_comparisons(
 ) -> np.ndarray:
     """Return comparisons as an int64 array of shape (n, 3) or (n, 4) whose rows exist.
 
-    `name` is the parameter they came as. Without a `width` they are quadruplets if there are 4
-    columns, else triplets.
+    `name` is the parameter they came as. Without a `width` they are quadruplets if
+    there are 4 columns, else triplets.
     """
     try:
         array = np.asarray(comparisons)
@@ -557,30 +593,32 @@ def check_comparisons(
     if array.shape[1:] != (width,):
         columns = "of anchor, positive and negative", "a, b, c, d of S(a, b) > S(c, d)"
         raise ValueError(
-            f"{name} must have shape (n_{kind}s, {width}): the row numbers {columns[width - 3]}. "
-            f"Got {shape}."
+            f"{name} must have shape (n_{kind}s, {width}): the row numbers "
+            f"{columns[width - 3]}. Got {shape}."
         )
     if len(array) == 0:
         raise ValueError(f"{name} is empty: at least one {kind} is needed.")
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            f"{name} must hold integers, row numbers of X. Got dtype {array.dtype}: convert "
-            "with .astype(int) if the values are whole."
+            f"{name} must hold integers, row numbers of X. Got dtype {array.dtype}: "
+            "convert with .astype(int) if the values are whole."
         )
     outside = np.argwhere((array < 0) | (array >= n_rows))
     if len(outside):
         t, column = outside[0]
         raise ValueError(
-            f"{name}[{t}] names row {array[t, column]}, but {matrix} has {n_rows} rows. "
-            f"{kind.capitalize()}s number the rows of {matrix} from 0."
+            f"{name}[{t}] names row {array[t, column]}, but {matrix} has {n_rows} "
+            f"rows. {kind.capitalize()}s number the rows of {matrix} from 0."
         )
-    pairs = np.sort(array.reshape(-1, 2, 2), axis=2) if width == 4 else array[:, 1:, None]
+    pairs = (
+        np.sort(array.reshape(-1, 2, 2), axis=2) if width == 4 else array[:, 1:, None]
+    )
     same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]).all(axis=1))
     if len(same):
         a, b = array[same[0], :2]
         raise ValueError(
-            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such {kind}s say "
-            f"nothing: drop them ({len(same)} of {len(array)})."
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such {kind}s "
+            f"say nothing: drop them ({len(same)} of {len(array)})."
         )
     return array.astype(np.int64, copy=False)
 
@@ -594,18 +632,23 @@ def check_weights(sample_weight: Any, n: int, unit: str) -> np.ndarray | None:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must have shape ({n},), one per {unit}. Got shape {weights.shape}."
+            f"sample_weight must have shape ({n},), one per {unit}. Got shape "
+            f"{weights.shape}."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise ValueError(
-            f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and >= 0."
+            f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and "
+            ">= 0."
         )
     if not weights.any():
-        raise ValueError("sample_weight is zero everywhere: at least one weight must be positive.")
+        raise ValueError(
+            "sample_weight is zero everywhere: at least one weight must be positive."
+        )
     if not 1e-150 < weights.max() < 1e150:
         raise ValueError(
-            f"The largest sample_weight is {weights.max():.3g}, but must be in (1e-150, 1e150). "
-            "Only the ratios of weights matter: divide them by the largest."
+            f"The largest sample_weight is {weights.max():.3g}, but must be in "
+            "(1e-150, 1e150). Only the ratios of weights matter: divide them by the "
+            "largest."
         )
     return weights

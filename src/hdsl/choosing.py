@@ -1,10 +1,11 @@
 """The prior, and how long to learn, chosen on rows or anchors that are held out.
 
-A candidate is scored by what users want of a model. With labels: whether the nearest training rows
-of a held-out row, by learned cosine, have its label; and whether a row is still found by half of
-its features. With comparisons: the share of those of a held-out anchor that hold. Of candidates
-that one standard error of the paired difference cannot tell from the best, the simplest is taken:
-the largest prior, then the fewest iterations.
+A candidate is scored by what users want of a model. With labels: whether the nearest
+training rows of a held-out row, by learned cosine, have its label; and whether a row is
+still found by half of its features. With comparisons: the share of those of a held-out
+anchor that hold. Of candidates that one standard error of the paired difference cannot
+tell from the best, the simplest is taken: the largest prior, then the fewest
+iterations.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from . import search, supervision
 from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
 from .labels import LabelSets, aligned, overlap
-from .similarity import LearnedCosine, Rewriter, Similarity, check_result, comparison_points
+from .similarity import (
+    LearnedCosine,
+    Rewriter,
+    Similarity,
+    check_result,
+    comparison_points,
+)
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision
 
@@ -31,29 +38,33 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .solver.loop import Callback, Result, State
 
-#: Candidates for the prior, over the mean ‖x‖² of the anchors. Where the first is no gain, larger
-#: ones are tried, which are nearer the cosine, until one is better than it. Where the candidates
-#: learn from a sample, all data may still teach what that does not: the first is enough.
+#: Candidates for the prior, over the mean ‖x‖² of the anchors. Where the first is no
+#: gain, larger ones are tried, which are nearer the cosine, until one is better than
+#: it. Where the candidates learn from a sample, all data may still teach what that does
+#: not: the first is enough.
 PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
 LARGE_PRIORS = (32.0, 128.0, 512.0)
 
-#: The prior where too little can be held out to choose one: with 15 to 45 rows a smaller one is
-#: worse than the cosine on most sets.
+#: The prior where too little can be held out to choose one: with 15 to 45 rows a
+#: smaller one is worse than the cosine on most sets.
 FIXED_PRIOR = 64.0
 
-#: Iterations for the first candidate, and for each that starts from the model of the one before.
-#: With fewer a small prior still loses known items that it finds at the end of a run.
+#: Iterations for the first candidate, and for each that starts from the model of the
+#: one before. With fewer a small prior still loses known items that it finds at the end
+#: of a run.
 FIRST_STEPS = 12
 NEXT_STEPS = 3
 
-#: Most neighbours of one kind per row to learn from: they tell priors apart at half the time.
+#: Most neighbours of one kind per row to learn from: they tell priors apart at half the
+#: time.
 MOST_MINED = 5
 
 #: Candidates for the number of iterations, and their number where nothing is chosen.
 STEPS = (5, 10, 15, 20, 30)
 FIXED_STEPS = 15
 
-#: Most rows (or anchors) to learn from and to choose by: a part is enough to tell priors apart.
+#: Most rows (or anchors) to learn from and to choose by: a part is enough to tell
+#: priors apart.
 MOST_TRAIN = 3000
 MOST_HELD = 1500
 
@@ -68,7 +79,8 @@ FEW_COMPARISONS = 200
 #: Nearest rows whose labels are looked at.
 N_NEIGHBORS = 10
 
-#: A candidate must have this share of the cosine's mean reciprocal rank, up to a standard error.
+#: A candidate must have this share of the cosine's mean reciprocal rank, up to a
+#: standard error.
 LEAST_MRR = 0.98
 
 
@@ -86,7 +98,8 @@ class Score(NamedTuple):
 
 Judge = Callable[[Similarity], Score]
 
-#: From the nearest training rows of each held-out row, shape (n_held, k), to a number from 0 to 1.
+#: From the nearest training rows of each held-out row, shape (n_held, k), to a number
+#: from 0 to 1.
 Points = Callable[[np.ndarray], np.ndarray]
 
 
@@ -102,11 +115,17 @@ class Fits(Protocol):
     unit: float
 
     def solve(
-        self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
+        self,
+        prior: float,
+        max_iter: int,
+        earlier: Result | None,
+        callback: Callback | None,
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
 
-    def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
+    def similarity(
+        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+    ) -> Similarity:
         """Return what a run of this prior has learned."""
 
 
@@ -130,8 +149,9 @@ class Choice:
     reason : str
         Why, in one sentence.
     table : dict of str to ndarray or None
-        One line per candidate: prior (as used; inf is the plain cosine), n_iter, score with its
-        standard error, mrr (NaN with comparisons), chosen. None where nothing was tried.
+        One line per candidate: prior (as used; inf is the plain cosine), n_iter, score
+        with its standard error, mrr (NaN with comparisons), chosen. None where nothing
+        was tried.
     """
 
     prior: float
@@ -140,7 +160,7 @@ class Choice:
     table: dict[str, np.ndarray] | None = None
 
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------
 
 
 def make_parts(
@@ -148,14 +168,17 @@ def make_parts(
 ) -> list[Part]:
     """Return parts to learn from and to choose by; none where the data are too few.
 
-    They are folds where rows are few, else one split. Given validation data replace the split.
+    They are folds where rows are few, else one split. Given validation data replace the
+    split.
     """
     if held is not None:
         return [_part(model, data, held, rng)]
     n_folds = max(2, round(1.0 / model.validation_fraction))
     if data.is_judged or callable(model.mining):
         data = supervision.compare(Mining.of(model), data, rng)
-        data = _at_most(replace(data, y=None, weights=None), MOST_TRAIN + MOST_HELD, rng)
+        data = _at_most(
+            replace(data, y=None, weights=None), MOST_TRAIN + MOST_HELD, rng
+        )
         n_units = len(data.anchors)
         if n_units < FEW_ANCHORS or len(data.compared) < FEW_COMPARISONS:
             return []
@@ -168,11 +191,14 @@ def make_parts(
     usable = (
         (train, out)
         for train, out in splits
-        if train.counts() and out.counts() and (train.is_judged or train.codes.max() > 0)
+        if train.counts()
+        and out.counts()
+        and (train.is_judged or train.codes.max() > 0)
     )
     parts = []
     for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
-        # What is said of a part is not of all rows. No rows of it may be left to compare.
+        # What is said of a part is not of all rows. No rows of it may be left to
+        # compare.
         with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
             parts.append(_part(model, train, out, rng))
     return parts
@@ -187,7 +213,9 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
     weights = data.compared_weights
     used = np.arange(len(data.compared)) if weights is None else np.flatnonzero(weights)
     if len(used) > MOST_EACH * n:
-        data = data.with_compared(np.sort(rng.choice(used, MOST_EACH * n, replace=False)))
+        data = data.with_compared(
+            np.sort(rng.choice(used, MOST_EACH * n, replace=False))
+        )
     if len(anchors) <= n:
         return data
     is_chosen = np.zeros(data.X.shape[0], dtype=bool)
@@ -196,22 +224,34 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
     return data.take(np.unique(data.compared))
 
 
-def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:
+def _part(
+    model: Any, train: Supervision, held: Supervision, rng: np.random.Generator
+) -> Part:
     train = _at_most(train, MOST_TRAIN, rng)
     held = _at_most(held, MOST_HELD, rng)
-    judge = judge_comparisons(held) if held.is_judged else judge_labels(train, held, rng)
+    judge = (
+        judge_comparisons(held) if held.is_judged else judge_labels(train, held, rng)
+    )
     mining = Mining.of(model)
-    few = {name: min(getattr(mining, name), MOST_MINED) for name in ("n_targets", "n_impostors")}
+    few = {
+        name: min(getattr(mining, name), MOST_MINED)
+        for name in ("n_targets", "n_impostors")
+    }
     return Part(supervision.compare(mining._replace(**few), train, rng), judge)
 
 
-def judge_labels(train: Supervision, held: Supervision, rng: np.random.Generator) -> Judge:
+def judge_labels(
+    train: Supervision, held: Supervision, rng: np.random.Generator
+) -> Judge:
     """Return a judge by the labels of the nearest training rows, and by known items.
 
-    The units are held-out rows: half the share of the 10 nearest rows that have the label of the
-    row, half whether most of the 3 nearest have it. Of several labels the F1 scores count.
+    The units are held-out rows: half the share of the 10 nearest rows that have the
+    label of the row, half whether most of the 3 nearest have it. Of several labels the
+    F1 scores count.
     """
-    points = (_set_points if isinstance(train.y, LabelSets) else _points)(train.y, held.y)
+    points = (_set_points if isinstance(train.y, LabelSets) else _points)(
+        train.y, held.y
+    )
     searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
     halves = half_rows(held.X[searched], 0.5, rng)
     to_train = cosines_between(held.X, train.X)
@@ -224,11 +264,13 @@ def judge_labels(train: Supervision, held: Supervision, rng: np.random.Generator
     return judge
 
 
-def cosines_between(X: sp.csr_array, Y: sp.csr_array) -> Callable[[Rewriter], np.ndarray]:
+def cosines_between(
+    X: sp.csr_array, Y: sp.csr_array
+) -> Callable[[Rewriter], np.ndarray]:
     """Return a function from a similarity to S(x, y) / sqrt(S(y, y)) of all rows, dense.
 
-    Plain products are computed once for all similarities. The length of x, on which no ranking of
-    the rows of Y depends, is left out.
+    Plain products are computed once for all similarities. The length of x, on which no
+    ranking of the rows of Y depends, is left out.
     """
     plain = search.add_products(X, Y, np.zeros((X.shape[0], Y.shape[0])))
 
@@ -287,7 +329,9 @@ def _set_points(y: LabelSets, truth: LabelSets) -> Points:
         share = truth.shared_with(y, near)
         first = near[:, :3]
         voted = y.voted(y.votes(first, np.ones(first.shape)))
-        return 0.5 * share.mean(axis=1) + 0.5 * overlap(truth.indicator, voted.indicator)
+        return 0.5 * share.mean(axis=1) + 0.5 * overlap(
+            truth.indicator, voted.indicator
+        )
 
     return points
 
@@ -307,7 +351,7 @@ def judge_comparisons(held: Supervision) -> Judge:
     return judge
 
 
-# --- the choice ----------------------------------------------------------------------------------
+# --- the choice -----------------------------------------------------------------------
 
 
 def choose(
@@ -329,7 +373,9 @@ def choose(
         prior = FIXED_PRIOR if is_free else float(model.prior)
         n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
         why = "too few rows or comparisons to hold some out"
-        return Choice(prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken")
+        return Choice(
+            prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken"
+        )
     runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
     candidates = PRIORS if is_free else (float(model.prior),)
     cosine = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
@@ -338,7 +384,9 @@ def choose(
     steps = []
     progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
     for prior in candidates:
-        tried.append((prior, 0, Score.joined([run.next(prior) for run in progress.each(runs)])))
+        tried.append(
+            (prior, 0, Score.joined([run.next(prior) for run in progress.each(runs)]))
+        )
         if not _is_promising([score for *_, score in tried]):
             break
     is_gain = tried[1][2].units.mean() > cosine.units.mean()
@@ -355,20 +403,25 @@ def choose(
     if n_iter == "auto":
         progress.stage("choosing the number of iterations", len(runs))
         along = zip(*(run.path(prior) for run in progress.each(runs)), strict=True)
-        steps = [(prior, n, Score.joined(parts)) for n, parts in zip(STEPS, along, strict=True)]
+        steps = [
+            (prior, n, Score.joined(parts))
+            for n, parts in zip(STEPS, along, strict=True)
+        ]
         n_iter = STEPS[simplest([score for *_, score in steps], cosine)[1]]
     priors, counts, scores = zip(*tried, *steps, strict=True)
     said = f"prior {prior:g} and {n_iter} iterations"
     reason = _reason(said, cosine, tried[best + 1][2], taken)
     names = {"prior": priors, "n_iter": counts}
-    return Choice(prior, n_iter, reason, table(names, scores, (prior, n_iter if steps else 0)))
+    return Choice(
+        prior, n_iter, reason, table(names, scores, (prior, n_iter if steps else 0))
+    )
 
 
 def _is_promising(scores: Sequence[Score]) -> bool:
     """Whether a smaller prior may be better.
 
-    Not where the last one finds too little, is clearly worse than the best before it, or, from the
-    second prior on, is no better.
+    Not where the last one finds too little, is clearly worse than the best before it,
+    or, from the second prior on, is no better.
     """
     *before, last = scores
     best = max((score.units for score in before), key=np.mean)
@@ -411,11 +464,14 @@ class _Runs:
 def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
     """Return the best candidate, and the first that is as good within one standard error.
 
-    Candidates come in the order of their simplicity. One that loses too much of the cosine's mean
-    reciprocal rank is out, unless all do: then the one that keeps most of it is taken.
+    Candidates come in the order of their simplicity. One that loses too much of the
+    cosine's mean reciprocal rank is out, unless all do: then the one that keeps most of
+    it is taken.
     """
     allowed = [k for k, score in enumerate(scores) if _finds(score, cosine)]
-    allowed = allowed or [int(np.argmax([score.reciprocal_ranks.mean() for score in scores]))]
+    allowed = allowed or [
+        int(np.argmax([score.reciprocal_ranks.mean() for score in scores]))
+    ]
     best = max(allowed, key=lambda k: (scores[k].units.mean(), -k))
     first = (k for k in allowed if is_as_good(scores[k].units, scores[best].units))
     return best, next(first, best)
@@ -445,25 +501,35 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def _reason(said: str, cosine: Score, best: Score, taken: Score) -> str:
-    score = f"{taken.units.mean():.3f} on held-out data, cosine {cosine.units.mean():.3f}"
+    score = (
+        f"{taken.units.mean():.3f} on held-out data, cosine {cosine.units.mean():.3f}"
+    )
     if not _finds(taken, cosine):
         return f"no prior keeps the search for a row: {said} keep most of it ({score})"
     if is_as_good(cosine.units, best.units):
         how = "better" if is_worse(best.units, cosine.units) else "as good"
-        return f"nothing to learn here: the cosine is {how}, so {said} are taken ({score})"
+        return (
+            f"nothing to learn here: the cosine is {how}, so {said} are taken ({score})"
+        )
     if taken is best:
         return f"{said} are the best ({score})"
     return f"{said} are the simplest within one standard error of the best ({score})"
 
 
 def table(
-    candidates: Mapping[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
+    candidates: Mapping[str, Sequence[Any]],
+    scores: Sequence[Score],
+    chosen: tuple[Any, ...],
 ) -> dict[str, np.ndarray]:
     """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
-    mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
+    mrr = [
+        s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores
+    ]
     return {name: np.array(column) for name, column in candidates.items()} | {
         "score": np.array([s.units.mean() for s in scores]),
         "error": np.array([standard_error(s.units) for s in scores]),
         "mrr": np.array(mrr),
-        "chosen": np.array([name == chosen for name in zip(*candidates.values(), strict=True)]),
+        "chosen": np.array(
+            [name == chosen for name in zip(*candidates.values(), strict=True)]
+        ),
     }

@@ -30,40 +30,43 @@ from .solver.columns import is_wide, take_columns
 if TYPE_CHECKING:
     from .explain import Explanation
 
-#: The value of weight="auto". Errors on held-out training rows of four sets are the same with 0.3,
-#: 0.6 and 1, but rows are found by half of their features less well with 0.6, and 1 is worse.
+#: The value of weight="auto". Errors on held-out training rows of four sets are the
+#: same with 0.3, 0.6 and 1, but rows are found by half of their features less well with
+#: 0.6, and 1 is worse.
 AUTO_WEIGHT = 0.3
 
-#: Where LinearSVC stops by default. Its scores are squashed: more digits cost time and add nothing.
+#: Where LinearSVC stops by default. Its scores are squashed: more digits cost time and
+#: add nothing.
 TOL = 0.1
 
 
 class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
     """Rows at unit length, then the scores that a classifier gives each class.
 
-    Put it before `HDSL`: feature pairs of words and classes are then learned together. Each row
-    becomes [x, weight·s(x)], where x is the row at unit length and s(x) has one value per class:
-    the classifier's one-vs-rest score v as 1 / (1 + e^(-3v)), squared, of the largest few alone,
-    at unit length.
+    Put it before `HDSL`: feature pairs of words and classes are then learned together.
+    Each row becomes [x, weight·s(x)], where x is the row at unit length and s(x) has
+    one value per class: the classifier's one-vs-rest score v as 1 / (1 + e^(-3v)),
+    squared, of the largest few alone, at unit length.
 
-    ``fit_transform`` is not ``fit`` and ``transform``. It scores each row by a classifier that has
-    not seen it: the rows are divided into folds, and each fold is scored by a classifier that was
-    fitted on the others (cross-fitting). A classifier is too sure of the rows it was fitted on, so
-    their scores would teach HDSL to trust nothing else. A pipeline calls the right one by itself.
+    ``fit_transform`` is not ``fit`` and ``transform``. It scores each row by a
+    classifier that has not seen it: the rows are divided into folds, and each fold is
+    scored by a classifier that was fitted on the others (cross-fitting). A classifier
+    is too sure of the rows it was fitted on, so their scores would teach HDSL to trust
+    nothing else. A pipeline calls the right one by itself.
 
     Parameters
     ----------
     classifier : classifier or None, default=None
-        Has ``decision_function``, or else ``predict_proba``; probabilities replace the squashed
-        scores. None is ``LinearSVC(tol=0.1)``.
+        Has ``decision_function``, or else ``predict_proba``; probabilities replace the
+        squashed scores. None is ``LinearSVC(tol=0.1)``.
     weight : float >= 0 or "auto", default="auto"
-        Length of the scores beside text of length 1. "auto" is 0.3. With a larger one, rows of one
-        class come so close that it is harder to find one among them.
+        Length of the scores beside text of length 1. "auto" is 0.3. With a larger one,
+        rows of one class come so close that it is harder to find one among them.
     n_scores : int or None, default=5
         Number of scores per row, the largest; the others are 0. None keeps all.
     cv : int, splitter or iterable, default=3
-        Number of folds in ``fit_transform``, with about the same share of each class; or other
-        folds, as in scikit-learn, which must score each row exactly once.
+        Number of folds in ``fit_transform``, with about the same share of each class;
+        or other folds, as in scikit-learn, which must score each row exactly once.
     random_state : int, RandomState or None, default=None
         Source of the folds, and of ``LinearSVC`` if `classifier` is None.
     n_jobs : int or None, default=None
@@ -77,18 +80,20 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
     weight_ : float
         The value used.
     columns_ : ndarray or None
-        The columns that training has; the others do not count in the length of a row. None is all.
+        The columns that training has; the others do not count in the length of a row.
+        None is all.
     is_wide_ : bool
-        Whether X has so many columns that the classifier sees those of ``columns_`` alone: more
-        than 1000 and 4 per value.
+        Whether X has so many columns that the classifier sees those of ``columns_``
+        alone: more than 1000 and 4 per value.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
     Notes
     -----
-    A class may have fewer rows than there are folds. Where all its rows are in one fold, the
-    classifier for that fold does not know the class, and its score there is 0.
+    A class may have fewer rows than there are folds. Where all its rows are in one
+    fold, the classifier for that fold does not know the class, and its score there is
+    0.
 
     Examples
     --------
@@ -125,8 +130,8 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Class labels. For several per row, an indicator matrix or a list of labels per row:
-            each label then has a classifier of its own, which must be linear.
+            Class labels. For several per row, an indicator matrix or a list of labels
+            per row: each label then has a classifier of its own, which must be linear.
         sample_weight : array-like of shape (n_rows,), default=None
             Passed to the classifier, which must take it.
 
@@ -163,8 +168,8 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
         if not np.array_equal(np.sort(scored), np.arange(len(y))):
             raise ValueError(
-                f"The 'cv' parameter of {type(self).__name__} must score each row exactly once. "
-                "Use the number of folds, or a splitter such as KFold."
+                f"The 'cv' parameter of {type(self).__name__} must score each row "
+                "exactly once. Use the number of folds, or a splitter such as KFold."
             )
         by_fold = (delayed(training.fit_and_score)(*fold) for fold in folds)
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
@@ -190,7 +195,9 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
-        return checks.as_user_sparse(super().transform(checks.check_matrix(self, X, reset=False)))
+        return checks.as_user_sparse(
+            super().transform(checks.check_matrix(self, X, reset=False))
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -202,7 +209,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         classes = [f"{CLASS}{label}" for label in self.classes_]
         return np.concatenate([names, np.array(classes, dtype=object)])
 
-    # --- why --------------------------------------------------------------------------------------
+    # --- why --------------------------------------------------------------------------
 
     def explain(
         self,
@@ -223,27 +230,28 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         x, y, rather_than : array-like or sparse matrix of shape (1, n_features)
             Rows without scores.
         feature_names : array-like of str of shape (n_features,), default=None
-            Names of the features without scores. None is ``feature_names_in_``, or x0, x1 and so
-            on.
+            Names of the features without scores. None is ``feature_names_in_``, or x0,
+            x1 and so on.
         top : int or None, default=10
             How many parts are shown.
 
         Returns
         -------
         hdsl.explain.Explanation
-            As ``HDSL.explain`` returns it. Its ``words`` has the features that add most to the
-            score of each class in each row, where the classifier is linear.
+            As ``HDSL.explain`` returns it. Its ``words`` has the features that add most
+            to the score of each class in each row, where the classifier is linear.
         """
         given = {"x": x, "y": y, "rather_than": rather_than}
         rows = {name: one_row(row) for name, row in given.items() if row is not None}
         names = self.get_feature_names_out(feature_names)
         found = model.explain(
             **{name: self.transform(row) for name, row in rows.items()},
-            feature_names=names, top=top,
-        )  # fmt: skip
+            feature_names=names,
+            top=top,
+        )
         return with_words(found, self, rows, names)
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what was learned as plain arrays, and what is no array.
@@ -265,19 +273,21 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> ClassScores:
         """Return the fitted transformer that `to_arrays` was called on.
 
-        Its ``classifier_`` is a `LinearScorer`. Parameters other than `weight` and `n_scores` are
-        the defaults.
+        Its ``classifier_`` is a `LinearScorer`. Parameters other than `weight` and
+        `n_scores` are the defaults.
 
         Raises
         ------
         ValueError
             Arrays and header are not those of `to_arrays`; the first fault is named.
         """
-        model = cls(weight=get_value(header, "weight", float), n_scores=header.get("n_scores"))
+        model = cls(
+            weight=get_value(header, "weight", float), n_scores=header.get("n_scores")
+        )
         model.restore(arrays, header)
         return model
 
-    # --- inside -----------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------
 
     def _check_fit(
         self, X: Any, y: Any, sample_weight: Any
@@ -285,7 +295,9 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         """Return a copy that has all but the classifier, what to learn from, and a generator."""
         name = type(self).__name__
         checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
-        checks.check_number(name, "n_scores", self.n_scores, low=1, integer=True, words=(None,))
+        checks.check_number(
+            name, "n_scores", self.n_scores, low=1, integer=True, words=(None,)
+        )
         checked = copy(self)
         X = checks.check_matrix(checked, X, reset=True)
         sets = label_sets(y)
@@ -294,11 +306,16 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         checks.check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = columns_with_values(X)
-        checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None
+        checked.is_wide_ = (
+            sp.issparse(X) and is_wide(X) and checked.columns_ is not None
+        )
         random_state = check_random_state(self.random_state)
         default = LinearSVC(tol=TOL, random_state=random_state.randint(2**31 - 1))
         classifier = default if self.classifier is None else self.classifier
-        if not (hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")):
+        if not (
+            hasattr(classifier, "decision_function")
+            or hasattr(classifier, "predict_proba")
+        ):
             raise ValueError(
                 f"The 'classifier' parameter of {name} must have decision_function or "
                 f"predict_proba. Got {classifier!r} instead."
@@ -306,12 +323,14 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         weights = checks.check_weights(sample_weight, len(y), "row")
         if weights is not None and not has_fit_parameter(classifier, "sample_weight"):
             raise ValueError(
-                f"{type(classifier).__name__} takes no sample_weight: use another classifier, or "
-                "leave sample_weight out."
+                f"{type(classifier).__name__} takes no sample_weight: use another "
+                "classifier, or leave sample_weight out."
             )
         rows = unit_rows(X, checked.columns_)
         seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
-        training = _Training(classifier, rows, checks.narrow(seen), y, weights, checked.classes_)
+        training = _Training(
+            classifier, rows, checks.narrow(seen), y, weights, checked.classes_
+        )
         return checked, training, random_state
 
 
@@ -338,7 +357,9 @@ class _Training:
             given["sample_weight"] = self.sample_weight[rows]
         y = self.y[rows]
         if isinstance(y, LabelSets):
-            return fit_each_label(lambda: clone(self.classifier), self.X[rows], y, **given)
+            return fit_each_label(
+                lambda: clone(self.classifier), self.X[rows], y, **given
+            )
         if len(np.unique(y)) < 2:
             return DummyClassifier().fit(self.X[rows], y)
         return clone(self.classifier).fit(self.X[rows], y, **given)

@@ -21,7 +21,14 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from . import checks, search
 from .class_scores import columns_with_values, stratified_folds
 from .labels import ranks
-from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
+from .similarity import (
+    LearnedCosine,
+    Rewriter,
+    Similarity,
+    as_rewriter,
+    products,
+    unit_rows,
+)
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
 
@@ -40,8 +47,9 @@ TOL = 1e-3
 #: Classes other than its own that a row is compared with.
 N_CLASSES = 5
 
-#: Groups that the landmarks of a class are dealt into. A landmark is compared with those of the
-#: other groups: up to so many landmarks of a class it is the only one left out.
+#: Groups that the landmarks of a class are dealt into. A landmark is compared with
+#: those of the other groups: up to so many landmarks of a class it is the only one left
+#: out.
 N_GROUPS = 10
 
 #: Fewest landmarks to draw of a class that has as many rows.
@@ -51,7 +59,8 @@ FEWEST = 2
 def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
     if classifier.loss != "log_loss":
         raise AttributeError(
-            "predict_proba needs loss='log_loss': the scores of other losses are not calibrated."
+            "predict_proba needs loss='log_loss': the scores of other losses are not "
+            "calibrated."
         )
     return True
 
@@ -59,41 +68,42 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
 class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
-    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many of the
-    weights to 0. If S is good, so that most rows are more similar to landmarks of their own class
-    than to those of others, a few are enough: the theory has a bound. More than two classes
-    are told apart one against the rest.
+    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many
+    of the weights to 0. If S is good, so that most rows are more similar to landmarks
+    of their own class than to those of others, a few are enough: the theory has a
+    bound. More than two classes are told apart one against the rest.
 
     Parameters
     ----------
     similarity : HDSL, Similarity or None, default=None
-        A fitted similarity is used as it is; it can be any object with ``rewrite(X)``. A model that
-        is not fitted is cloned and learns from the rows and labels given to ``fit``; so is a fitted
-        one that was cloned, as in a grid search. None is the dot product of rows at unit length;
-        columns that no training row has do not count in the length.
+        A fitted similarity is used as it is; it can be any object with ``rewrite(X)``.
+        A model that is not fitted is cloned and learns from the rows and labels given
+        to ``fit``; so is a fitted one that was cloned, as in a grid search. None is the
+        dot product of rows at unit length; columns that no training row has do not
+        count in the length.
     comparisons : {"landmarks", "rows"}, default="landmarks"
-        What a model that is not fitted learns from: comparisons of rows with the mean landmarks of
-        classes, see `landmark_triplets`, which is what this classifier goes by; or what its own
-        ``fit(X, y)`` compares.
+        What a model that is not fitted learns from: comparisons of rows with the mean
+        landmarks of classes, see `landmark_triplets`, which is what this classifier
+        goes by; or what its own ``fit(X, y)`` compares.
     landmarks : "all" or int, default=500
-        All training rows, or so many in all, drawn from each class by its share, at least 2. Those
-        without a weight in any class are dropped.
+        All training rows, or so many in all, drawn from each class by its share, at
+        least 2. Those without a weight in any class are dropped.
     cosine : bool, default=False
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)).
     loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
         "log_loss" is logistic regression, and has ``predict_proba``.
     C : float > 0 or "cv", default="cv"
-        Inverse strength of the penalty, for similarities with a mean of 0 per landmark and a root
-        mean square of 1 over all. "cv" chooses from 10 to 3,000 times the least C that gives any
-        landmark a weight, by folds of the training rows; of equals the smallest. Landmarks among
-        the rows that a fold holds out are left out there. A similarity that learned from all rows
-        has seen those held out: to choose as for new rows, put an unfitted one and C in a grid
-        search.
+        Inverse strength of the penalty, for similarities with a mean of 0 per landmark
+        and a root mean square of 1 over all. "cv" chooses from 10 to 3,000 times the
+        least C that gives any landmark a weight, by folds of the training rows; of
+        equals the smallest. Landmarks among the rows that a fold holds out are left out
+        there. A similarity that learned from all rows has seen those held out: to
+        choose as for new rows, put an unfitted one and C in a grid search.
     cv : int, default=3
         Number of folds.
     max_iter : int, default=1000
-        Most passes of the solver, liblinear. Reaching it is a normal end: with more landmarks than
-        are needed, the last passes hardly change the scores.
+        Most passes of the solver, liblinear. Reaching it is a normal end: with more
+        landmarks than are needed, the last passes hardly change the scores.
     random_state : int, RandomState or None, default=None
         Draws landmarks and folds, and is passed to the solver.
 
@@ -101,7 +111,7 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     ----------
     landmarks_ : ndarray of shape (n_landmarks,)
         Numbers of the training rows that have a weight in some class.
-    coef_ : ndarray of shape (n_classes, n_landmarks), or (1, n_landmarks) for two classes
+    coef_ : ndarray of shape (n_classes or 1, n_landmarks)
         Weights of the similarities to these rows.
     intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
     C_ : float
@@ -150,7 +160,7 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    # --- fitting ---------------------------------------------------------------------------------
+    # --- fitting ----------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SimilarityClassifier:
         """Learn the similarity, if it is not fitted, and the weights of landmarks.
@@ -161,15 +171,18 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             Class labels.
         sample_weight : array-like of shape (n_rows,), default=None
-            Weight of each row in the loss, in the folds that choose C and, where it takes weights,
-            for the similarity that is learned here. A row of weight 0 counts as absent.
+            Weight of each row in the loss, in the folds that choose C and, where it
+            takes weights, for the similarity that is learned here. A row of weight 0
+            counts as absent.
 
         Returns
         -------
         self
         """
         name = type(self).__name__
-        checks.check_number(name, "landmarks", self.landmarks, low=1, integer=True, words=("all",))
+        checks.check_number(
+            name, "landmarks", self.landmarks, low=1, integer=True, words=("all",)
+        )
         checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
         checks.check_word(name, "loss", self.loss, LOSSES)
         checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
@@ -193,51 +206,71 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         queries, index = learned._sides(X)
         index = index[drawn]
         features = products(queries, index)
-        # With means of 0 the solver needs fewer passes. They are of the other rows: a landmark's
-        # similarity to itself is like no other. With a root mean square of 1 a C means the same for
-        # any scale and prior.
+        # With means of 0 the solver needs fewer passes. They are of the other rows: a
+        # landmark's similarity to itself is like no other. With a root mean square of 1
+        # a C means the same for any scale and prior.
         self_similarity = features[drawn, np.arange(len(drawn))]
         others = np.maximum(given.sum() - given[drawn], given.min())
         mean = (given @ features - given[drawn] * self_similarity) / others
         features -= mean
-        size = float(np.sqrt(np.average(np.square(features).mean(axis=1), weights=given))) or 1.0
+        size = (
+            float(np.sqrt(np.average(np.square(features).mean(axis=1), weights=given)))
+            or 1.0
+        )
         features /= size
         learned.C_ = self._penalty(features, codes, drawn, given, seed)
-        coef, intercept, learned.n_iter_ = self._solve(features, codes, given, learned.C_, seed)
+        coef, intercept, learned.n_iter_ = self._solve(
+            features, codes, given, learned.C_, seed
+        )
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
-        # In the order of a file: sums over another order of the same numbers may round otherwise.
+        # In the order of a file: sums over another order of the same numbers may round
+        # otherwise.
         learned.landmarks_ = kept[drawn[used]]
         learned.coef_ = np.ascontiguousarray(coef[:, used])
         learned.intercept_ = intercept - coef @ mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
 
-    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Rewriter:
+    def _similarity(
+        self, X: Any, y: np.ndarray, weights: np.ndarray | None
+    ) -> Rewriter:
         """Return the similarity, learned here if it is not fitted."""
         model = self.similarity
         if model is None:
-            return Similarity(*NOTHING, 1.0, 1.0, X.shape[1], "l2", columns_with_values(X))
+            return Similarity(
+                *NOTHING, 1.0, 1.0, X.shape[1], "l2", columns_with_values(X)
+            )
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
             if self.comparisons == "landmarks":
                 return learn_from_landmarks(clone(model), X, y, weights)
             takes = weights is not None and has_fit_parameter(model, "sample_weight")
-            model = clone(model).fit(X, y, **({"sample_weight": weights} if takes else {}))
+            model = clone(model).fit(
+                X, y, **({"sample_weight": weights} if takes else {})
+            )
         name = f"The 'similarity' parameter of {type(self).__name__}"
         return as_rewriter(model, X.shape[1], name)
 
     def _penalty(
-        self, features: np.ndarray, codes: np.ndarray, drawn: np.ndarray, given: np.ndarray,
+        self,
+        features: np.ndarray,
+        codes: np.ndarray,
+        drawn: np.ndarray,
+        given: np.ndarray,
         seed: int,
-    ) -> float:  # fmt: skip
+    ) -> float:
         """Return C as given, or the one with the fewest errors in folds."""
         if self.C != "cv":
             return float(self.C)
         with_ones = given[:, None] * np.column_stack([features, np.ones(len(codes))])
-        least = float(l1_min_c(with_ones, codes, loss=LOSSES[self.loss], fit_intercept=False))
+        least = float(
+            l1_min_c(with_ones, codes, loss=LOSSES[self.loss], fit_intercept=False)
+        )
         wrong = np.zeros(len(FACTORS))
         n_judged = 0
-        for train, held in stratified_folds(codes, self.cv, np.random.RandomState(seed)):
+        for train, held in stratified_folds(
+            codes, self.cv, np.random.RandomState(seed)
+        ):
             kept = np.flatnonzero(~np.isin(drawn, held))
             known, label = np.unique(codes[train], return_inverse=True)
             if not len(kept) or len(known) < 2:
@@ -246,21 +279,31 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
             inside = features[np.ix_(train, kept)]
             other = features[np.ix_(held, kept)]
             for k, factor in enumerate(FACTORS):
-                coef, intercept, _ = self._solve(inside, label, given[train], factor * least, seed)
+                coef, intercept, _ = self._solve(
+                    inside, label, given[train], factor * least, seed
+                )
                 predicted = known[_decide(other @ coef.T + intercept)]
                 wrong[k] += given[held][predicted != codes[held]].sum()
         return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
 
     def _solve(
-        self, features: np.ndarray, codes: np.ndarray, weights: np.ndarray, C: float, seed: int
+        self,
+        features: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray,
+        C: float,
+        seed: int,
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Return the weights and intercepts of each class against the rest, of the second of two.
 
         The codes are 0, 1, … without a gap. The last number is that of the passes.
         """
         options: dict[str, Any] = {
-            "C": C, "tol": TOL, "max_iter": self.max_iter, "random_state": seed
-        }  # fmt: skip
+            "C": C,
+            "tol": TOL,
+            "max_iter": self.max_iter,
+            "random_state": seed,
+        }
         if self.loss == "squared_hinge":
             solver = LinearSVC(penalty="l1", dual=False, **options)
         else:
@@ -279,7 +322,7 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         intercept = np.concatenate([np.ravel(part.intercept_) for part in parts])
         return coef, intercept, int(max(np.max(part.n_iter_) for part in parts))
 
-    # --- what was learned ------------------------------------------------------------------------
+    # --- what was learned -------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of rows of X.
@@ -305,7 +348,8 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, shape (n_rows, n_classes); with log_loss only.
 
-        Of more than two classes the probabilities of each against the rest, divided by their sum.
+        Of more than two classes the probabilities of each against the rest, divided by
+        their sum.
         """
         shares = expit(self._scores(X))
         if len(self.coef_) == 1:
@@ -322,16 +366,22 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     def _sides(self, X: Any) -> tuple[Any, Any]:
         """Return both sides of the similarity: its values are dot products of rows of the two."""
         X = X.astype(np.float64, copy=False)
-        similarity = LearnedCosine(self.similarity_) if self.cosine else self.similarity_
+        similarity = (
+            LearnedCosine(self.similarity_) if self.cosine else self.similarity_
+        )
         return similarity.rewrite(X), similarity.index_rows(X)
 
 
 def _decide(scores: np.ndarray) -> np.ndarray:
     """Return the number of the class with the largest score; of two classes there is one score."""
-    return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return (
+        (scores[:, 0] > 0).astype(np.int64)
+        if scores.shape[1] == 1
+        else scores.argmax(axis=1)
+    )
 
 
-# --- landmarks, and comparisons with them ---------------------------------------------------------
+# --- landmarks, and comparisons with them ---------------------------------------------
 
 
 def _draw(landmarks: int | str, codes: np.ndarray, seed: int) -> np.ndarray:
@@ -365,11 +415,12 @@ class LandmarkTriplets(NamedTuple):
 def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTriplets:
     """Return comparisons of rows with the means of their class and of the nearest others.
 
-    The mean similarity to the landmarks of a class is the similarity to their mean, since S is
-    linear in a row; here all rows are landmarks. Each row is compared with its class and with each
-    of the 5 nearest others. A row does not count in the mean of its own class, nor does one that is
-    equal to it: the rows of a class are dealt into 10 groups, and a row is compared with the mean
-    of the other groups. A row whose class has no other row is left out.
+    The mean similarity to the landmarks of a class is the similarity to their mean,
+    since S is linear in a row; here all rows are landmarks. Each row is compared with
+    its class and with each of the 5 nearest others. A row does not count in the mean of
+    its own class, nor does one that is equal to it: the rows of a class are dealt into
+    10 groups, and a row is compared with the mean of the other groups. A row whose
+    class has no other row is left out.
 
     Parameters
     ----------
@@ -394,18 +445,25 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     """
     X = sp.csr_array(X).astype(np.float64, copy=False)
     n = X.shape[0]
-    classes, codes = np.unique(checks.check_classes("landmark_triplets", y, n), return_inverse=True)
+    classes, codes = np.unique(
+        checks.check_classes("landmark_triplets", y, n), return_inverse=True
+    )
     weights = checks.check_weights(sample_weight, n, "row of X")
     weights = np.ones(n) if weights is None else weights
     keyed = np.column_stack([codes, row_keys(X)])
-    points, point = np.unique(keyed, axis=0, return_inverse=True)  # equal rows are one point
+    points, point = np.unique(
+        keyed, axis=0, return_inverse=True
+    )  # equal rows are one point
     rank = ranks(points[:, 0].astype(np.int64), np.arange(len(points)))
     group = (rank % N_GROUPS)[point.ravel()]
-    # A row is in the mean of each group of its class but its own, and in that of the whole class.
+    # A row is in the mean of each group of its class but its own, and in that of the
+    # whole class.
     k, row = np.nonzero(np.arange(N_GROUPS + 1)[:, None] != group)
     mean = k * len(classes) + codes[row]
     total = np.bincount(mean, weights[row], minlength=(N_GROUPS + 1) * len(classes))
-    average = sp.csr_array((weights[row] / total[mean], (mean, row)), shape=(len(total), n))
+    average = sp.csr_array(
+        (weights[row] / total[mean], (mean, row)), shape=(len(total), n)
+    )
     mean_of_row = group * len(classes) + codes
     anchors = np.flatnonzero(total[mean_of_row])
     whole = N_GROUPS * len(classes)
@@ -415,8 +473,9 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     place, column = np.nonzero(is_other)
     if not len(place):
         raise ValueError(
-            "No comparison can be made: two classes are needed, and a class with two different "
-            f"rows. Got n_rows={n} of n_classes={len(classes)}, with n_features={X.shape[1]}."
+            "No comparison can be made: two classes are needed, and a class with two "
+            f"different rows. Got n_rows={n} of n_classes={len(classes)}, with "
+            f"n_features={X.shape[1]}."
         )
     anchor = anchors[place]
     ends = np.column_stack([mean_of_row[anchor], whole + near[place, column]])
@@ -431,8 +490,8 @@ def learn_from_landmarks(
 ) -> Similarity:
     """Return the similarity that a model learns from comparisons of rows with means of classes.
 
-    Means are compared as they are, so rows are brought to unit length here, where the norm of the
-    model says so.
+    Means are compared as they are, so rows are brought to unit length here, where the
+    norm of the model says so.
     """
     if not hasattr(model, "norm"):
         raise ValueError(
@@ -443,7 +502,9 @@ def learn_from_landmarks(
     columns = columns_with_values(X) if norm == "l2" else None
     made = landmark_triplets(unit_rows(X, columns) if norm == "l2" else X, y, weights)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Rows differ in length")  # means are shorter than rows
+        warnings.filterwarnings(
+            "ignore", "Rows differ in length"
+        )  # means are shorter than rows
         model.set_params(norm=None).fit(
             made.rows, triplets=made.triplets, sample_weight=made.weights
         )

@@ -24,7 +24,16 @@ from .labels import LabelSets
 from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
-from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
+from .solver.loop import (
+    Arrays,
+    Callback,
+    Options,
+    RestError,
+    Rests,
+    Result,
+    State,
+    frank_wolfe,
+)
 from .solver.protocols import Layout, Statistics
 from .solver.trace import replay
 from .supervision import Mining, Supervision
@@ -34,25 +43,39 @@ if TYPE_CHECKING:
 
 #: Parts of a result that are fitted attributes.
 FITTED = (
-    "atoms", "weights", "objective", "gap", "gap_is_exact", "n_iter", "status", "trace",
+    "atoms",
+    "weights",
+    "objective",
+    "gap",
+    "gap_is_exact",
+    "n_iter",
+    "status",
+    "trace",
     "corrections",
-)  # fmt: skip
+)
 
 INITS = ("zero", "oracle", "random")
 
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {
-    "callback", "checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose",
+    "callback",
+    "checkpoint",
+    "client",
+    "device",
+    "memory_limit",
+    "n_jobs",
+    "timeout",
+    "verbose",
     "warm_start",
-}  # fmt: skip
+}
 
 #: Most threads; more are a mistake in the number.
 MOST_JOBS = 10_000
 
-#: scale="auto" makes the learned part this many times as large as the typical margin, for one
-#: anchor. It grows with the root of the number of anchors, as the excess risk grows with
-#: scale / sqrt(rows), and with the number of values that a row rests on where these are many, as
-#: they share the margin of the dot product.
+#: scale="auto" makes the learned part this many times as large as the typical margin,
+#: for one anchor. It grows with the root of the number of anchors, as the excess risk
+#: grows with scale / sqrt(rows), and with the number of values that a row rests on
+#: where these are many, as they share the margin of the dot product.
 SCALE_MARGIN = 9.0
 SCALE_VALUES = 80.0
 
@@ -74,15 +97,20 @@ class Learned(NamedTuple):
     data: Any = None  # rows and comparisons, where this machine has them
 
 
-# --- the road of a fit ---------------------------------------------------------------------------
+# --- the road of a fit ----------------------------------------------------------------
 
 
 def learn(
-    model: Any, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
+    model: Any,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...],
+    continues: bool,
 ) -> Any:
     """Fit a model to rows and what is given of them; return the model.
 
-    An interrupt or an error leaves all of the old fitted attributes or all of the new ones.
+    An interrupt or an error leaves all of the old fitted attributes or all of the new
+    ones.
 
     Parameters
     ----------
@@ -124,14 +152,22 @@ class Prepared:
 
 
 def prepare(
-    model: Any, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
+    model: Any,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...],
+    continues: bool,
 ) -> Prepared:
     """Check what a fit is given; parameters are those of `learn`."""
     earlier, rng, checkpoint, learned = begin(model, continues)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
     data = Supervision.check(type(model).__name__, X, **given)
     present = X
-    if data.weights is not None and not data.weights.all() and not callable(model.mining):
+    if (
+        data.weights is not None
+        and not data.weights.all()
+        and not callable(model.mining)
+    ):
         present = X[data.weights > 0]
     learned.norm_, learned.columns_ = row_norm(model, present, earlier is not None)
     data = data if model.norm is None else replace(data, X=unit_rows(X))
@@ -164,12 +200,18 @@ class LaidOut(NamedTuple):
 
 
 def choose(
-    model: Any, run: Any, make_data: Callable[..., Any], workers: Workers, progress: Progress
+    model: Any,
+    run: Any,
+    make_data: Callable[..., Any],
+    workers: Workers,
+    progress: Progress,
 ) -> choosing.Choice | None:
     """Choose what is left open, if anything is, on data that are made for it."""
     rng = np.random.default_rng(run.rng.integers(2**62, size=2))
     found = None if run.checkpoint is None else run.checkpoint.arrays
-    is_open = model.prior == "auto" or (model.max_iter == "auto" and run.held is not None)
+    is_open = model.prior == "auto" or (
+        model.max_iter == "auto" and run.held is not None
+    )
     if run.earlier is not None or found is not None or not is_open:
         return None
     start = lambda part: Fits(model, part, rng, workers)  # noqa: E731
@@ -195,7 +237,9 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
         progress.say(f"{n} of {n_all} rows are compared: {why}")
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
-    layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
+    layout = make_layout(
+        model, data.X, data.compared, data.compared_weights, workers, columns
+    )
     return LaidOut(layout, choice, data, data.X)
 
 
@@ -210,14 +254,21 @@ def solve(model: Any, run: Any, laid_out: LaidOut, progress: Progress) -> Learne
     first = 0 if run.earlier is None else run.earlier.n_iter
     try:
         result = frank_wolfe(
-            problem, *solver(model, size.max_iter, not run.data.is_judged), rng=run.rng,
-            earlier=run.earlier, rests=rests(run.checkpoint, saved),
-            callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
-        )  # fmt: skip
+            problem,
+            *solver(model, size.max_iter, not run.data.is_judged),
+            rng=run.rng,
+            earlier=run.earlier,
+            rests=rests(run.checkpoint, saved),
+            callback=all_of(
+                progress.follow("learning", first, size.max_iter), model.callback
+            ),
+        )
     except RestError as error:
         with run.checkpoint.explain_damage():
             raise ValueError(str(error)) from None
-    return Learned(result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data)
+    return Learned(
+        result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data
+    )
 
 
 def solver(
@@ -238,9 +289,13 @@ class Fits:
         self.data = data
         self.rng = rng
         self.workers = workers
-        self.layout: Any = make_layout(model, data.X, data.compared, data.compared_weights, workers)
+        self.layout: Any = make_layout(
+            model, data.X, data.compared, data.compared_weights, workers
+        )
         statistics = self.layout.statistics()
-        self.scale = automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
+        self.scale = (
+            automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
+        )
         self.unit = own_similarity(statistics)
         self.loss = losses.checked(losses.get(model.loss))
 
@@ -249,7 +304,11 @@ class Fits:
         return Fits(self.model, data, self.rng, self.workers)
 
     def solve(
-        self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
+        self,
+        prior: float,
+        max_iter: int,
+        earlier: Result | None,
+        callback: Callback | None,
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
         problem = self.layout.problem(self.loss, self.scale, prior)
@@ -264,20 +323,26 @@ class Fits:
     ) -> Result:
         """Return the path of a problem of this layout; an interrupt is raised."""
         how = solver(self.model, max_iter, not self.data.is_judged)
-        result = frank_wolfe(problem, *how, rng=self.rng, earlier=earlier, callback=callback)
+        result = frank_wolfe(
+            problem, *how, rng=self.rng, earlier=earlier, callback=callback
+        )
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
         return result
 
-    def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
+    def similarity(
+        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+    ) -> Similarity:
         """Return what a run of this prior has learned."""
         return Similarity(atoms, weights, self.scale, prior, self.data.X.shape[1])
 
 
-# --- rows, layouts, sizes ------------------------------------------------------------------------
+# --- rows, layouts, sizes -------------------------------------------------------------
 
 
-def row_norm(model: Any, X: sp.csr_array, continues: bool) -> tuple[str | None, np.ndarray | None]:
+def row_norm(
+    model: Any, X: sp.csr_array, continues: bool
+) -> tuple[str | None, np.ndarray | None]:
     """Return the norm of a model that learns from X, and the columns that count in it."""
     if model.norm is None:
         supervision.warn_of_lengths(X)
@@ -300,8 +365,8 @@ def make_layout(
 ) -> Layout:
     """Return rows and their comparisons laid out for the fits of a model.
 
-    `columns` are features although they may be rare or empty. NotEnoughMemory is raised before the
-    work.
+    `columns` are features although they may be rare or empty. NotEnoughMemory is raised
+    before the work.
     """
     options: dict[str, Any] = {"workers": workers, "columns": columns}
     least = least_rows(model, X.shape[0])
@@ -321,8 +386,9 @@ def make_layout(
         layout = CUDALayout(X, compared, weights, device=device, **options)
     if layout.n_features < 2:
         raise ValueError(
-            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
-            f"{X.shape[0]} rows to learn from have {layout.n_features}: give more rows."
+            "At least 2 features with a non-zero value are needed, as an atom pairs "
+            f"two. The {X.shape[0]} rows to learn from have {layout.n_features}: give "
+            "more rows."
         )
     return layout
 
@@ -337,7 +403,12 @@ def least_rows(model: Any, n_rows: int) -> int:
 def automatic_scale(statistics: Statistics) -> float:
     """Return the scale that suits the data."""
     share = max(1.0, statistics.values_per_anchor / SCALE_VALUES)
-    return SCALE_MARGIN * math.sqrt(statistics.n_anchors) * share / statistics.typical_margin
+    return (
+        SCALE_MARGIN
+        * math.sqrt(statistics.n_anchors)
+        * share
+        / statistics.typical_margin
+    )
 
 
 def own_similarity(statistics: Statistics) -> float:
@@ -362,7 +433,9 @@ class Size(NamedTuple):
         cls, model: Any, statistics: Statistics, choice: choosing.Choice | None
     ) -> tuple[Size, Arrays | None]:
         """Return the numbers as given, automatic or chosen, and what was tried."""
-        scale = automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
+        scale = (
+            automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
+        )
         if choice is None:
             return cls(scale, float(model.prior), n_steps(model)), None
         unit = own_similarity(statistics) if model.prior == "auto" else 1.0
@@ -380,7 +453,11 @@ class Size(NamedTuple):
     def restored(cls, arrays: Arrays, data: Supervision) -> Size:
         """Return the numbers of a checkpoint; raise ValueError where no run has them."""
         size = arrays["size"]
-        if size.shape != (4,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+        if (
+            size.shape != (4,)
+            or not (np.isfinite(size) & (size >= 0)).all()
+            or size[0] == 0
+        ):
             raise ValueError("scale and prior are not numbers that a run can have.")
         scale, prior, max_iter, _ = size.tolist()
         found = cls(scale, prior, int(max_iter))
@@ -412,7 +489,7 @@ def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays |
     return size, table
 
 
-# --- memory --------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------
 
 
 def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
@@ -420,9 +497,12 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
     from .cpu.memory import estimate
 
     return estimate(
-        X, compared, batch_size=model.batch_size, min_rows=least_rows(model, X.shape[0]),
+        X,
+        compared,
+        batch_size=model.batch_size,
+        min_rows=least_rows(model, X.shape[0]),
         n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
-    )  # fmt: skip
+    )
 
 
 def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
@@ -438,19 +518,24 @@ def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     )
 
 
-def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np.ndarray) -> None:
+def check_card(
+    model: Any, device: runtime.Device, X: sp.csr_array, compared: np.ndarray
+) -> None:
     """Refuse what a card has no room for, before the work."""
     from .cuda.memory import estimate
 
     if model.memory_limit is None:
         return
     memory.check_fits(
-        "The fit on the GPU", estimate(X, compared, corrects=model.step == "corrective"),
-        model.memory_limit, ("give fewer comparisons or rows", "take device='cpu'"), device.free(),
-    )  # fmt: skip
+        "The fit on the GPU",
+        estimate(X, compared, corrects=model.step == "corrective"),
+        model.memory_limit,
+        ("give fewer comparisons or rows", "take device='cpu'"),
+        device.free(),
+    )
 
 
-# --- fitted attributes ---------------------------------------------------------------------------
+# --- fitted attributes ----------------------------------------------------------------
 
 
 def store(model: Any, learned: Learned) -> None:
@@ -469,8 +554,8 @@ def summary(model: Any) -> str:
     n = len(model.weights_)
     seconds = float(model.trace_["seconds"][-1])
     return (
-        f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), objective "
-        f"{model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
+        f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), "
+        f"objective {model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
     )
 
 
@@ -489,7 +574,9 @@ def at(model: Any, n_iter: int) -> Any:
     copied.trace_ = model.trace_[: n_iter + 1]
     copied.corrections_ = _corrections_until(model, n_iter)
     copied.status_ = "at"
-    copied.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
+    copied.__dict__.pop(
+        "checkpoint_file_", None
+    )  # the whole path is not saved with this model
     return copied
 
 
@@ -501,7 +588,9 @@ def path_so_far(model: Any) -> Result:
 
 
 def _corrections_until(model: Any, n_iter: int) -> np.ndarray:
-    return model.corrections_[: np.searchsorted(model.corrections_["n_iter"], n_iter + 1)]
+    return model.corrections_[
+        : np.searchsorted(model.corrections_["n_iter"], n_iter + 1)
+    ]
 
 
 def check_same_path(model: Any) -> None:
@@ -513,14 +602,14 @@ def check_same_path(model: Any) -> None:
         )
     if model.init != "zero" and abs(float(model.weights_.sum()) - 1.0) > 1e-9:
         raise ValueError(
-            f"The path so far has init='zero', but the 'init' parameter is {model.init!r}: set "
-            "init='zero', or fit with warm_start=False."
+            "The path so far has init='zero', but the 'init' parameter is "
+            f"{model.init!r}: set init='zero', or fit with warm_start=False."
         )
     loss = recorded_loss(model.loss)
     if loss != model.loss_:
         raise ValueError(
-            f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter is {loss!r}: "
-            "set that of the path, or fit with warm_start=False."
+            f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter "
+            f"is {loss!r}: set that of the path, or fit with warm_start=False."
         )
     for name in ("scale", "prior"):
         value = getattr(model, name)
@@ -528,12 +617,12 @@ def check_same_path(model: Any) -> None:
         if value != "auto" and value != used:
             raise ValueError(
                 f"The path so far has {name} {used:g}, but the {name!r} parameter is "
-                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit with "
-                "warm_start=False."
+                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit "
+                "with warm_start=False."
             )
 
 
-# --- checkpoints and callbacks -------------------------------------------------------------------
+# --- checkpoints and callbacks --------------------------------------------------------
 
 
 def rests(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:
@@ -544,7 +633,9 @@ def rests(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:
     def save(arrays: Callable[[], Arrays]) -> None:
         checkpoint.write_if_due(lambda: {**saved, **nested(run=arrays())})
 
-    return Rests(None if checkpoint.arrays is None else part_of(checkpoint.arrays, "run"), save)
+    return Rests(
+        None if checkpoint.arrays is None else part_of(checkpoint.arrays, "run"), save
+    )
 
 
 def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
@@ -567,7 +658,9 @@ def identity_of_run(
         y = part.y.indicator if isinstance(part.y, LabelSets) else part.y
         return digest(y, part.weights, part.compared, part.compared_weights)
 
-    path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+    path = (
+        (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+    )
     return {
         **recorded_parameters(model),
         "X": digest(data.X),
@@ -582,7 +675,9 @@ def identity_of_run(
 def recorded_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that the end of a run depends on; of functions and objects the name."""
     params = sorted(model.get_params(deep=False).items())
-    found = {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
+    found = {
+        name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT
+    }
     if "loss" in found:
         found["loss"] = recorded_loss(model.loss)
     return found
@@ -614,7 +709,7 @@ def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None
     return call if parts else None
 
 
-# --- parameters ----------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------
 
 
 def check_parameters(model: Any) -> None:
@@ -636,11 +731,25 @@ def check_parameters(model: Any) -> None:
     for parameter in ("n_targets", "n_impostors"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True)
     for parameter in ("min_rows", "max_iter"):
-        number(name, parameter, getattr(model, parameter), low=1, integer=True, words=("auto",))
+        number(
+            name,
+            parameter,
+            getattr(model, parameter),
+            low=1,
+            integer=True,
+            words=("auto",),
+        )
     number(name, "batch_size", model.batch_size, low=1, integer=True, words=(None,))
     number(name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,))
     number(name, "tol", model.tol, low=0)
-    number(name, "validation_fraction", model.validation_fraction, low=0, strict=True, high=1)
+    number(
+        name,
+        "validation_fraction",
+        model.validation_fraction,
+        low=0,
+        strict=True,
+        high=1,
+    )
     number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
     if not isinstance(model.verbose, bool):
         number(name, "verbose", model.verbose, low=0)
@@ -649,16 +758,18 @@ def check_parameters(model: Any) -> None:
     if model.device != "cpu":
         if not isinstance(model.loss, str):
             raise ValueError(
-                f"The 'loss' parameter of {name} must be one of {', '.join(losses.LOSSES)} with "
-                f"device={model.device!r}. Got {model.loss!r}: a loss of your own needs "
-                "device='cpu'."
+                f"The 'loss' parameter of {name} must be one of "
+                f"{', '.join(losses.LOSSES)} with device={model.device!r}. Got "
+                f"{model.loss!r}: a loss of your own needs device='cpu'."
             )
         runtime.get_device(model.device)  # raises where there is none, before any work
 
 
 def _check_loss(owner: str, loss: Any) -> None:
     """Raise ValueError unless `loss` is a known name or an object that works."""
-    if isinstance(loss, str | type) or not losses.is_loss(loss):  # a class is not a loss yet
+    if isinstance(loss, str | type) or not losses.is_loss(
+        loss
+    ):  # a class is not a loss yet
         also = " or an object with value(), derivative() and curvature()"
         checks.check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
@@ -672,9 +783,12 @@ def _check_loss(owner: str, loss: Any) -> None:
     # The slope of a convex function is between those of its chords.
     chords = np.diff(value) / np.diff(LOOKED_AT)
     slack = 1e-6 * (1.0 + np.abs(slope).max())
-    is_between = (chords[:-1] - slack <= slope[1:-1]) & (slope[1:-1] <= chords[1:] + slack)
+    is_between = (chords[:-1] - slack <= slope[1:-1]) & (
+        slope[1:-1] <= chords[1:] + slack
+    )
     faults = {
-        "derivative() is not negative at -3: a loss falls where margins rise": slope[0] >= 0.0,
+        "derivative() is not negative at -3: a loss falls where margins rise": slope[0]
+        >= 0.0,
         "derivative() is not that of value(), or value() is not convex": not is_between.all(),
         "curvature() is negative, which no convex function has": (bend < 0.0).any(),
     }
@@ -693,8 +807,13 @@ def _check_objects(owner: str, model: Any) -> None:
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
         wanted = f"an int other than 0, up to {MOST_JOBS}"
-        raise checks.ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
-    if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
+        raise checks.ParameterError(
+            owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None"
+        )
+    if (
+        not isinstance(model.checkpoint, str | os.PathLike | None)
+        or model.checkpoint == ""
+    ):
         wanted = "the path of a file"
         raise checks.ParameterError(
             owner, "checkpoint", wanted, repr(model.checkpoint), ", or None"

@@ -20,115 +20,124 @@ if TYPE_CHECKING:
 class HDSL(SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
-    Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
-    convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, found by a Frank-Wolfe method. M is
-    positive semi-definite, extremely sparse and readable. The cost depends on the non-zeros of X,
-    not on the number of features. One run is a whole path of models, from none to many pairs.
+    Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like
+    z". M is a convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, found by a
+    Frank-Wolfe method. M is positive semi-definite, extremely sparse and readable. The
+    cost depends on the non-zeros of X, not on the number of features. One run is a
+    whole path of models, from none to many pairs.
 
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is
-        9 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
-        the mean absolute margin |⟨x, y - z⟩| of the dot product.
+        λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is 9 √n
+        max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average,
+        with m the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
-        Weight of the plain dot product under the learned part. 0 is the paper's model. "auto" is
-        chosen on rows, or anchors of comparisons, that are held out, from 1, 2, 4, 8 and 16 over
-        the mean ‖x‖², or up to 512 where these gain nothing: of those within one standard error of
-        the best the largest. With labels the score is by the nearest rows, and a prior that harms
-        the search for a row by half of its features is left out, unless all do; with comparisons
-        it is the share that holds. ``choice_`` has it all. It is 64 where too little can be held
-        out.
+        Weight of the plain dot product under the learned part. 0 is the paper's model.
+        "auto" is chosen on rows, or anchors of comparisons, that are held out, from 1,
+        2, 4, 8 and 16 over the mean ‖x‖², or up to 512 where these gain nothing: of
+        those within one standard error of the best the largest. With labels the score
+        is by the nearest rows, and a prior that harms the search for a row by half of
+        its features is left out, unless all do; with comparisons it is the share that
+        holds. ``choice_`` has it all. It is 64 where too little can be held out.
     norm : {"l2", None}, default="l2"
-        "l2" compares rows at unit length, wherever rows come in: the dot product is then the
-        cosine. Columns that no training row has do not count in a row's length. None, the paper's
-        choice, takes rows as they are.
+        "l2" compares rows at unit length, wherever rows come in: the dot product is
+        then the cosine. Columns that no training row has do not count in a row's
+        length. None, the paper's choice, takes rows as they are.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
     oracle : {"ascent", "heuristic", "exact"}
-        How the next atom is found: alternating maximisation from several starts, the paper's
-        heuristic, or a search of all feature pairs.
+        How the next atom is found: alternating maximisation from several starts, the
+        paper's heuristic, or a search of all feature pairs.
     step : {"corrective", "away", "forward", "pairwise", "blended"}
-        The kind of Frank-Wolfe step. A corrective step adds up to some hundred atoms and changes
-        all weights at once. The others change one or two: the paper's (forward or away, whichever
-        is steeper), forward steps only, pairwise steps, or lazy blended pairwise steps. They need
-        hundreds of iterations: set `max_iter`.
+        The kind of Frank-Wolfe step. A corrective step adds up to some hundred atoms
+        and changes all weights at once. The others change one or two: the paper's
+        (forward or away, whichever is steeper), forward steps only, pairwise steps, or
+        lazy blended pairwise steps. They need hundreds of iterations: set `max_iter`.
     init : {"zero", "oracle", "random"}, default="zero"
-        Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most 1, so that
-        the scale is an upper bound of what is learned. The others are the paper's domain, with
-        weights that sum to 1: start from the atom that the oracle picks at M = 0, or from a random
-        one.
+        Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most
+        1, so that the scale is an upper bound of what is learned. The others are the
+        paper's domain, with weights that sum to 1: start from the atom that the oracle
+        picks at M = 0, or from a random one.
     batch_size : int or None, default=None
-        Number of comparisons that directions are chosen by, drawn anew in each iteration without
-        replacement. None takes all.
+        Number of comparisons that directions are chosen by, drawn anew in each
+        iteration without replacement. None takes all.
     mining : {"neighbors", "random"} or callable, default="neighbors"
-        How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, random
-        ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
+        How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot
+        product, random ones by label, or a function (X, y, rng) -> array of shape
+        (n_triplets, 3).
     n_targets, n_impostors : int, default=10
-        Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
+        Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors
+        triplets per row.
     min_rows : int or "auto", default="auto"
-        Features that fewer rows have are not paired; they count in the dot product. "auto" is the
-        eighth root of the number of rows: 2 for 300 rows, 3 for 10,000. Features as full as the
-        second fullest are paired in any case.
+        Features that fewer rows have are not paired; they count in the dot product.
+        "auto" is the eighth root of the number of rows: 2 for 300 rows, 3 for 10,000.
+        Features as full as the second fullest are paired in any case.
     max_anchors : int or None, default=20000
-        Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is compared, in which
-        each class has its share. None compares all.
+        Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is
+        compared, in which each class has its share. None compares all.
     max_iter : int or "auto", default=15
-        Largest number of iterations. Reaching it is a normal end; ``status_`` says so. "auto" is
-        chosen after the prior: 5, 10, 15, 20 or 30, the smallest within one standard error of the
-        best. It is 15 where the prior is given and there are no validation data.
+        Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
+        "auto" is chosen after the prior: 5, 10, 15, 20 or 30, the smallest within one
+        standard error of the best. It is 15 where the prior is given and there are no
+        validation data.
     tol : float >= 0, default=1e-3
-        Stop when the duality gap is at most this. If the oracle is not "exact", an exact search
-        confirms the gap first, unless it costs more than 2e11 multiplications (minutes at worst,
-        milliseconds as a rule). Each failed check doubles the wait before the next.
+        Stop when the duality gap is at most this. If the oracle is not "exact", an
+        exact search confirms the gap first, unless it costs more than 2e11
+        multiplications (minutes at worst, milliseconds as a rule). Each failed check
+        doubles the wait before the next.
     validation_fraction : float, default=0.3
-        Share of the rows, or of the anchors of comparisons, to hold out for a choice if ``fit`` is
-        given no validation data. Up to 1500 rows are split into 1 / validation_fraction folds, and
-        each is held out once; of more rows one part is held out.
+        Share of the rows, or of the anchors of comparisons, to hold out for a choice if
+        ``fit`` is given no validation data. Up to 1500 rows are split into 1 /
+        validation_fraction folds, and each is held out once; of more rows one part is
+        held out.
     warm_start : bool, default=False
-        Let ``fit`` continue the path of the previous fit, for up to `max_iter` more iterations with
-        the same scale and prior; nothing is chosen then.
+        Let ``fit`` continue the path of the previous fit, for up to `max_iter` more
+        iterations with the same scale and prior; nothing is chosen then.
     checkpoint : str, path-like or None, default=None
-        A file that the run is saved to, at most every half minute: after every 4 corrective
-        iterations, or 64 others. If it exists, left by a killed or interrupted process, the fit
-        continues from it, without the choice, and ends in the same model, to the last bit.
-        Other data or parameters than those of the saved run are refused. ``save`` deletes the file
-        when the model of a complete run is written. A function given as `mining` or `callback` must
-        be the same, which cannot be checked, and must not depend on its own past.
+        A file that the run is saved to, at most every half minute: after every 4
+        corrective iterations, or 64 others. If it exists, left by a killed or
+        interrupted process, the fit continues from it, without the choice, and ends in
+        the same model, to the last bit. Other data or parameters than those of the
+        saved run are refused. ``save`` deletes the file when the model of a complete
+        run is written. A function given as `mining` or `callback` must be the same,
+        which cannot be checked, and must not depend on its own past.
     callback : callable or None, default=None
-        Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
-        ``atoms``, ``weights`` and ``seconds``; True stops the run.
+        Called as callback(state) before each step, with ``n_iter``, ``objective``,
+        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where neighbours are mined and the solver runs: on the processor or on a GPU, which needs
-        ``hdsl[cuda]``. Both take the same path up to rounding, and a run may go on where another
-        device left it. A GPU pays from some hundred thousand comparisons on.
+        Where neighbours are mined and the solver runs: on the processor or on a GPU,
+        which needs ``hdsl[cuda]``. Both take the same path up to rounding, and a run
+        may go on where another device left it. A GPU pays from some hundred thousand
+        comparisons on.
     random_state : int, RandomState or None, default=None
-        Source of every random choice. None takes a seed from NumPy's global state, as in
-        scikit-learn; an int leaves that state alone.
+        Source of every random choice. None takes a seed from NumPy's global state, as
+        in scikit-learn; an int leaves that state alone.
     n_jobs : int or None, default=None
         Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 shows what is being done and how far it is, on stderr, and says what was chosen and why;
-        2 does it more often in a log.
+        1 shows what is being done and how far it is, on stderr, and says what was
+        chosen and why; 2 does it more often in a log.
     memory_limit : "auto", float or None, default="auto"
-        GiB that the fit may take beyond X and the comparisons, of the GPU's memory where it runs
-        there; "auto" is what is left. A fit that needs more is refused before the work, with the
-        figure. None never refuses.
+        GiB that the fit may take beyond X and the comparisons, of the GPU's memory
+        where it runs there; "auto" is what is left. A fit that needs more is refused
+        before the work, with the figure. None never refuses.
 
     Attributes
     ----------
     atoms_ : ndarray of shape (n_atoms, 3)
         Rows (i, j, sign), i < j.
     weights_ : ndarray of shape (n_atoms,)
-        Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the paper's domain.
+        Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the
+        paper's domain.
     scale_, prior_ : float
         The values used.
     choice_ : dict of str to ndarray, or None
-        What was tried: prior (inf is the plain cosine), n_iter (0 where the model starts from that
-        of the next larger prior), score on held-out data with its standard error, mean reciprocal
-        rank of known items, and which was chosen. ``pandas.DataFrame(model.choice_)`` reads it.
-        None where nothing was chosen.
+        What was tried: prior (inf is the plain cosine), n_iter (0 where the model
+        starts from that of the next larger prior), score on held-out data with its
+        standard error, mean reciprocal rank of known items, and which was chosen.
+        ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
     norm_ : {"l2", None}
         The value used.
     loss_ : str
@@ -140,33 +149,36 @@ class HDSL(SimilarityModel):
     objective_ : float
         Mean loss of the comparisons.
     gap_ : float
-        Duality gap of the last model, over the last batch with `batch_size`. If ``gap_is_exact_``,
-        it bounds the distance of the objective from its minimum over the features that are paired.
-        NaN after an interrupt, or after a lazy blended step that did not need it.
+        Duality gap of the last model, over the last batch with `batch_size`. If
+        ``gap_is_exact_``, it bounds the distance of the objective from its minimum over
+        the features that are paired. NaN after an interrupt, or after a lazy blended
+        step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
         Iterations that led to this model.
     n_triplets_ : int
         Number of comparisons.
     status_ : str
-        Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified" (below tol by a
-        heuristic oracle, too expensive to check), "no_violation" (every comparison holds with
-        enough margin), "max_iter", "callback", "interrupted", or "stalled" (no step of positive
-        size was found).
+        Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified"
+        (below tol by a heuristic oracle, too expensive to check), "no_violation" (every
+        comparison holds with enough margin), "max_iter", "callback", "interrupted", or
+        "stalled" (no step of positive size was found).
     trace_ : structured ndarray, one record per model of the path
-        The model after k iterations and the step that led to it: objective, gap, kind, step_size,
-        atom, n_atoms, n_features, seconds. ``pandas.DataFrame(model.trace_)`` reads it.
+        The model after k iterations and the step that led to it: objective, gap, kind,
+        step_size, atom, n_atoms, n_features, seconds.
+        ``pandas.DataFrame(model.trace_)`` reads it.
     corrections_ : structured ndarray
-        With ``step="corrective"``, the new weight of each atom that an iteration changed: n_iter,
-        i, j, sign, weight; (-1, -1, 1) is M = 0. Empty for other steps. ``at`` reads it.
+        With ``step="corrective"``, the new weight of each atom that an iteration
+        changed: n_iter, i, j, sign, weight; (-1, -1, 1) is M = 0. Empty for other
+        steps. ``at`` reads it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
     References
     ----------
-    K. Liu and A. Bellet. Escaping the curse of dimensionality in similarity learning: efficient
-    Frank-Wolfe algorithm and generalization bounds. Neurocomputing, 2019.
+    K. Liu and A. Bellet. Escaping the curse of dimensionality in similarity learning:
+    efficient Frank-Wolfe algorithm and generalization bounds. Neurocomputing, 2019.
 
     Examples
     --------
@@ -235,7 +247,7 @@ class HDSL(SimilarityModel):
         self.verbose = verbose
         self.memory_limit = memory_limit
 
-    # --- fitting ---------------------------------------------------------------------------------
+    # --- fitting ----------------------------------------------------------------------
 
     def fit(
         self,
@@ -255,18 +267,20 @@ class HDSL(SimilarityModel):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,), default=None
-            Labels to make triplets from; not needed with `triplets` or `quadruplets`. For several
-            per row, an array or a sparse matrix of shape (n_rows, n_labels) with 1 where a row has
-            a label, or a list of labels per row: rows that share more labels are more alike, and a
-            comparison weighs as much as the two differ in the F1 score of their labels.
+            Labels to make triplets from; not needed with `triplets` or `quadruplets`.
+            For several per row, an array or a sparse matrix of shape (n_rows, n_labels)
+            with 1 where a row has a label, or a list of labels per row: rows that share
+            more labels are more alike, and a comparison weighs as much as the two
+            differ in the F1 score of their labels.
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
         quadruplets : array-like of int of shape (n_quadruplets, 4), default=None
             Row numbers (a, b, c, d) of X: a and b are more alike than c and d.
         sample_weight : array-like, default=None
-            One weight per triplet or quadruplet where these are given. Otherwise one per row, for
-            the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition, but
-            for `min_rows`, random mining and the choice of the prior, which count rows.
+            One weight per triplet or quadruplet where these are given. Otherwise one
+            per row, for the triplets that it is the anchor of. Weight 0 is absence,
+            weight 2 is repetition, but for `min_rows`, random mining and the choice of
+            the prior, which count rows.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
             Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
             `triplets_val`.
@@ -294,10 +308,11 @@ class HDSL(SimilarityModel):
     ) -> HDSL:
         """Continue the path on new rows and comparisons, for up to `max_iter` more iterations.
 
-        The first call is a fit. Later calls start from the current atoms and weights, use
-        ``scale_`` and ``prior_``, and minimise the loss of the comparisons that they are given:
-        pass old ones too where they should still count. Nothing is chosen then. With a norm,
-        columns that had no value before count in the length of rows from now on, also in ``at``.
+        The first call is a fit. Later calls start from the current atoms and weights,
+        use ``scale_`` and ``prior_``, and minimise the loss of the comparisons that
+        they are given: pass old ones too where they should still count. Nothing is
+        chosen then. With a norm, columns that had no value before count in the length
+        of rows from now on, also in ``at``.
 
         Parameters
         ----------
@@ -313,16 +328,21 @@ class HDSL(SimilarityModel):
         given = _given(y, triplets, quadruplets, sample_weight)
         return self._learn(self, X, given, (None, None, None), True)
 
-    # --- what was learned ------------------------------------------------------------------------
+    # --- what was learned -------------------------------------------------------------
 
     @property
     def similarity_(self) -> Similarity:
         """The learned similarity as a plain value, free of the estimator."""
         check_is_fitted(self, "atoms_")
         return Similarity(
-            self.atoms_, self.weights_, self.scale_, self.prior_, self.n_features_in_,
-            self.norm_, self.columns_,
-        )  # fmt: skip
+            self.atoms_,
+            self.weights_,
+            self.scale_,
+            self.prior_,
+            self.n_features_in_,
+            self.norm_,
+            self.columns_,
+        )
 
     def at(self, n_iter: int) -> HDSL:
         """Return the model as it was after `n_iter` iterations, from the trace, without a refit.
@@ -344,10 +364,12 @@ class HDSL(SimilarityModel):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
+        state.pop(
+            "checkpoint_file_", None
+        )  # the file is this object's to delete, not its copies'
         return state
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> Any:
         """Return the fitted model as arrays, and what of it is no array."""
@@ -360,4 +382,9 @@ class HDSL(SimilarityModel):
 
 
 def _given(y: Any, triplets: Any, quadruplets: Any, weights: Any) -> dict[str, Any]:
-    return {"y": y, "triplets": triplets, "quadruplets": quadruplets, "sample_weight": weights}
+    return {
+        "y": y,
+        "triplets": triplets,
+        "quadruplets": quadruplets,
+        "sample_weight": weights,
+    }

@@ -48,7 +48,9 @@ class LabelSets:
     @property
     def codes(self) -> np.ndarray:
         """A number for each row, the same for rows with the same labels."""
-        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])[: len(self)]
+        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])[
+            : len(self)
+        ]
         number: dict[bytes, int] = {}
         codes = [number.setdefault(each.tobytes(), len(number)) for each in lists]
         return np.array(codes, dtype=np.int64)
@@ -56,10 +58,14 @@ class LabelSets:
     def as_given(self) -> Any:
         """Return the labels in the form they were given: an indicator matrix, or tuples."""
         if self.form == "lists":
-            names = np.split(self.classes[self.indicator.indices], self.indicator.indptr[1:-1])
+            names = np.split(
+                self.classes[self.indicator.indices], self.indicator.indptr[1:-1]
+            )
             return [tuple(each.tolist()) for each in names]
         found = self.indicator.astype(np.int64)
-        return checks.as_user_sparse(found) if self.form == "sparse" else found.toarray()
+        return (
+            checks.as_user_sparse(found) if self.form == "sparse" else found.toarray()
+        )
 
     def shared(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return `overlap` of the labels of rows and of other rows, number by number."""
@@ -68,14 +74,18 @@ class LabelSets:
     def shared_with(self, others: LabelSets, near: np.ndarray) -> np.ndarray:
         """Return `overlap` of the labels of each row and of the other rows near it, as `near`."""
         row = np.repeat(np.arange(len(near)), near.shape[1])
-        return overlap(self.indicator[row], others.indicator[near.ravel()]).reshape(near.shape)
+        return overlap(self.indicator[row], others.indicator[near.ravel()]).reshape(
+            near.shape
+        )
 
     def votes(self, near: np.ndarray, weights: np.ndarray) -> sp.csr_array:
         """Return the share of each label in the weighted votes of the rows near each query."""
         shares = weights / weights.sum(axis=1, keepdims=True)
         starts = np.arange(len(near) + 1) * near.shape[1]
         shape = (len(near), len(self))
-        found = sp.csr_array((shares.ravel(), near.ravel(), starts), shape) @ self.indicator
+        found = (
+            sp.csr_array((shares.ravel(), near.ravel(), starts), shape) @ self.indicator
+        )
         found.data.clip(max=1.0, out=found.data)
         return found
 
@@ -94,8 +104,8 @@ class LabelSets:
         counts = np.bincount(self.indicator.indices, minlength=1)
         if counts.max() < 2 or self.codes.max() == 0:
             raise checks.NoTripletError(
-                "No triplet can be built: rows must share labels, and not all the same ones. "
-                f"Got {len(self)} rows with {len(counts)} labels, of which "
+                "No triplet can be built: rows must share labels, and not all the "
+                f"same ones. Got {len(self)} rows with {len(counts)} labels, of which "
                 f"{np.count_nonzero(counts > 1)} are of several rows."
             )
         return self
@@ -145,9 +155,9 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
     Parameters
     ----------
     y : array-like
-        Several labels are an array or a sparse matrix of shape (n_rows, n_labels) of 0 and 1, two
-        columns or more, or one list, tuple or set of labels per row. Lists of as many 0 and 1 are
-        the rows of a matrix.
+        Several labels are an array or a sparse matrix of shape (n_rows, n_labels) of 0
+        and 1, two columns or more, or one list, tuple or set of labels per row. Lists
+        of as many 0 and 1 are the rows of a matrix.
     are_sets : bool, default=False
         Whether lists are none, as those that a model predicts.
 
@@ -175,13 +185,20 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
         return None
     if n_sets < len(y):
         raise ValueError(
-            f"y has a list of labels for {n_sets} rows of {len(y)}, and something else for the "
-            "others: pass a list of labels for each row, empty for a row without labels."
+            f"y has a list of labels for {n_sets} rows of {len(y)}, and something else "
+            "for the others: pass a list of labels for each row, empty for a row "
+            "without labels."
         )
     lists = [list(each) for each in y]
     n = len(lists[0])
-    if not are_sets and n > 1 and all(len(each) == n and _is_bits(each) for each in lists):
-        return _from_indicator(np.array(lists), "dense")  # as lists all would be the same two
+    if (
+        not are_sets
+        and n > 1
+        and all(len(each) == n and _is_bits(each) for each in lists)
+    ):
+        return _from_indicator(
+            np.array(lists), "dense"
+        )  # as lists all would be the same two
     return _from_lists(lists)
 
 
@@ -196,24 +213,31 @@ def split_labels(labels: Any, separator: str | None) -> Any:
     if separator is None or labels is None:
         return labels
     if not separator:
-        raise ValueError("The separator of labels is empty: pass what stands between two labels.")
+        raise ValueError(
+            "The separator of labels is empty: pass what stands between two labels."
+        )
     parts = ([part.strip() for part in str(each).split(separator)] for each in labels)
     return _from_lists([list(dict.fromkeys(filter(None, each))) for each in parts])
 
 
 def _is_bits(values: Iterable[Any]) -> bool:
     """Whether values, of any kind, are 0 and 1 only."""
-    return all(isinstance(v, int | float | np.generic) and bool(v == 0 or v == 1) for v in values)
+    return all(
+        isinstance(v, int | float | np.generic) and bool(v == 0 or v == 1)
+        for v in values
+    )
 
 
 def _from_indicator(y: Any, form: str) -> LabelSets:
     values = y.data if sp.issparse(y) else y
     is_number = values.dtype.kind in "biuf"
-    if not (((values == 0) | (values == 1)).all() if is_number else _is_bits(values.flat)):
+    if not (
+        ((values == 0) | (values == 1)).all() if is_number else _is_bits(values.flat)
+    ):
         raise ValueError(
-            f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 where a row "
-            "has a label and 0 elsewhere, but it has other values. Pass one label per row, or a "
-            "list of labels per row."
+            f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 "
+            "where a row has a label and 0 elsewhere, but it has other values. Pass "
+            "one label per row, or a list of labels per row."
         )
     way_out = "drop the columns of labels that no row has"
     memory.check_fits("The list of labels", 8 * y.shape[1], "auto", (way_out,))
@@ -227,8 +251,8 @@ def _from_lists(lists: list[list[Any]]) -> LabelSets:
     flat = [label for each in lists for label in each]
     if any(isinstance(label, SETS) or checks.is_missing(label) for label in flat):
         raise ValueError(
-            "The labels of a row must be plain values, such as strings: got a list, None or NaN "
-            "among them. A row without labels has an empty list."
+            "The labels of a row must be plain values, such as strings: got a list, "
+            "None or NaN among them. A row without labels has an empty list."
         )
     try:
         classes, codes = np.unique(np.array(flat, dtype=object), return_inverse=True)
@@ -242,5 +266,7 @@ def _from_lists(lists: list[list[Any]]) -> LabelSets:
     indicator.sum_duplicates()
     if len(indicator.data) < len(flat):
         row = int(np.argmax(np.diff(indicator.indptr) < size))
-        raise ValueError(f"Row {row} has a label twice, {lists[row]!r:.80}: list each label once.")
+        raise ValueError(
+            f"Row {row} has a label twice, {lists[row]!r:.80}: list each label once."
+        )
     return LabelSets(indicator, classes)

@@ -18,7 +18,14 @@ from . import checks, choosing, fitting
 from .arrays import similarity_from_arrays, similarity_to_arrays
 from .explain.parts import one_row
 from .explain.tables import as_names
-from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
+from .files.tables import (
+    csr_from_arrays,
+    csr_to_arrays,
+    get_array,
+    get_value,
+    nested,
+    part_of,
+)
 from .hdsl import HDSL
 from .model import SimilarityModel
 from .progress import Progress
@@ -40,7 +47,7 @@ CANDIDATES = (0, 2, 4, 8)
 N_NAMED = 3
 
 
-# --- the similarity ------------------------------------------------------------------------------
+# --- the similarity -------------------------------------------------------------------
 
 
 def make_regions(
@@ -51,8 +58,8 @@ def make_regions(
     Parameters
     ----------
     regions : int or ndarray of shape (n_rows,)
-        Number of regions that k-means makes, or the region of each row. With 0 all rows are in
-        region -1, which has no center.
+        Number of regions that k-means makes, or the region of each row. With 0 all rows
+        are in region -1, which has no center.
     X : csr_array of shape (n_rows, n_features)
         Rows as they are compared.
     rng : numpy.random.Generator
@@ -63,8 +70,12 @@ def make_regions(
         if regions == 0:
             return sp.csr_array((0, X.shape[1])), np.full(X.shape[0], -1)
         (used,), _ = drop_unused_columns(X)
-        with warnings.catch_warnings(action="ignore"):  # fewer distinct rows than regions
-            kmeans = KMeans(min(regions, X.shape[0]), random_state=seed, n_init=3, max_iter=100)
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # fewer distinct rows than regions
+            kmeans = KMeans(
+                min(regions, X.shape[0]), random_state=seed, n_init=3, max_iter=100
+            )
             regions = kmeans.fit_predict(checks.narrow(used))
     assigned = np.unique(regions, return_inverse=True)[1]
     share = 1.0 / np.bincount(assigned)
@@ -83,7 +94,8 @@ class LocalSimilarity(Pairwise):
     ----------
     shared : Similarity
     local : sequence of Similarity
-        One per region, without prior, of rows that come as the shared one compares them.
+        One per region, without prior, of rows that come as the shared one compares
+        them.
     centers : csr_array of shape (n_regions, n_features)
         A row is in the region of the nearest one.
     """
@@ -116,8 +128,8 @@ class LocalSimilarity(Pairwise):
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are S for rows of one region, and the shared S otherwise.
 
-        Columns are the atoms of each region, 0 in rows of another one, then those of the shared
-        part and sqrt(prior)·X.
+        Columns are the atoms of each region, 0 in rows of another one, then those of
+        the shared part and sqrt(prior)·X.
         """
         parts = [part.transform(inside) for part, inside in self._by_region(X)]
         parts.append(self.shared.transform(X))
@@ -133,34 +145,35 @@ class LocalSimilarity(Pairwise):
             yield part, checks.canonical(inside) if sp.issparse(rows) else inside
 
 
-# --- the estimator -------------------------------------------------------------------------------
+# --- the estimator --------------------------------------------------------------------
 
 
 class LocalHDSL(SimilarityModel):
     """HDSL with a correction per region of the space.
 
-    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
-    N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
-    it where feature pairs mean different things in different parts of the data. M is learned first;
-    then the parts of all regions and M again, in turn. The problem is convex, so this goes toward
-    the best of all. Dot products of ``transform`` are S for two rows of one region, and the shared
-    S otherwise; ``similarity`` and ``rewrite`` give S of any two.
+    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query.
+    M and each N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with
+    their own scales. Use it where feature pairs mean different things in different
+    parts of the data. M is learned first; then the parts of all regions and M again, in
+    turn. The problem is convex, so this goes toward the best of all. Dot products of
+    ``transform`` are S for two rows of one region, and the shared S otherwise;
+    ``similarity`` and ``rewrite`` give S of any two.
 
     Parameters
     ----------
     model : HDSL or None, default=None
         Has the parameters of the fit; it is cloned. None is ``HDSL()``.
     n_regions : int >= 0 or "auto", default="auto"
-        Number of regions that k-means makes; 0 is no regions, M alone. "auto" chooses 0, 2, 4 or 8
-        on held-out rows: the fewest within one standard error of the best. Other regions have their
-        own number.
+        Number of regions that k-means makes; 0 is no regions, M alone. "auto" chooses
+        0, 2, 4 or 8 on held-out rows: the fewest within one standard error of the best.
+        Other regions have their own number.
     regions : "kmeans" or array-like of shape (n_rows,), default="kmeans"
-        How rows are assigned to regions: by k-means of the rows as they are compared, or as an
-        array says, such as the labels of another clusterer. New rows have the region of the nearest
-        mean.
+        How rows are assigned to regions: by k-means of the rows as they are compared,
+        or as an array says, such as the labels of another clusterer. New rows have the
+        region of the nearest mean.
     local_scale : float > 0 or "auto", default="auto"
-        λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale for as many
-        anchors as a region has on average.
+        λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale
+        for as many anchors as a region has on average.
     n_rounds : int >= 1, default=2
         How often the parts of regions, and then M, are learned in turn.
 
@@ -176,20 +189,22 @@ class LocalHDSL(SimilarityModel):
     region_sizes_ : ndarray of shape (n_regions_,)
         Compared training rows per region.
     choice_ : dict of str to ndarray or None
-        With ``n_regions="auto"``, what was tried: n_regions, score on held-out data with its
-        standard error, mean reciprocal rank of known items, and which was chosen.
+        With ``n_regions="auto"``, what was tried: n_regions, score on held-out data
+        with its standard error, mean reciprocal rank of known items, and which was
+        chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
     Notes
     -----
-    S is not symmetric: S(x, y) is by the region of x. The learned cosine divides by the lengths of
-    both rows, each by its own region.
+    S is not symmetric: S(x, y) is by the region of x. The learned cosine divides by the
+    lengths of both rows, each by its own region.
 
     Examples
     --------
-    Features 0 and 1 mean the same in the rows that have feature 2, and the opposite in the others.
+    Features 0 and 1 mean the same in the rows that have feature 2, and the opposite in
+    the others.
 
     >>> import numpy as np
     >>> from hdsl import HDSL, LocalHDSL
@@ -242,7 +257,9 @@ class LocalHDSL(SimilarityModel):
         name = type(self).__name__
         number = checks.check_number
         number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
-        number(name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",))
+        number(
+            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
+        )
         number(name, "n_rounds", self.n_rounds, low=1, integer=True)
         if getattr(model, "device", None) != "cpu" or model.init != "zero":
             wanted = "an HDSL with device='cpu' and init='zero'"
@@ -253,9 +270,15 @@ class LocalHDSL(SimilarityModel):
         if not np.array_equal(self.regions, "kmeans"):
             regions = np.asarray(self.regions)
             n_rows = run.data.X.shape[0]
-            if regions.shape != (n_rows,) or any(map(checks.is_missing, regions.tolist())):
-                wanted = f"'kmeans' or an array with the region of each of {n_rows} rows"
-                raise checks.ParameterError(name, "regions", wanted, checks.short(regions))
+            if regions.shape != (n_rows,) or any(
+                map(checks.is_missing, regions.tolist())
+            ):
+                wanted = (
+                    f"'kmeans' or an array with the region of each of {n_rows} rows"
+                )
+                raise checks.ParameterError(
+                    name, "regions", wanted, checks.short(regions)
+                )
         learned = copy(self)
         shared = run.learned
         rng = checks.generator(model.random_state)
@@ -282,7 +305,9 @@ class LocalHDSL(SimilarityModel):
         learned.local_ = similarity.local
         learned.centers_ = similarity.centers
         learned.n_regions_ = len(similarity.local)
-        learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=learned.n_regions_)
+        learned.region_sizes_ = np.bincount(
+            assigned[assigned >= 0], minlength=learned.n_regions_
+        )
         checks.replace_fitted(self, learned)
         return self
 
@@ -291,9 +316,10 @@ class LocalHDSL(SimilarityModel):
     ) -> tuple[Result, LocalSimilarity, np.ndarray]:
         """Return the shared part after block coordinate descent, all parts, and rows' regions.
 
-        In a round the part of each region is learned, then the shared part, on top of the others;
-        each makes the mean loss smaller. `regions` are as in `make_regions`, and `shared` is where
-        the shared part begins. A region without comparisons has no atoms.
+        In a round the part of each region is learned, then the shared part, on top of
+        the others; each makes the mean loss smaller. `regions` are as in
+        `make_regions`, and `shared` is where the shared part begins. A region without
+        comparisons has no atoms.
         """
         data = whole.data
         scale = whole.scale
@@ -308,7 +334,9 @@ class LocalHDSL(SimilarityModel):
         if data.compared_weights is not None:
             region[data.compared_weights[order] == 0] = -1  # they count for nothing
         inside = {r: region == r for r in np.unique(region).tolist() if r >= 0}
-        chosen = {r: data.with_compared(order[is_inside]) for r, is_inside in inside.items()}
+        chosen = {
+            r: data.with_compared(order[is_inside]) for r, is_inside in inside.items()
+        }
         fits = {r: whole.with_data(part) for r, part in chosen.items()}
         parts: dict[int, Result] = {}
         offset = np.zeros(len(region))
@@ -338,7 +366,9 @@ class LocalHDSL(SimilarityModel):
         for part in choosing.make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
             path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
-            learned: Any = (self._descend(fits, n_regions, path)[1] for n_regions in CANDIDATES)
+            learned: Any = (
+                self._descend(fits, n_regions, path)[1] for n_regions in CANDIDATES
+            )
             found.append([part.judge(similarity) for similarity in learned])
         if not found:
             return 0, None
@@ -346,7 +376,7 @@ class LocalHDSL(SimilarityModel):
         chosen = CANDIDATES[choosing.simplest(scores, scores[0])[1]]
         return chosen, choosing.table({"n_regions": CANDIDATES}, scores, (chosen,))
 
-    # --- what was learned ------------------------------------------------------------------------
+    # --- what was learned -------------------------------------------------------------
 
     @property
     def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
@@ -376,9 +406,13 @@ class LocalHDSL(SimilarityModel):
         found = []
         for region in range(self.n_regions_):
             apart = centers[[region]].toarray().ravel() - mean
-            first = [k for k in np.argsort(-apart, kind="stable")[:N_NAMED] if apart[k] > 0]
+            first = [
+                k for k in np.argsort(-apart, kind="stable")[:N_NAMED] if apart[k] > 0
+            ]
             features = first if columns is None else columns[first]
-            found.append(", ".join(str(names[k]) for k in features) or f"region {region}")
+            found.append(
+                ", ".join(str(names[k]) for k in features) or f"region {region}"
+            )
         return found
 
     def matrix(self, region: int = -1) -> Any:
@@ -405,7 +439,9 @@ class LocalHDSL(SimilarityModel):
         parts = [part.atoms for part in self.similarity_.local]
         features = as_names(self._feature_names(input_features), self.n_features_in_)
         names = [
-            f"{r}:{name}" for r, atoms in enumerate(parts) for name in atom_names(atoms, features)
+            f"{r}:{name}"
+            for r, atoms in enumerate(parts)
+            for name in atom_names(atoms, features)
         ]
         shared = self.shared_.get_feature_names_out(input_features)
         return np.concatenate([np.array(names, dtype=object), shared])
@@ -422,14 +458,16 @@ class LocalHDSL(SimilarityModel):
         where = self.region_names(options.get("feature_names"))[region]
         return replace(found, of=f"In region {region} ({where}): {found.of}")
 
-    def importance(self, X: Any = None, *, region: int = -1, **options: Any) -> Importance:
+    def importance(
+        self, X: Any = None, *, region: int = -1, **options: Any
+    ) -> Importance:
         """Return features and feature pairs by their effect, in M or in M + N_r of a region.
 
         The other parameters and the result are those of ``HDSL.importance``.
         """
         return self._in_region(region).importance(X, **options)
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what was learned as plain arrays, and what is no array."""
@@ -451,7 +489,9 @@ class LocalHDSL(SimilarityModel):
         ValueError
             Arrays and header are not those of such a model; the first fault is named.
         """
-        shared = HDSL.from_arrays(part_of(arrays, "shared"), get_value(header, "shared", dict))
+        shared = HDSL.from_arrays(
+            part_of(arrays, "shared"), get_value(header, "shared", dict)
+        )
         centers = csr_from_arrays(arrays, "centers", shared.n_features_in_)
         n_regions = centers.shape[0]
         given = {name: header[name] for name in ("local_scale", "n_rounds")}
@@ -460,7 +500,9 @@ class LocalHDSL(SimilarityModel):
         self.centers_ = centers
         self.n_regions_ = n_regions
         self.local_ = [
-            similarity_from_arrays(part_of(arrays, str(r)), get_value(header, str(r), dict))
+            similarity_from_arrays(
+                part_of(arrays, str(r)), get_value(header, str(r), dict)
+            )
             for r in range(n_regions)
         ]
         if any(part.n_features != shared.n_features_in_ for part in self.local_):

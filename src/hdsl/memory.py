@@ -15,7 +15,8 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
     needed, allowed : int
         Bytes.
     is_limit : bool
-        Whether `allowed` is a limit that the user set; otherwise it is what the machine has free.
+        Whether `allowed` is a limit that the user set; otherwise it is what the machine
+        has free.
     options : tuple of str
         What a Python user can do about it, each as a clause.
 
@@ -27,7 +28,12 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
     """
 
     def __init__(
-        self, what: str, needed: int, allowed: int, is_limit: bool, options: tuple[str, ...]
+        self,
+        what: str,
+        needed: int,
+        allowed: int,
+        is_limit: bool,
+        options: tuple[str, ...],
     ) -> None:
         super().__init__(what, needed, allowed, is_limit, options)  # for pickle
         self.what = what
@@ -62,7 +68,13 @@ def check_fits(
     if memory_limit is None:
         return
     is_limit = memory_limit != "auto"
-    limit = float(memory_limit) * 2**30 if is_limit else available() if free is None else free
+    limit = (
+        float(memory_limit) * 2**30
+        if is_limit
+        else available()
+        if free is None
+        else free
+    )
     if limit is not None and needed > limit:
         raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
 

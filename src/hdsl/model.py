@@ -33,7 +33,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M as a sparse array of shape (n_features, n_features).
 
-        The format is CSR, and COO for more than 2**27 features: CSR stores a number per row.
+        The format is CSR, and COO for more than 2**27 features: CSR stores a number per
+        row.
         """
         return self.similarity_.matrix()
 
@@ -49,7 +50,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms + n_features)
+        array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms +
+        n_features)
             The atoms' components, then sqrt(prior)·X where prior > 0.
         """
         similarity, X = self._similarity_and(X)
@@ -71,31 +73,36 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         cosine : bool, default=False
-            Return queries of the learned cosine, for an index of ``index_rows(Y, cosine=True)``.
+            Return queries of the learned cosine, for an index of ``index_rows(Y,
+            cosine=True)``.
         nonnegative : bool, default=False
-            Leave out negative weights, which some engines refuse. Scores of rows without negative
-            values are then upper bounds: see `hdsl.serving.certified_top_k`.
+            Leave out negative weights, which some engines refuse. Scores of rows
+            without negative values are then upper bounds: see
+            `hdsl.serving.certified_top_k`.
         max_terms : int, default=None
             Keep at most so many weights per query, the largest in absolute value.
         max_weight : float, default=None
-            Scale down each query whose largest absolute weight is above. Its scores are multiplied
-            by the same number, and ranks do not change.
+            Scale down each query whose largest absolute weight is above. Its scores are
+            multiplied by the same number, and ranks do not change.
 
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features)
-            With ``norm="l2"``, x and y are rows at unit length: an index holds ``index_rows(Y)``.
+            With ``norm="l2"``, x and y are rows at unit length: an index holds
+            ``index_rows(Y)``.
         """
         similarity, X = self._similarity_and(X)
         Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
-        Z = limit_weights(Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight)
+        Z = limit_weights(
+            Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight
+        )
         return checks.as_user_sparse(Z)
 
     def lengths(self, Y: Any) -> np.ndarray:
         """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
 
-        It is what the learned cosine divides a row by: one number per document of an index that
-        holds ``index_rows(Y)``.
+        It is what the learned cosine divides a row by: one number per document of an
+        index that holds ``index_rows(Y)``.
         """
         similarity, Y = self._similarity_and(Y)
         return LearnedCosine(similarity).lengths(Y)
@@ -103,8 +110,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
     def index_rows(self, Y: Any, *, cosine: bool = False) -> Any:
         """Return the rows that dot products with ``rewrite(X)`` compare with.
 
-        They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each divided by its
-        learned length sqrt(S(y, y)).
+        They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each
+        divided by its learned length sqrt(S(y, y)).
         """
         similarity, Y = self._similarity_and(Y)
         Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
@@ -125,8 +132,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         Y = self._check(Y, "Y")
         if X.shape[0] != Y.shape[0]:
             raise ValueError(
-                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores them side by "
-                "side. Use similarity(X, Y) for all pairs."
+                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores "
+                "them side by side. Use similarity(X, Y) for all pairs."
             )
         return similarity.pair_score(X, Y, cosine=cosine)
 
@@ -179,12 +186,12 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        x, y : array-like, sparse matrix or DataFrame of shape (n_features,) or (1, n_features)
+        x, y : array-like, sparse matrix or DataFrame of shape (1, n_features)
         rather_than : array-like, sparse matrix or DataFrame, default=None
             One row z: then the parts are those of S(x, y) - S(x, z).
         by : {"pair", "atom"}, default="pair"
-            One part per feature pair, M_ij (x_i y_j + x_j y_i), or one per atom; the prior has one
-            per feature in either case.
+            One part per feature pair, M_ij (x_i y_j + x_j y_i), or one per atom; the
+            prior has one per feature in either case.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
@@ -193,7 +200,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         Returns
         -------
         hdsl.explain.Explanation
-            ``total``, ``parts``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+            ``total``, ``parts``, ``to_frame()``, ``to_dict()``; it prints as text and
+            as HTML.
 
         Examples
         --------
@@ -209,23 +217,35 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         similarity = self.similarity_
         rows = {"x": x, "y": y, "rather_than": rather_than}
-        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
+        checked = {
+            name: self._check(one_row(z), name)
+            for name, z in rows.items()
+            if z is not None
+        }
         names = self._feature_names(feature_names)
-        return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)
+        return explain_module.explain(
+            similarity, **checked, by=by, feature_names=names, top=top
+        )
 
     def importance(
-        self, X: Any = None, *, min_rows: int = 5, feature_names: Any = None, top: int | None = 10
+        self,
+        X: Any = None,
+        *,
+        min_rows: int = 5,
+        feature_names: Any = None,
+        top: int | None = 10,
     ) -> explain_module.Importance:
         """Return features and feature pairs by their effect on the rows of X, or by their weight.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
-            Rows to rank by. The effect of a feature pair is the root mean square of what it adds
-            to S(x, y), over two rows x and y of X, times n / (n + 5) where n rows have its rarer
-            feature. None ranks by the weight in M.
+        X : array-like or sparse matrix of shape (n_rows, n_features), default=None
+            Rows to rank by. The effect of a feature pair is the root mean square of
+            what it adds to S(x, y), over two rows x and y of X, times n / (n + 5) where
+            n rows have its rarer feature. None ranks by the weight in M.
         min_rows : int, default=5
-            With X, features that fewer rows have, and pairs with such a feature, come last.
+            With X, features that fewer rows have, and pairs with such a feature, come
+            last.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
@@ -234,7 +254,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         Returns
         -------
         hdsl.explain.Importance
-            ``features``, ``pairs``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+            ``features``, ``pairs``, ``to_frame()``, ``to_dict()``; it prints as text
+            and as HTML.
         """
         similarity = self.similarity_
         X = None if X is None else self._check(X)
@@ -258,8 +279,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
     ) -> None:
         """Write one HTML page that shows what was learned, in one file.
 
-        The page goes through all models of the path, searches the feature pairs, draws their
-        network, and shows why two rows of X match.
+        The page goes through all models of the path, searches the feature pairs, draws
+        their network, and shows why two rows of X match.
 
         Parameters
         ----------
@@ -270,36 +291,44 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         y : array-like of shape (n_rows,), default=None
             Their labels.
         X_test, y_test : as X and y, default=None
-            Rows to measure the error of 3 nearest neighbours among the rows of X on, by cosine
-            and as learned. Without them the page has no error.
+            Rows to measure the error of 3 nearest neighbours among the rows of X on, by
+            cosine and as learned. Without them the page has no error.
         texts : sequence of str of length n_rows, default=None
             The texts behind the rows of X.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         title : str, default=None
         max_items : int, default=200
-            Most rows of X on the page, spread evenly; fewer where rows are long. A page of texts
-            is smaller than 1 MB as a rule.
+            Most rows of X on the page, spread evenly; fewer where rows are long. A page
+            of texts is smaller than 1 MB as a rule.
         """
         from . import report  # rarely needed
 
         report.check_path(path)
         text = report.page(
-            self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
-            title=title, max_items=max_items,
-        )  # fmt: skip
+            self,
+            X,
+            y,
+            X_test=X_test,
+            y_test=y_test,
+            texts=texts,
+            feature_names=feature_names,
+            title=title,
+            max_items=max_items,
+        )
         report.write(path, text)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
 
-        The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
-        versions and the trace. It holds no code: parameters that are functions or objects are left
-        out.
+        The file is safetensors with a JSON header: atoms, weights, scale, prior, names,
+        parameters, versions and the trace. It holds no code: parameters that are
+        functions or objects are left out.
 
-        The same data and parameters make the same bytes. So `device`, `n_jobs`, `verbose`,
-        `memory_limit` and `checkpoint` are left out too, and the seconds of the trace, which are
-        NaN in a model that was loaded. The checkpoint of the run is deleted.
+        The same data and parameters make the same bytes. So `device`, `n_jobs`,
+        `verbose`, `memory_limit` and `checkpoint` are left out too, and the seconds of
+        the trace, which are NaN in a model that was loaded. The checkpoint of the run
+        is deleted.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
 
 
-# --- the vote ------------------------------------------------------------------------------------
+# --- the vote -------------------------------------------------------------------------
 
 
 def knn_votes(
@@ -34,7 +34,8 @@ def knn_votes(
     Parameters
     ----------
     rows, scores : ndarray of shape (n_queries, k)
-        Row numbers and similarities of the neighbors, nearest first, as `search.top_k` finds them.
+        Row numbers and similarities of the neighbors, nearest first, as `search.top_k`
+        finds them.
     codes : ndarray of shape (n_rows,)
         Class numbers 0, 1, … of the rows.
     n_classes : int
@@ -54,8 +55,12 @@ def knn_votes(
     """
     m = len(rows)
     cells = np.arange(m)[:, None] * n_classes + codes[rows]
-    given = np.where(rows >= 0, _vote_weights(scores, weights), 0.0)  # -1 where there is no row
-    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes).reshape(m, n_classes)
+    given = np.where(
+        rows >= 0, _vote_weights(scores, weights), 0.0
+    )  # -1 where there is no row
+    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes).reshape(
+        m, n_classes
+    )
     return votes / votes.sum(axis=1, keepdims=True)
 
 
@@ -86,9 +91,13 @@ def knn_predict(
     [1, 0]
     """
     near = codes[rows]
-    votes = np.take_along_axis(knn_votes(rows, scores, codes, n_classes, weights), near, axis=1)
+    votes = np.take_along_axis(
+        knn_votes(rows, scores, codes, n_classes, weights), near, axis=1
+    )
     votes[rows < 0] = -1.0
-    return near[np.arange(len(rows)), votes.argmax(axis=1)]  # the first of equals is the nearest
+    return near[
+        np.arange(len(rows)), votes.argmax(axis=1)
+    ]  # the first of equals is the nearest
 
 
 def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
@@ -101,33 +110,37 @@ def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
     return np.where(largest > 0, given / np.where(largest > 0, largest, 1.0), 1.0)
 
 
-# --- the classifier ------------------------------------------------------------------------------
+# --- the classifier -------------------------------------------------------------------
 
 
-class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
+class SimilarityKNeighborsClassifier(
+    checks.TakesSparse, ClassifierMixin, BaseEstimator
+):
     """Classifier that takes the vote of the k most similar rows.
 
-    By default the similarity is the plain dot product. To use a learned similarity, put the
-    classifier after `HDSL` in a pipeline or pass a fitted model as `similarity`. The search is
-    exact, by blocks, and does not make sparse rows dense.
+    By default the similarity is the plain dot product. To use a learned similarity, put
+    the classifier after `HDSL` in a pipeline or pass a fitted model as `similarity`.
+    The search is exact, by blocks, and does not make sparse rows dense.
 
     Parameters
     ----------
     n_neighbors : int, default=3
     weights : {"uniform", "similarity"}, default="uniform"
-        Weight of a neighbor's vote: 1; or its similarity, 0 where that is negative. If all
-        neighbors of a query have weight 0, they count the same.
+        Weight of a neighbor's vote: 1; or its similarity, 0 where that is negative. If
+        all neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
-        A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose dot
-        products with the original rows are the similarity. None is the dot product. A clone, as in
-        a grid search, loses what an estimator has learned: pass ``model.similarity_`` there.
+        A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
+        dot products with the original rows are the similarity. None is the dot product.
+        A clone, as in a grid search, loses what an estimator has learned: pass
+        ``model.similarity_`` there.
     cosine : bool, default=False
-        Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to itself.
+        Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
+        itself.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where neighbors are searched for, as in ``hdsl.search.top_k``. A GPU keeps the fitted rows
-        from one call to the next, as an ``hdsl.search.Index`` does.
+        Where neighbors are searched for, as in ``hdsl.search.top_k``. A GPU keeps the
+        fitted rows from one call to the next, as an ``hdsl.search.Index`` does.
 
     Attributes
     ----------
@@ -139,9 +152,10 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
 
     Notes
     -----
-    Rows of equal similarity come in the order of their numbers. Of classes with equal votes the
-    class of the nearest neighbor wins; `predict_proba` gives these classes equal shares. Of several
-    labels per row, those with more than half of the votes are predicted.
+    Rows of equal similarity come in the order of their numbers. Of classes with equal
+    votes the class of the nearest neighbor wins; `predict_proba` gives these classes
+    equal shares. Of several labels per row, those with more than half of the votes are
+    predicted.
 
     Examples
     --------
@@ -182,8 +196,9 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         X : array-like or sparse matrix of shape (n_rows, n_features)
             Not to be changed afterwards: no copy is made.
         y : array-like of shape (n_rows,)
-            One label per row. For several, an array or a sparse matrix of shape (n_rows, n_labels)
-            with 1 where a row has a label, or a list of labels per row.
+            One label per row. For several, an array or a sparse matrix of shape
+            (n_rows, n_labels) with 1 where a row has a label, or a list of labels per
+            row.
 
         Returns
         -------
@@ -212,8 +227,9 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).
 
-        None stands for the fitted rows, each classified by the others: leave one out. Several
-        labels per row come in the form that `fit` got them: an indicator matrix, or tuples.
+        None stands for the fitted rows, each classified by the others: leave one out.
+        Several labels per row come in the form that `fit` got them: an indicator
+        matrix, or tuples.
         """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
@@ -226,7 +242,9 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return self._codes.votes(rows, _vote_weights(scores, self.weights)).toarray()
+            return self._codes.votes(
+                rows, _vote_weights(scores, self.weights)
+            ).toarray()
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -238,11 +256,16 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         if found is None:
             raise ValueError("y has several labels per row, but fit was given one.")
         found, sets = aligned(found, sets.check(found.indicator))
-        is_right = np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
+        is_right = (
+            np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
+        )
         return float(np.average(is_right, weights=sample_weight))
 
     def kneighbors(
-        self, X: Any = None, n_neighbors: int | None = None, return_similarity: bool = True
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_similarity: bool = True,
     ) -> Any:
         """Return the most similar of the fitted rows, the most similar first.
 
@@ -277,9 +300,10 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
             None is the number given to the constructor.
         mode : {"connectivity", "similarity", "distance"}, default="connectivity"
             Entries are 1, the similarity S(x, y), or the distance that it induces,
-            sqrt(S(x, x) + S(y, y) - 2 S(x, y)). Distances are sorted per row, as scikit-learn
-            expects of ``metric="precomputed"``. Neighbors are always the most similar rows, which
-            are the closest rows if all rows have the same S(x, x).
+            sqrt(S(x, x) + S(y, y) - 2 S(x, y)). Distances are sorted per row, as
+            scikit-learn expects of ``metric="precomputed"``. Neighbors are always the
+            most similar rows, which are the closest rows if all rows have the same S(x,
+            x).
 
         Returns
         -------
@@ -294,9 +318,13 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
             values = np.ones_like(values)
         elif mode == "distance":
             near = self._own_scores(self._rows)[rows]
-            values = np.sqrt(np.maximum(self._own_scores(X)[:, None] + near - 2.0 * values, 0.0))
+            values = np.sqrt(
+                np.maximum(self._own_scores(X)[:, None] + near - 2.0 * values, 0.0)
+            )
             order = np.argsort(values, axis=1, kind="stable")
-            values, rows = (np.take_along_axis(part, order, axis=1) for part in (values, rows))
+            values, rows = (
+                np.take_along_axis(part, order, axis=1) for part in (values, rows)
+            )
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), self._rows.shape[0])
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
@@ -313,8 +341,9 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         if k > n_candidates:
             others = " others" if is_self else ""
             raise ValueError(
-                f"n_neighbors = {k}, but {name} was fitted on n_samples = {self._rows.shape[0]}: "
-                f"at most {n_candidates}{others} can be found. Lower n_neighbors or fit more rows."
+                f"n_neighbors = {k}, but {name} was fitted on n_samples = "
+                f"{self._rows.shape[0]}: at most {n_candidates}{others} can be found. "
+                "Lower n_neighbors or fit more rows."
             )
         X = self._rows if is_self else checks.check_matrix(self, X, reset=False)
         queries, _ = self._rewrite(X)
@@ -336,8 +365,9 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
             return similarity.rewrite(X), similarity.index_rows(X)
         except NotFittedError as error:
             raise NotFittedError(
-                f"The similarity of {type(self).__name__} is not fitted. Fit it first; if the "
-                "classifier is cloned, as in a grid search, pass model.similarity_."
+                f"The similarity of {type(self).__name__} is not fitted. Fit it first; "
+                "if the classifier is cloned, as in a grid search, pass "
+                "model.similarity_."
             ) from error
 
     def _own_scores(self, X: Any) -> np.ndarray:

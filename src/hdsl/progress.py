@@ -39,8 +39,8 @@ class Progress:
     Parameters
     ----------
     verbose : int
-        0 shows nothing. 1 shows a live line, or a line every 10 seconds in a log. 2 makes it every
-        second there.
+        0 shows nothing. 1 shows a live line, or a line every 10 seconds in a log. 2
+        makes it every second there.
     """
 
     def __init__(self, verbose: int) -> None:
@@ -66,13 +66,21 @@ class Progress:
             return
         from tqdm.auto import tqdm
 
-        every = LIVE_EVERY if sys.stderr.isatty() else LOG_EVERY.get(self._verbose, LOG_EVERY[2])
+        every = (
+            LIVE_EVERY
+            if sys.stderr.isatty()
+            else LOG_EVERY.get(self._verbose, LOG_EVERY[2])
+        )
         form = None if total else "{desc} [{elapsed}]"
         with suppress(*BROKEN):
             self._bar = tqdm(
-                total=total, desc=what, leave=False, bar_format=form, dynamic_ncols=True,
+                total=total,
+                desc=what,
+                leave=False,
+                bar_format=form,
+                dynamic_ncols=True,
                 mininterval=every,
-            )  # fmt: skip
+            )
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items, each a step of the stage when it is done."""
@@ -82,7 +90,9 @@ class Progress:
                 with suppress(*BROKEN):
                     self._bar.update(1)
 
-    def follow(self, what: str, first: int, last: int) -> Callable[[State], None] | None:
+    def follow(
+        self, what: str, first: int, last: int
+    ) -> Callable[[State], None] | None:
         """Begin the stage of a run of the solver; return its callback, None if nothing is shown."""
         self.stage(what, last - first)
         bar = self._bar

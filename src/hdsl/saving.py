@@ -15,7 +15,8 @@ from .files import container
 from .files.container import Arrays, damaged
 from .files.tables import get_value, nested, part_of
 
-#: What a file may hold, and the module of each class, with ``to_arrays`` and ``from_arrays``.
+#: What a file may hold, and the module of each class, with ``to_arrays`` and
+#: ``from_arrays``.
 KINDS = {
     "HDSL": "hdsl",
     "LocalHDSL": "local",
@@ -30,15 +31,15 @@ PIPELINE = "Pipeline"
 def save(model: Any, path: Any) -> None:
     """Write a fitted model to one file, completely or not at all; `load` reads it.
 
-    The file is safetensors with a JSON header, and holds no code. The same model makes the same
-    bytes. The checkpoint of the run that made the model is deleted.
+    The file is safetensors with a JSON header, and holds no code. The same model makes
+    the same bytes. The checkpoint of the run that made the model is deleted.
 
     Parameters
     ----------
     model : HDSL, LocalHDSL, Linker, Collection or Pipeline
-        Fitted. A pipeline has such models and `ClassScores` as steps. Of `ClassScores` the file
-        holds the weights of its classifier, which must be linear, such as ``LinearSVC`` or
-        ``LogisticRegression``.
+        Fitted. A pipeline has such models and `ClassScores` as steps. Of `ClassScores`
+        the file holds the weights of its classifier, which must be linear, such as
+        ``LinearSVC`` or ``LogisticRegression``.
     path : str or path-like
         By convention ``*.hdsl``.
 
@@ -81,8 +82,8 @@ def load(path: Any) -> Any:
     Returns
     -------
     HDSL, LocalHDSL, Linker, Collection or Pipeline
-        What was saved. A file of ``hdsl fit`` holds a `hdsl.text.Collection`, which searches and
-        explains texts; its ``model`` is the model.
+        What was saved. A file of ``hdsl fit`` holds a `hdsl.text.Collection`, which
+        searches and explains texts; its ``model`` is the model.
 
     Raises
     ------
@@ -103,15 +104,23 @@ def load(path: Any) -> Any:
     arrays, header = container.read(path)
     if "checkpoint" in header:
         raise ValueError(
-            f"Cannot load {os.fsdecode(path)!r}: it is the checkpoint of a run that did not end. "
-            "To resume the run, fit with the same data and parameters and this checkpoint."
+            f"Cannot load {os.fsdecode(path)!r}: it is the checkpoint of a run that "
+            "did not end. To resume the run, fit with the same data and parameters "
+            "and this checkpoint."
         )
     try:
         return from_arrays(arrays, header)
     except (
-        ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError,
-    ) as error:  # fmt: skip
-        raise ValueError(f"Cannot load {os.fsdecode(path)!r}: {damaged(str(error))}") from None
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise ValueError(
+            f"Cannot load {os.fsdecode(path)!r}: {damaged(str(error))}"
+        ) from None
 
 
 def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -119,7 +128,10 @@ def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     if type(model).__name__ == PIPELINE:
         parts = [to_arrays(step) for _, step in model.steps]
         arrays = nested(**{str(k): part for k, (part, _) in enumerate(parts)})
-        steps = [[name, part] for (name, _), (_, part) in zip(model.steps, parts, strict=True)]
+        steps = [
+            [name, part]
+            for (name, _), (_, part) in zip(model.steps, parts, strict=True)
+        ]
         return arrays, {"kind": PIPELINE, "steps": steps}
     ours = (c for c in type(model).__mro__ if c.__module__.split(".")[0] == __package__)
     kind = next((c.__name__ for c in ours if c.__name__ in KINDS), None)
@@ -139,7 +151,9 @@ def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
         return _pipeline(arrays, get_value(header, "steps", list))
     if kind not in KINDS:
         raise ValueError(f"it holds {short(kind)}, which this version does not know")
-    return getattr(import_module(f".{KINDS[kind]}", __package__), kind).from_arrays(arrays, header)
+    return getattr(import_module(f".{KINDS[kind]}", __package__), kind).from_arrays(
+        arrays, header
+    )
 
 
 def _pipeline(arrays: Arrays, parts: list[Any]) -> Any:
@@ -147,15 +161,23 @@ def _pipeline(arrays: Arrays, parts: list[Any]) -> Any:
 
     steps = []
     for k, (name, header) in enumerate(parts):
-        if not isinstance(name, str) or "__" in name or header.get("kind") in (PIPELINE, None):
+        if (
+            not isinstance(name, str)
+            or "__" in name
+            or header.get("kind") in (PIPELINE, None)
+        ):
             raise ValueError(f"step {k} of the pipeline is none")
         steps.append((name, from_arrays(part_of(arrays, str(k)), header)))
     for (_, first), (_, second) in pairwise(steps):
         n_columns = first.n_features_in_ + len(getattr(first, "classes_", ()))
         if hasattr(first, "similarity_"):
-            n_columns = first.similarity_.transform(sp.csr_array((1, n_columns))).shape[1]
+            n_columns = first.similarity_.transform(sp.csr_array((1, n_columns))).shape[
+                1
+            ]
         if n_columns != second.n_features_in_:
-            raise ValueError(f"a step makes {n_columns} columns for {second.n_features_in_}")
+            raise ValueError(
+                f"a step makes {n_columns} columns for {second.n_features_in_}"
+            )
     if len(dict(steps)) < len(steps) or not steps:
         raise ValueError("the steps of the pipeline have no names of their own")
     return Pipeline(steps)

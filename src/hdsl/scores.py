@@ -1,6 +1,7 @@
 """Scores of classes beside rows, from the weights of a linear classifier.
 
-Nothing here needs scikit-learn: a search loads it for the models that have class scores.
+Nothing here needs scikit-learn: a search loads it for the models that have class
+scores.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from . import checks
 from .arrays import names_from_arrays
 from .explain.parts import N_WORDS, largest_scores, words_behind
 from .files.container import Arrays
-from .files.tables import check_columns, get_array, get_value, pack_values, unpack_values
+from .files.tables import (
+    check_columns,
+    get_array,
+    get_value,
+    pack_values,
+    unpack_values,
+)
 from .labels import LabelSets
 from .similarity import unit_rows
 from .solver.columns import take_columns
 
-#: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the margins of -1
-#: and 1 that a linear support vector machine asks for.
+#: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the
+#: margins of -1 and 1 that a linear support vector machine asks for.
 STEEPNESS = 3.0
 
 #: The score of a label that all rows have; squashed, it is 1 to nine digits.
@@ -71,8 +78,8 @@ class Scores:
         Returns
         -------
         list of dict of int to list of int, one per row
-            For each class with a score, by its place in ``classes_``, the columns of X that add to
-            it, the largest first.
+            For each class with a score, by its place in ``classes_``, the columns of X
+            that add to it, the largest first.
 
         Raises
         ------
@@ -81,7 +88,9 @@ class Scores:
         """
         coef = LinearScorer.from_classifier(self.classifier_).coef_
         columns = self.columns_ if self.is_wide_ else None
-        return words_behind(self.transform(X), coef, self.n_features_in_, columns, n_words)
+        return words_behind(
+            self.transform(X), coef, self.n_features_in_, columns, n_words
+        )
 
     def restore(self, arrays: Arrays, header: dict[str, Any]) -> Scores:
         """Take what ``ClassScores.to_arrays`` returned; raise ValueError if it is damaged."""
@@ -92,7 +101,9 @@ class Scores:
         self.weight_ = get_value(header, "weight", float)
         self.n_scores = n_scores
         checks.check_number("ClassScores", "weight", self.weight_, low=0)
-        checks.check_number("ClassScores", "n_scores", n_scores, low=1, integer=True, words=(None,))
+        checks.check_number(
+            "ClassScores", "n_scores", n_scores, low=1, integer=True, words=(None,)
+        )
         self.n_features_in_ = get_value(header, "n_features", int)
         self.columns_ = None
         if "columns" in arrays:
@@ -101,7 +112,9 @@ class Scores:
         n_seen = scorer.coef_.shape[1]
         self.is_wide_ = n_seen != self.n_features_in_
         if self.is_wide_ and (self.columns_ is None or len(self.columns_) != n_seen):
-            raise ValueError(f"coef has {n_seen} columns, but columns has another number")
+            raise ValueError(
+                f"coef has {n_seen} columns, but columns has another number"
+            )
         names_from_arrays(self, arrays)
         return self
 
@@ -131,9 +144,9 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
         squashed = np.asarray(classifier.predict_proba(X), dtype=np.float64)
     if squashed.shape != (X.shape[0], len(known)):
         raise ValueError(
-            "The 'classifier' parameter of ClassScores must give one score per class, shape "
-            f"{(X.shape[0], len(known))}. {type(classifier).__name__} gives shape "
-            f"{squashed.shape}: use one-vs-rest scores."
+            "The 'classifier' parameter of ClassScores must give one score per class, "
+            f"shape {(X.shape[0], len(known))}. {type(classifier).__name__} gives "
+            f"shape {squashed.shape}: use one-vs-rest scores."
         )
     scores = np.zeros((X.shape[0], len(classes)))
     scores[:, np.searchsorted(classes, known)] = np.square(squashed)
@@ -146,7 +159,7 @@ class LinearScorer:
 
     Parameters
     ----------
-    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for one of two classes
+    coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,), or (1,)
     classes_ : ndarray of shape (n_classes,)
         Sorted.
@@ -169,7 +182,9 @@ class LinearScorer:
             coef = classifier.coef_
             coef = _floats(np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef))
             intercept = _floats(np.ravel(classifier.intercept_))
-            if len(intercept) == 1:  # scikit-learn has the number 0 where no intercept is fitted
+            if (
+                len(intercept) == 1
+            ):  # scikit-learn has the number 0 where no intercept is fitted
                 intercept = np.repeat(intercept, len(coef))
             scorer = cls(coef, intercept, np.asarray(classifier.classes_))
             X = np.random.default_rng(0).normal(size=(3, coef.shape[1]))
@@ -179,8 +194,8 @@ class LinearScorer:
             if is_same and np.allclose(found, given, rtol=1e-4, atol=1e-5):
                 return scorer
         raise ValueError(
-            "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
-            "written to a model file or taken apart into words. Got "
+            "Only a linear classifier, with coef_, intercept_ and decision_function, "
+            "can be written to a model file or taken apart into words. Got "
             f"{type(classifier).__name__} instead."
         )
 
@@ -202,11 +217,13 @@ class LinearScorer:
         return cls(coef, intercept, classes)
 
 
-def fit_each_label(make: Callable[[], Any], X: Any, y: LabelSets, **given: Any) -> LinearScorer:
+def fit_each_label(
+    make: Callable[[], Any], X: Any, y: LabelSets, **given: Any
+) -> LinearScorer:
     """Return the scores of one linear classifier per label, fitted to whether rows have it.
 
-    A label that all rows have, or none, has the same score for all. `make` returns a classifier
-    that is not fitted; others go to its ``fit``.
+    A label that all rows have, or none, has the same score for all. `make` returns a
+    classifier that is not fitted; others go to its ``fit``.
     """
     coef = np.zeros((len(y.classes), X.shape[1]))
     intercept = np.empty(len(y.classes))

@@ -19,7 +19,8 @@ MAX_CSR_ROWS = 2**27
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
 PART_ROWS = 4096
 
-#: Similarities that differ by less, in relation to their size, are equal up to rounding.
+#: Similarities that differ by less, in relation to their size, are equal up to
+#: rounding.
 TIE = 1e-12
 
 
@@ -63,25 +64,34 @@ class Similarity:
     columns: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if not atoms_module.are_atoms(np.reshape(self.atoms, (-1, 3)).T, self.n_features).all():
-            raise ValueError(f"An atom is no (i, j, sign) with i < j < {self.n_features}.")
+        if not atoms_module.are_atoms(
+            np.reshape(self.atoms, (-1, 3)).T, self.n_features
+        ).all():
+            raise ValueError(
+                f"An atom is no (i, j, sign) with i < j < {self.n_features}."
+            )
 
     def index_rows(self, X: Any) -> Any:
         """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
         X = checks.as_rows(X)
         if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} columns, expected {self.n_features}, as learned.")
+            raise ValueError(
+                f"X has {X.shape[1]} columns, expected {self.n_features}, as learned."
+            )
         return X if self.norm is None else unit_rows(X, self.columns)
 
     @property
     def components(self) -> sp.csr_array:
         """L with M = LᵀL: rows sqrt(λ weight_k)(e_i ± e_j), shape (n_atoms, n_features)."""
-        return atoms_module.factors(self.atoms, np.sqrt(self.scale * self.weights), self.n_features)
+        return atoms_module.factors(
+            self.atoms, np.sqrt(self.scale * self.weights), self.n_features
+        )
 
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M, sparse, shape (n_features, n_features).
 
-        The format is CSR, and COO for more than 2**27 features: CSR stores a number per row.
+        The format is CSR, and COO for more than 2**27 features: CSR stores a number per
+        row.
         """
         if self.n_features > MAX_CSR_ROWS:
             i, j, values = self.entries()
@@ -115,7 +125,11 @@ class Similarity:
             Z = self.learned(X)
             if self.prior != 0:
                 rest = X * X.dtype.type(np.sqrt(self.prior))
-                Z = sp.hstack([Z, rest], format="csr") if sp.issparse(X) else np.hstack([Z, rest])
+                Z = (
+                    sp.hstack([Z, rest], format="csr")
+                    if sp.issparse(X)
+                    else np.hstack([Z, rest])
+                )
         return check_result(Z, "The transform of X")
 
     def learned(self, X: Any) -> Any:
@@ -134,8 +148,11 @@ class Similarity:
         """
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            # In float64 also for float32 rows: the scale and the prior may not fit in float32.
-            Z = self._rewrite(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+            # In float64 also for float32 rows: the scale and the prior may not fit in
+            # float32.
+            Z = self._rewrite(X.astype(np.float64, copy=False)).astype(
+                X.dtype, copy=False
+            )
         return check_result(Z, "The rewritten X")
 
     def _rewrite(self, X: Any) -> Any:
@@ -182,7 +199,9 @@ class Pairwise:
         """Return the rows themselves."""
         return X
 
-    def pairwise(self: Any, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+    def pairwise(
+        self: Any, X: Any, Y: Any = None, *, cosine: bool = False
+    ) -> np.ndarray:
         """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
         side = LearnedCosine(self) if cosine else self
         scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
@@ -191,7 +210,9 @@ class Pairwise:
     def pair_score(self: Any, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
         side = LearnedCosine(self) if cosine else self
-        return check_result(row_products(side.rewrite(X), side.index_rows(Y)), "The similarity")
+        return check_result(
+            row_products(side.rewrite(X), side.index_rows(Y)), "The similarity"
+        )
 
 
 class LearnedCosine:
@@ -251,7 +272,9 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
     for rows, entries, counts in _parts(X):
         values = np.abs(X.data[entries])
         if columns is not None:
-            place = np.minimum(np.searchsorted(columns, X.indices[entries]), len(columns) - 1)
+            place = np.minimum(
+                np.searchsorted(columns, X.indices[entries]), len(columns) - 1
+            )
             values[columns[place] != X.indices[entries]] = 0.0
         full = np.flatnonzero(counts)
         if len(full):
@@ -321,7 +344,9 @@ def row_products(A: Any, B: Any) -> np.ndarray:
             return np.einsum("ij,ij->i", A, B)
         if A is B:
             squares = np.square(A.data)
-            return np.asarray(sp.csr_array((squares, A.indices, A.indptr), A.shape).sum(axis=1))
+            return np.asarray(
+                sp.csr_array((squares, A.indices, A.indptr), A.shape).sum(axis=1)
+            )
         (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
@@ -333,7 +358,9 @@ def check_result(Z: Any, what: str) -> Any:
         if np.isfinite(values.sum()) or np.isfinite(values).all():
             return Z
     wider = " or pass it as float64" if values.dtype == np.float32 else ""
-    raise ValueError(f"{what} is too large for {values.dtype}: scale X to smaller values{wider}.")
+    raise ValueError(
+        f"{what} is too large for {values.dtype}: scale X to smaller values{wider}."
+    )
 
 
 def limit_weights(
@@ -349,13 +376,15 @@ def limit_weights(
     ----------
     queries : ndarray or sparse array of shape (n_queries, n_features)
     nonnegative : bool, default=False
-        Leave out negative weights. With documents that are nowhere negative, the scores become
-        upper bounds of the true ones: see `hdsl.serving.certified_top_k`.
+        Leave out negative weights. With documents that are nowhere negative, the scores
+        become upper bounds of the true ones: see `hdsl.serving.certified_top_k`.
     max_terms : int, default=None
-        Keep at most so many weights per query, the largest in absolute value; of equals the first.
+        Keep at most so many weights per query, the largest in absolute value; of equals
+        the first.
     max_weight : float, default=None
-        Multiply each query whose largest absolute weight is above by the number that brings it
-        there. All scores of the query are multiplied by the same number, so ranks do not change.
+        Multiply each query whose largest absolute weight is above by the number that
+        brings it there. All scores of the query are multiplied by the same number, so
+        ranks do not change.
 
     Returns
     -------
@@ -368,8 +397,12 @@ def limit_weights(
     >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), nonnegative=True, max_weight=2).tolist()
     [[2.0, 0.0, 0.5]]
     """
-    checks.check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
-    checks.check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
+    checks.check_number(
+        "rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,)
+    )
+    checks.check_number(
+        "rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,)
+    )
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
     Z = sp.csr_array(checks.as_rows(queries, "queries"))
@@ -424,19 +457,21 @@ def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
         similarity = _Rewritten(similarity)
     if not hasattr(similarity, "rewrite"):
         raise ValueError(
-            f"{name} must be a fitted HDSL, a Similarity or another object with rewrite(X), or "
-            f"None for the dot product. Got {model!r} instead."
+            f"{name} must be a fitted HDSL, a Similarity or another object with "
+            f"rewrite(X), or None for the dot product. Got {model!r} instead."
         )
     learned_on = getattr(similarity, "n_features", n_features)
     if learned_on != n_features:
         raise ValueError(
-            f"X has {n_features} features, but the similarity was learned on {learned_on}: use "
-            "the same columns."
+            f"X has {n_features} features, but the similarity was learned on "
+            f"{learned_on}: use the same columns."
         )
     return similarity
 
 
-def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:
+def comparison_points(
+    X: sp.csr_array, triplets: np.ndarray
+) -> Callable[[Rewriter], np.ndarray]:
     """Return a function from a similarity to 1 per comparison that holds, 0.5 per tie, else 0.
 
     Parameters

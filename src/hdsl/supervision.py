@@ -18,7 +18,8 @@ METHODS = ("neighbors", "random")
 #: Rows differ in length if the 95th percentile is this many times the 5th.
 SPREAD = 3.0
 
-#: Most of the held-out triplets, as a share, whose pairs may be learned from with other anchors.
+#: Most of the held-out triplets, as a share, whose pairs may be learned from with other
+#: anchors.
 MOST_KNOWN = 0.25
 
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
@@ -66,7 +67,9 @@ class Supervision:
     @property
     def anchors(self) -> np.ndarray:
         """The rows that comparisons start from, sorted."""
-        return np.flatnonzero(np.bincount(self.compared[:, 0], minlength=self.X.shape[0]))
+        return np.flatnonzero(
+            np.bincount(self.compared[:, 0], minlength=self.X.shape[0])
+        )
 
     @classmethod
     def check(
@@ -83,8 +86,8 @@ class Supervision:
         n_rows = X.shape[0]
         if triplets is not None and quadruplets is not None:
             raise ValueError(
-                "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) is the "
-                "quadruplet (a, p, a, q): pass all judgements as quadruplets."
+                "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) "
+                "is the quadruplet (a, p, a, q): pass all judgements as quadruplets."
             )
         if triplets is not None or quadruplets is not None:
             kind, width = ("triplet", 3) if quadruplets is None else ("quadruplet", 4)
@@ -94,8 +97,9 @@ class Supervision:
             return cls(X, compared=compared, compared_weights=weights)
         if y is None:
             raise ValueError(
-                f"{owner} requires y to be passed, but the target y is None. Give labels, "
-                "fit(X, y), or judgements, fit(X, triplets=T) or fit(X, quadruplets=Q)."
+                f"{owner} requires y to be passed, but the target y is None. Give "
+                "labels, fit(X, y), or judgements, fit(X, triplets=T) or fit(X, "
+                "quadruplets=Q)."
             )
         weights = checks.check_weights(sample_weight, n_rows, "row of X")
         if (sets := label_sets(y)) is not None:
@@ -119,18 +123,24 @@ class Supervision:
         X = sp.csr_array(checks.check_matrix(owner, X_val, reset=False, name="X_val"))
         X = X.astype(np.float64, copy=False)
         if triplets_val is not None:
-            compared = checks.check_comparisons(triplets_val, X.shape[0], "triplets_val")
+            compared = checks.check_comparisons(
+                triplets_val, X.shape[0], "triplets_val"
+            )
             return Supervision(X, compared=compared)
         if self.is_judged:
             raise ValueError(
-                "y_val needs labels of X to vote with, but fit was given judgements. Pass "
-                "triplets_val=, judgements of the rows of X_val."
+                "y_val needs labels of X to vote with, but fit was given judgements. "
+                "Pass triplets_val=, judgements of the rows of X_val."
             )
         sets = label_sets(y_val)
         several = isinstance(self.y, LabelSets)
-        is_plain = sets is None or (not several and (sets.size == 1).all())  # a column of labels
+        is_plain = sets is None or (
+            not several and (sets.size == 1).all()
+        )  # a column of labels
         if several == is_plain:
-            raise ValueError("y and y_val must both have one label per row, or both several.")
+            raise ValueError(
+                "y and y_val must both have one label per row, or both several."
+            )
         if sets is not None and several:
             return Supervision(X, sets.check(X, "_val"))
         y = checks.check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
@@ -149,7 +159,9 @@ class Supervision:
 
     def with_compared(self, chosen: np.ndarray) -> Supervision:
         """Return the same rows with some of the comparisons."""
-        weights = None if self.compared_weights is None else self.compared_weights[chosen]
+        weights = (
+            None if self.compared_weights is None else self.compared_weights[chosen]
+        )
         return replace(self, compared=self.compared[chosen], compared_weights=weights)
 
     def counts(self) -> bool:
@@ -159,7 +171,7 @@ class Supervision:
         return bool(n if weights is None else weights.any())
 
 
-# --- comparisons from labels ---------------------------------------------------------------------
+# --- comparisons from labels ----------------------------------------------------------
 
 
 class Mining(NamedTuple):
@@ -176,29 +188,38 @@ class Mining(NamedTuple):
     @classmethod
     def of(cls, model: Any) -> Mining:
         """Return how a model makes comparisons; what it has no parameter for is the default."""
-        given = {name: getattr(model, name) for name in cls._fields if hasattr(model, name)}
+        given = {
+            name: getattr(model, name) for name in cls._fields if hasattr(model, name)
+        }
         return cls(**given)
 
 
 def compare(how: Mining, data: Supervision, rng: np.random.Generator) -> Supervision:
     """Return rows with comparisons: those given, or those made from the labels.
 
-    Beyond `max_anchors` rows the comparisons are of a sample of the rows, and so is the result.
+    Beyond `max_anchors` rows the comparisons are of a sample of the rows, and so is the
+    result.
     """
     if data.compared is not None:
         return data
     if not callable(how.mining):
-        data = data.take(rows) if (rows := sample_rows(how, data, rng)) is not None else data
+        data = (
+            data.take(rows)
+            if (rows := sample_rows(how, data, rng)) is not None
+            else data
+        )
     made, weights = _make(how, data, rng)
     return replace(data, compared=made, compared_weights=weights)
 
 
-def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.ndarray | None:
+def sample_rows(
+    how: Mining, data: Supervision, rng: np.random.Generator
+) -> np.ndarray | None:
     """Return the rows that are compared, sorted; None where all are.
 
-    Rows of weight 0 are not. Of more than `max_anchors` rows each class has its share. A class
-    whose share is too small for its rows to have target neighbours is in the sample with rows
-    enough for that, or not at all.
+    Rows of weight 0 are not. Of more than `max_anchors` rows each class has its share.
+    A class whose share is too small for its rows to have target neighbours is in the
+    sample with rows enough for that, or not at all.
     """
     n_all = data.X.shape[0]
     rows = np.arange(n_all) if data.weights is None else np.flatnonzero(data.weights)
@@ -217,7 +238,8 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     rank = ranks(codes, np.argsort(rng.random(n)))
     share = limit / n * size
     least = np.minimum(size, how.n_targets + 1)
-    # Shares are rounded so that they add up: a running sum crosses a whole number or not.
+    # Shares are rounded so that they add up: a running sum crosses a whole number or
+    # not.
     classes = rng.permutation(len(size))
     units = np.where(share < least, share / least, share)[classes]
     crossed = np.diff(np.floor(np.cumsum(units) + rng.random()), prepend=0.0)
@@ -242,25 +264,35 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
         of_anchors = None if weights is None else weights[made[:, 0]]
         if of_anchors is not None and not of_anchors.any():
             raise checks.NoTripletError(
-                "All triplets have an anchor of weight 0: give a positive sample_weight to some "
-                "row that has a neighbour of its own class."
+                "All triplets have an anchor of weight 0: give a positive "
+                "sample_weight to some row that has a neighbour of its own class."
             )
         return made, of_anchors
     if how.mining == "random":
         rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
         n_per_row = how.n_targets * how.n_impostors
         if several:
-            made, degree = triplets_module.random_shared_triplets(y[rows], n_per_row, rng)
+            made, degree = triplets_module.random_shared_triplets(
+                y[rows], n_per_row, rng
+            )
             made = rows[made]
             return made, degree if weights is None else degree * weights[made[:, 0]]
         seed = int(rng.integers(2**31 - 1))
-        made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
+        made = rows[
+            triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)
+        ]
         return made, None if weights is None else weights[made[:, 0]]
-    # Equal rows are one point that counts several times: as neighbours of each other they would
-    # crowd out the others and say nothing.
+    # Equal rows are one point that counts several times: as neighbours of each other
+    # they would crowd out the others and say nothing.
     codes = data.codes
-    rows, weight = triplets_module.distinct_rows(triplets_module.row_keys(X), codes, weights)
-    options: Any = {"n_jobs": how.n_jobs, "device": how.device, "memory_limit": how.memory_limit}
+    rows, weight = triplets_module.distinct_rows(
+        triplets_module.row_keys(X), codes, weights
+    )
+    options: Any = {
+        "n_jobs": how.n_jobs,
+        "device": how.device,
+        "memory_limit": how.memory_limit,
+    }
     given = X[rows], y[rows], how.n_targets, how.n_impostors
     if several:
         made, degree = triplets_module.shared_label_triplets(*given, **options)
@@ -268,16 +300,16 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     n_rows = len(codes) if weights is None else np.count_nonzero(weights)
     if n_rows > len(rows) and np.bincount(codes[rows]).max() == 1:
         raise checks.NoTripletError(
-            "No triplet can be built: the rows of each class are equal, at unit length with "
-            "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
-            "give judgements directly."
+            "No triplet can be built: the rows of each class are equal, at unit "
+            "length with norm='l2', so no row has another one of its class to compare "
+            "with. Pass triplets= to give judgements directly."
         )
     made = triplets_module.neighbor_triplets(*given, **options)
     weight = weight[made[:, 0]]
     return rows[made], None if (weight == weight[0]).all() else weight
 
 
-# --- parts to learn from and parts to choose by --------------------------------------------------
+# --- parts to learn from and parts to choose by ---------------------------------------
 
 
 def split_rows(
@@ -306,7 +338,9 @@ def count_splittable(data: Supervision) -> int:
 def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers, and which rows have a weight and share their class with another."""
     codes = data.codes
-    present = np.ones(len(codes), dtype=bool) if data.weights is None else data.weights > 0
+    present = (
+        np.ones(len(codes), dtype=bool) if data.weights is None else data.weights > 0
+    )
     size = np.bincount(codes[present], minlength=codes.max() + 1)
     return codes, present & (size[codes] > 1)
 
@@ -316,10 +350,11 @@ def split_anchors(
 ) -> Iterator[tuple[Supervision, Supervision]]:
     """Yield the comparisons to learn from and those to hold out, for folds of the rows.
 
-    Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
-    a new row is compared with any others, as in use. The other triplets are learned from, and the
-    quadruplets without a held-out row. A held-out triplet whose two pairs are learned from with
-    other anchors measures nothing; where many are such, rows are held out of all triplets.
+    Triplets with a held-out anchor are held out, and quadruplets with a held-out row in
+    both pairs: a new row is compared with any others, as in use. The other triplets are
+    learned from, and the quadruplets without a held-out row. A held-out triplet whose
+    two pairs are learned from with other anchors measures nothing; where many are such,
+    rows are held out of all triplets.
     """
     compared = data.compared
     n_rows = data.X.shape[0]
@@ -348,6 +383,7 @@ def warn_of_lengths(X: sp.csr_array) -> None:
     low, high = np.sqrt(np.percentile(squares[squares > 0], [5, 95]))
     if high > SPREAD * low:
         checks.warn(
-            f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer than "
-            f"{high:.3g}. Long rows then look similar to everything: use norm='l2', or scale X."
+            f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer "
+            f"than {high:.3g}. Long rows then look similar to everything: use "
+            "norm='l2', or scale X."
         )

@@ -34,7 +34,7 @@ TEST = 1
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
 
-# --- texts to rows -------------------------------------------------------------------------------
+# --- texts to rows --------------------------------------------------------------------
 
 
 class Words:
@@ -43,8 +43,9 @@ class Words:
     Parameters
     ----------
     tokens : {"words", "identifiers"}, default="words"
-        A word has two or more letters or digits. With "identifiers", for texts about programs, it
-        has only letters, and ``camelCase`` and ``snake_case`` are two words each.
+        A word has two or more letters or digits. With "identifiers", for texts about
+        programs, it has only letters, and ``camelCase`` and ``snake_case`` are two
+        words each.
     ngrams : int, default=1
         Longest sequence of consecutive words that is a feature.
     stop_words : {"english", "none"} or list of str, default="english"
@@ -113,7 +114,9 @@ class Words:
 
     def unknown(self, text: str) -> list[str]:
         """Return the words of a text that no row has a column for, each once."""
-        return [word for word in dict.fromkeys(self.split(text)) if word not in self._index]
+        return [
+            word for word in dict.fromkeys(self.split(text)) if word not in self._index
+        ]
 
     def fit(self, texts: Iterable[str]) -> Words:
         """Learn the words and their weights; raise ValueError where none is left."""
@@ -125,7 +128,9 @@ class Words:
             share if isinstance(share, int | np.integer) else share * n
             for share in (self.min_df, self.max_df)
         )
-        names = np.sort(np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)])
+        names = np.sort(
+            np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)]
+        )
         if not len(names):
             raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
         self._set(names, inverse_frequencies(counts)[[index[name] for name in names]])
@@ -135,22 +140,30 @@ class Words:
         """Return texts as rows; words that are not known are ignored."""
         if not self._index:
             raise ValueError("Words.transform: fit comes first.")
-        return unit_rows(weigh_counts(self._count(texts, self._index, grow=False), self.idf))
+        return unit_rows(
+            weigh_counts(self._count(texts, self._index, grow=False), self.idf)
+        )
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
         self.names = names
         self.idf = idf
         self._index = {name: k for k, name in enumerate(names.tolist())}
 
-    def _count(self, texts: Iterable[str], index: dict[str, int], *, grow: bool) -> sp.csr_array:
+    def _count(
+        self, texts: Iterable[str], index: dict[str, int], *, grow: bool
+    ) -> sp.csr_array:
         """Return how often each text has each term."""
         indices = array("q")
         ends = array("q", [0])
         for text in [None] if isinstance(texts, str) else texts:
             if not isinstance(text, str):
-                raise ValueError(f"Words takes a list of texts. Got {checks.short(texts)}.")
+                raise ValueError(
+                    f"Words takes a list of texts. Got {checks.short(texts)}."
+                )
             for term in self._terms(self.split(text)):
-                place = index.setdefault(term, len(index)) if grow else index.get(term, -1)
+                place = (
+                    index.setdefault(term, len(index)) if grow else index.get(term, -1)
+                )
                 if place >= 0:
                     indices.append(place)
             ends.append(len(indices))
@@ -158,7 +171,9 @@ class Words:
         kind = np.int32 if max(*shape, len(indices)) <= checks.INDEX_LIMIT else np.int64
         at = np.array(indices, dtype=kind)
         indptr = np.array(ends, dtype=kind)
-        return checks.canonical(sp.csr_array((np.ones(len(at)), at, indptr), shape=shape))
+        return checks.canonical(
+            sp.csr_array((np.ones(len(at)), at, indptr), shape=shape)
+        )
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
@@ -182,7 +197,7 @@ class Words:
         return words
 
 
-# --- counts to rows ------------------------------------------------------------------------------
+# --- counts to rows -------------------------------------------------------------------
 
 
 def are_counts(X: sp.csr_array) -> bool:
@@ -194,8 +209,12 @@ def are_counts(X: sp.csr_array) -> bool:
     (True, False)
     """
     values = X.data
-    return bool(len(values) and (values >= 0).all() and (values == values.round()).all()
-                and values.max() > 1)  # fmt: skip
+    return bool(
+        len(values)
+        and (values >= 0).all()
+        and (values == values.round()).all()
+        and values.max() > 1
+    )
 
 
 def inverse_frequencies(X: sp.csr_array) -> np.ndarray:
@@ -214,12 +233,14 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
     """
     X = checks.canonical(X).astype(np.float64)
     if not ((X.data > 0) & (X.data == X.data.round())).all():
-        raise ValueError("TF-IDF needs counts, whole numbers from 0, but there are other values.")
+        raise ValueError(
+            "TF-IDF needs counts, whole numbers from 0, but there are other values."
+        )
     X.data = (1 + np.log(X.data)) * idf[X.indices]
     return X
 
 
-# --- documents -----------------------------------------------------------------------------------
+# --- documents ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,14 +276,18 @@ class Documents:
     def __post_init__(self) -> None:
         for name in ("labels", "texts", "ids"):
             if isinstance(given := getattr(self, name), list | tuple):
-                kind = object if all(isinstance(value, str) for value in given) else None
+                kind = (
+                    object if all(isinstance(value, str) for value in given) else None
+                )
                 object.__setattr__(self, name, np.array(given, dtype=kind))
         if self.X is None:
             return
         object.__setattr__(self, "X", sp.csr_array(self.X))
         for name in ("labels", "texts", "ids", "part"):
             if (given := getattr(self, name)) is not None and len(given) != self.n_rows:
-                raise ValueError(f"There are {len(given)} {name}, but X has {self.n_rows} rows.")
+                raise ValueError(
+                    f"There are {len(given)} {name}, but X has {self.n_rows} rows."
+                )
 
     @property
     def n_rows(self) -> int:
@@ -272,7 +297,11 @@ class Documents:
     @property
     def is_new(self) -> np.ndarray:
         """Which rows were held out."""
-        return np.zeros(self.n_rows, dtype=bool) if self.part is None else self.part == TEST
+        return (
+            np.zeros(self.n_rows, dtype=bool)
+            if self.part is None
+            else self.part == TEST
+        )
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
@@ -285,7 +314,9 @@ class Documents:
         return arrays, self.facts
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any], n_features: int) -> Documents:
+    def from_arrays(
+        cls, arrays: Arrays, facts: dict[str, Any], n_features: int
+    ) -> Documents:
         """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
         there = {name.partition(".")[0] for name in arrays}
         found: dict[str, Any] = {"facts": facts}
@@ -303,15 +334,17 @@ class Documents:
             judged = get_array(arrays, "judgements", "i")
             found["judgements"] = checks.check_comparisons(judged, n_rows)
             weights = arrays.get("judgement_weights")
-            found["judgement_weights"] = checks.check_weights(weights, len(judged), "judgement")
+            found["judgement_weights"] = checks.check_weights(
+                weights, len(judged), "judgement"
+            )
         return cls(**found)
 
 
 class Scored:
     """A learned similarity over rows, with class scores beside them or without.
 
-    ``rewrite`` and ``index_rows`` take rows without scores, so a model with scores is compared
-    with the cosine of the rows as they are.
+    ``rewrite`` and ``index_rows`` take rows without scores, so a model with scores is
+    compared with the cosine of the rows as they are.
 
     Parameters
     ----------
@@ -341,8 +374,14 @@ class Scored:
         """Return the names of the features, then ``class:LABEL`` for each score."""
         if self.scores is None:
             return names
-        known = [f"x{k}" for k in range(self.n_features)] if names is None else names.tolist()
-        return np.array([*known, *(f"class:{label}" for label in self.scores.classes_)], object)
+        known = (
+            [f"x{k}" for k in range(self.n_features)]
+            if names is None
+            else names.tolist()
+        )
+        return np.array(
+            [*known, *(f"class:{label}" for label in self.scores.classes_)], object
+        )
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side of the learned similarity."""
@@ -418,11 +457,15 @@ class Collection:
         if header.get("kind") == "HDSL":
             return Scored(similarity_from_arrays(arrays, header))
         steps = header.get("steps") if header.get("kind") == "Pipeline" else None
-        kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
+        kinds = (
+            [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
+        )
         if kinds != ["ClassScores", "HDSL"]:
             return None
         scores = Scores().restore(part_of(arrays, "0"), steps[0][1])  # type: ignore[index]
-        found = Scored(similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores)  # type: ignore[index]
+        found = Scored(
+            similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores
+        )  # type: ignore[index]
         if found.n_features != scores.n_features_in_:
             raise ValueError("the class scores and the model have other features")
         return found
@@ -432,13 +475,14 @@ class Collection:
         """The words, one per feature of a row; None where they have no names."""
         return None if self.words is None else self.words.names
 
-    # --- use --------------------------------------------------------------------------------------
+    # --- use --------------------------------------------------------------------------
 
     def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored (see `unknown_words`)."""
         if self.words is None:
             raise ValueError(
-                "The model was not learned from texts, so it has no words: give row numbers."
+                "The model was not learned from texts, so it has no words: give row "
+                "numbers."
             )
         return self.words.transform(texts)
 
@@ -466,7 +510,11 @@ class Collection:
         name = str(name)
         if documents.X is None:
             raise ValueError("The model has no documents: give texts instead of rows.")
-        ids = [] if documents.ids is None else [str(value) for value in documents.ids.tolist()]
+        ids = (
+            []
+            if documents.ids is None
+            else [str(value) for value in documents.ids.tolist()]
+        )
         if name in ids:
             return ids.index(name)
         are_numbers = bool(ids) and all(map(str.isdecimal, ids))
@@ -475,14 +523,16 @@ class Collection:
             ways = ["named by their ids"] if ids else []
             ways += [] if are_numbers else ["numbered from 0"]
             raise ValueError(
-                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}, "
-                f"{' or '.join(ways)}."
+                f"There is no document {name[:60]!r}: the model has "
+                f"{documents.n_rows:,}, {' or '.join(ways)}."
             )
         return int(name)
 
     def row_of(self, given: Any) -> sp.csr_array:
         """Return one row: of a document by id or number, else of a text."""
-        is_text = self.words is not None and isinstance(given, str) and not given.isdecimal()
+        is_text = (
+            self.words is not None and isinstance(given, str) and not given.isdecimal()
+        )
         if is_text and not self.is_document(given):
             return self.row_of_text(given)
         return self.documents.X[[self.row_number(given)]]
@@ -491,7 +541,9 @@ class Collection:
         """Return a text as one row; raise ValueError where no word of it is known."""
         row = self.rows_of([text])
         if not row.nnz:
-            raise ValueError(f"The model knows none of the words of {text[:60]!r}: try others.")
+            raise ValueError(
+                f"The model knows none of the words of {text[:60]!r}: try others."
+            )
         return row
 
     def search(
@@ -512,31 +564,45 @@ class Collection:
         Returns
         -------
         list of dict
-            ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine), ``cosine``,
-            ``rank`` and ``rank by cosine``, ``why`` (name and value of the largest parts) and
-            ``more`` (number and sum of the others).
+            ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
+            ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
+            largest parts) and ``more`` (number and sum of the others).
         """
         if row is None:
             if not isinstance(query, str):
-                raise TypeError(f"search takes one text, or row=. Got {type(query).__name__}.")
+                raise TypeError(
+                    f"search takes one text, or row=. Got {type(query).__name__}."
+                )
             return self.search_rows(self.row_of_text(query), k, why=why)[0]
         number = self.row_number(row)
-        return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]
+        return self.search_rows(
+            self.documents.X[[number]], k, why=why, leave_out=number
+        )[0]
 
     def search_rows(
-        self, queries: sp.csr_array, k: int = 5, *, why: int = 4, leave_out: int | None = None,
+        self,
+        queries: sp.csr_array,
+        k: int = 5,
+        *,
+        why: int = 4,
+        leave_out: int | None = None,
         first_by_cosine: bool = False,
-    ) -> list[list[dict[str, Any]]]:  # fmt: skip
+    ) -> list[list[dict[str, Any]]]:
         """Return for each row what `search` returns; nothing for an empty row.
 
-        With `first_by_cosine` the nearest document by cosine comes last, if it is not among them.
+        With `first_by_cosine` the nearest document by cosine comes last, if it is not
+        among them.
         """
         X = self.documents.X
         scored = self.scored
         if X is None:
-            raise ValueError("The model has no documents: fit it again without --no-documents.")
+            raise ValueError(
+                "The model has no documents: fit it again without --no-documents."
+            )
         if k < 1 or why < 0:
-            raise ValueError(f"k must be 1 or more and why 0 or more. Got {k} and {why}.")
+            raise ValueError(
+                f"k must be 1 or more and why 0 or more. Got {k} and {why}."
+            )
         learned = LearnedCosine(scored.similarity)
         index = learned.index_rows(scored.rows(X))
         plain = unit_rows(X)
@@ -546,10 +612,17 @@ class Collection:
             answers.append([])
             if not query.nnz:
                 continue
-            sides = (index, learned.rewrite(scored.rows(query))), (plain, unit_rows(query))
-            scores, cosines = (np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides)
+            sides = (
+                (index, learned.rewrite(scored.rows(query))),
+                (plain, unit_rows(query)),
+            )
+            scores, cosines = (
+                np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides
+            )
             scores[left_out] = cosines[left_out] = -np.inf
-            nearest = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(left_out))]
+            nearest = np.argsort(-scores, kind="stable")[
+                : min(k, len(scores) - len(left_out))
+            ]
             rows = nearest.tolist()
             first = int(np.argmax(cosines))
             if first_by_cosine and first not in rows and cosines[first] > 0.0:
@@ -564,26 +637,38 @@ class Collection:
         documents = self.documents
         score = float(scores[row])
         reasons = self._reasons(query, documents.X[[row]], score)
-        known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
+        known = {
+            name: getattr(documents, f"{name}s") for name in ("id", "label", "text")
+        }
         return {
             "row": row,
-            **{name: None if values is None else values[row] for name, values in known.items()},
+            **{
+                name: None if values is None else values[row]
+                for name, values in known.items()
+            },
             "similarity": score,
             "cosine": float(cosines[row]),
             "rank": int((scores > scores[row]).sum()) + 1,
             "rank by cosine": int((cosines > cosines[row]).sum()) + 1,
             "why": reasons[:why],
-            "more": {"n": len(reasons[why:]), "value": sum(p["value"] for p in reasons[why:])},
+            "more": {
+                "n": len(reasons[why:]),
+                "value": sum(p["value"] for p in reasons[why:]),
+            },
         }
 
-    def _explained(self, rows: dict[str, Any], by: str = "pair", top: int | None = None) -> Any:
+    def _explained(
+        self, rows: dict[str, Any], by: str = "pair", top: int | None = None
+    ) -> Any:
         """Return the parts of the similarity of rows without scores, classes with their words."""
         from . import explain
 
         scored = self.scored
         names = self.scored.names(self.feature_names)
         given = {name: scored.rows(row) for name, row in rows.items()}
-        found = explain.explain(scored.similarity, **given, by=by, feature_names=names, top=top)
+        found = explain.explain(
+            scored.similarity, **given, by=by, feature_names=names, top=top
+        )
         if scored.scores is None or names is None:
             return found
         return with_words(found, scored.scores, rows, names)
@@ -594,14 +679,22 @@ class Collection:
         share = cosine / found.total if found.total else 0.0
         reasons: dict[str, dict[str, Any]] = {}
         for part in found.parts:
-            reason = reasons.setdefault(str(part["name"]), {"name": str(part["name"]), "value": 0})
+            reason = reasons.setdefault(
+                str(part["name"]), {"name": str(part["name"]), "value": 0}
+            )
             reason["value"] += share * float(part["value"])
             if words := found.words_of(part):
                 reason["words"] = words
         return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
 
     def explain(
-        self, x: Any, y: Any, *, rather_than: Any = None, by: str = "pair", top: int | None = 10
+        self,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        by: str = "pair",
+        top: int | None = 10,
     ) -> Any:
         """Return the parts of the similarity of two documents or texts.
 
@@ -620,7 +713,7 @@ class Collection:
         rows = {name: self.row_of(z) for name, z in given.items() if z is not None}
         return self._explained(rows, by, top)
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
@@ -644,7 +737,9 @@ class Collection:
             found.words = Words.from_arrays(part_of(arrays, "words"), layout)
         n_features = found.scored.n_features
         if found.words is not None and len(found.words.names) != n_features:
-            raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
+            raise ValueError(
+                f"there are {len(found.words.names)} words, for {n_features} features"
+            )
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
         found.documents = Documents.from_arrays(documents, facts, n_features)

@@ -13,7 +13,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from hdsl import SimilarityKNeighborsClassifier
-from hdsl.baselines import COMET, OASIS, BilinearSimilarity, DiagonalSimilarity, pca_oasis, rp_oasis
+from hdsl.baselines import (
+    COMET,
+    OASIS,
+    BilinearSimilarity,
+    DiagonalSimilarity,
+    pca_oasis,
+    rp_oasis,
+)
 from hdsl.baselines.dense import passive_aggressive
 from hdsl.evaluate import knn_error, triplet_accuracy
 from hdsl.solver import losses
@@ -34,7 +41,11 @@ def rows_and_labels(seed=0, n=60, d=12):
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
-    X[:, :3] += 1.5 * rng.random((n, 1)) * np.where(y[:, None] == 1, [1.0, -1.0, 0.0], [0, 1, 1])
+    X[:, :3] += (
+        1.5
+        * rng.random((n, 1))
+        * np.where(y[:, None] == 1, [1.0, -1.0, 0.0], [0, 1, 1])
+    )
     X[:, 3] = 0.0
     return X, y
 
@@ -44,23 +55,27 @@ def margins(X, T, W):
     return np.array([X[a] @ W @ (X[p] - X[q]) for a, p, q in T])
 
 
-# --- scikit-learn's own checks -------------------------------------------------------------------
+# --- scikit-learn's own checks --------------------------------------------------------
 
 
 @every_check(
-    DiagonalSimilarity("l1", alpha=0.01), OASIS(n_steps=300), COMET(max_iter=100, tol=0.01)
+    DiagonalSimilarity("l1", alpha=0.01),
+    OASIS(n_steps=300),
+    COMET(max_iter=100, tol=0.01),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# --- what was learned ----------------------------------------------------------------------------
+# --- what was learned -----------------------------------------------------------------
 
 
 @given(matrices(), st.data())
 def test_bilinear_similarity_is_a_matrix(X, data):
     d = X.shape[1]
-    features = np.array(sorted(data.draw(st.sets(st.integers(0, d - 1)))), dtype=np.int64)
+    features = np.array(
+        sorted(data.draw(st.sets(st.integers(0, d - 1)))), dtype=np.int64
+    )
     rest = data.draw(st.sampled_from([0.0, 2.0]))
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     block = rng.normal(size=(len(features),) * 2)
@@ -75,12 +90,16 @@ def test_bilinear_similarity_is_a_matrix(X, data):
         assert sp.issparse(rewritten) == (form is not np.asarray)
         assert_allclose(dense(rewritten), X @ W, atol=1e-12)
         assert_allclose(similarity.pairwise(form(X)), X @ W @ X.T, atol=1e-12)
-        assert_allclose(similarity.pairwise(form(X), form(X[:1])), X @ W @ X[:1].T, atol=1e-12)
+        assert_allclose(
+            similarity.pairwise(form(X), form(X[:1])), X @ W @ X[:1].T, atol=1e-12
+        )
         scores = similarity.pair_score(form(X), form(X[::-1]))
         assert_allclose(scores, np.diag(X @ W @ X[::-1].T), atol=1e-12)
 
 
-@pytest.mark.parametrize("model", [DiagonalSimilarity(), OASIS(n_steps=2000), COMET(tol=0.1)])
+@pytest.mark.parametrize(
+    "model", [DiagonalSimilarity(), OASIS(n_steps=2000), COMET(tol=0.1)]
+)
 def test_learned_similarities_beat_the_dot_product(model):
     X, y = rows_and_labels(n=80)
     X_test, y_test = rows_and_labels(seed=1, n=200)
@@ -91,7 +110,9 @@ def test_learned_similarities_beat_the_dot_product(model):
         S = X_test @ dense(similarity.rewrite(form(np.eye(12)))) @ X.T
         votes = y[np.argsort(-S, axis=1, kind="stable")[:, :3]].sum(axis=1) > 1
         expected = np.mean(votes != y_test)
-        assert knn_error(model, form(X), y, form(X_test), y_test) == pytest.approx(expected)
+        assert knn_error(model, form(X), y, form(X_test), y_test) == pytest.approx(
+            expected
+        )
         knn = SimilarityKNeighborsClassifier(similarity=similarity).fit(form(X), y)
         assert 1.0 - knn.score(form(X_test), y_test) == pytest.approx(expected)
         assert triplet_accuracy(model, form(X), T) > triplet_accuracy(None, X, T)
@@ -127,7 +148,7 @@ def test_wrong_data_raise():
         DiagonalSimilarity().fit(X, np.zeros(len(y)))
 
 
-# --- one weight per feature ----------------------------------------------------------------------
+# --- one weight per feature -----------------------------------------------------------
 
 
 def diagonal_objective(X, T, loss="smoothed_hinge", penalty="l1", alpha=1.0):
@@ -163,12 +184,17 @@ def check_optimal(model, X, T, tol):
 
 @pytest.mark.parametrize(
     ("penalty", "loss", "alpha"),
-    [(("l1", "l2")[k % 2], loss, (1e-3, 1e-2)[k // 2]) for k, loss in enumerate(LOSSES)],
+    [
+        (("l1", "l2")[k % 2], loss, (1e-3, 1e-2)[k // 2])
+        for k, loss in enumerate(LOSSES)
+    ],
 )
 def test_weights_are_optimal(penalty, loss, alpha):
     X, T = random_arrays(3, n=12, d=9, T=80)
     X[:, 4] = 0.0
-    model = DiagonalSimilarity(penalty, alpha=alpha, loss=loss, tol=1e-7, max_iter=20_000)
+    model = DiagonalSimilarity(
+        penalty, alpha=alpha, loss=loss, tol=1e-7, max_iter=20_000
+    )
     check_optimal(model.fit(X, triplets=T), X, T, 2e-7)
     assert model.weights_[4] == 0.0
     assert model.n_active_features_ > 0
@@ -177,7 +203,9 @@ def test_weights_are_optimal(penalty, loss, alpha):
 @given(matrices(), st.data())
 def test_weights_are_optimal_on_any_rows(X, data):
     """Negative values, equal rows and rows without a common feature included."""
-    triplet = st.tuples(*[st.integers(0, len(X) - 1)] * 3).filter(lambda t: t[1] != t[2])
+    triplet = st.tuples(*[st.integers(0, len(X) - 1)] * 3).filter(
+        lambda t: t[1] != t[2]
+    )
     T = np.array(data.draw(st.lists(triplet, min_size=1, max_size=12)))
     penalty = data.draw(st.sampled_from(["l1", "l2"]))
     model = DiagonalSimilarity(penalty, alpha=0.05, tol=1e-6, max_iter=50_000)
@@ -189,11 +217,13 @@ def test_max_iter_warns_and_threads_change_nothing():
     with pytest.warns(ConvergenceWarning, match="max_iter=3"):
         short = DiagonalSimilarity(max_iter=3, tol=0.0).fit(X, y)
     assert short.n_iter_ == 3
-    one, two = (DiagonalSimilarity(n_jobs=n_jobs).fit(X, y).weights_ for n_jobs in (1, 2))
+    one, two = (
+        DiagonalSimilarity(n_jobs=n_jobs).fit(X, y).weights_ for n_jobs in (1, 2)
+    )
     assert_array_equal(one, two)
 
 
-# --- OASIS ---------------------------------------------------------------------------------------
+# --- OASIS ----------------------------------------------------------------------------
 
 
 def oasis(X, T, C):
@@ -222,7 +252,9 @@ def test_steps_in_blocks_equal_single_steps(C, block):
 def test_oasis_draws_triplets_by_weight():
     X, T = random_arrays(2, n=20, d=6, T=1)
     model = OASIS(0.05, n_steps=40, random_state=0).fit(X, triplets=T)
-    assert_allclose(model.similarity_.matrix, oasis(X, np.repeat(T, 40, axis=0), 0.05)[0])
+    assert_allclose(
+        model.similarity_.matrix, oasis(X, np.repeat(T, 40, axis=0), 0.05)[0]
+    )
     X, y = rows_and_labels(n=20)
     X *= 0.1  # every step has a loss
     heavy = np.concatenate([X, np.repeat(X[:1], 2000, axis=0)])
@@ -240,14 +272,15 @@ def test_too_many_features_raise_before_mining(model):
         raise AssertionError("mined before the check of memory")
 
     X = sp.eye_array(10, 20_000, format="csr") + sp.csr_array(
-        (np.ones(20_000), (np.arange(20_000) % 10, np.arange(20_000))), shape=(10, 20_000)
+        (np.ones(20_000), (np.arange(20_000) % 10, np.arange(20_000))),
+        shape=(10, 20_000),
     )
     model.set_params(mining=never)
     with pytest.raises(MemoryError, match="20000 x 20000"):
         model.fit(X, np.arange(10) % 2)
 
 
-# --- COMET ---------------------------------------------------------------------------------------
+# --- COMET ----------------------------------------------------------------------------
 
 
 def comet_objective(X, T, loss, barrier, ridge, W):
@@ -259,13 +292,17 @@ def comet_objective(X, T, loss, barrier, ridge, W):
     m = margins(X, T, W)
     value = ell.value(m).mean() - barrier * log_det + ridge / 2 * np.sum(W**2)
     slopes = ell.derivative(m) / len(T)
-    G = sum(s * np.outer(X[a], X[p] - X[q]) for s, (a, p, q) in zip(slopes, T, strict=True))
+    G = sum(
+        s * np.outer(X[a], X[p] - X[q]) for s, (a, p, q) in zip(slopes, T, strict=True)
+    )
     return value, (G + G.T) / 2 - barrier * np.linalg.inv(W) + ridge * W
 
 
 @pytest.mark.parametrize(
     ("loss", "weights"),
-    list(zip(LOSSES, [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3), (0.01, 0.01)], strict=True)),
+    list(
+        zip(LOSSES, [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3), (0.01, 0.01)], strict=True)
+    ),
 )
 def test_comet_reaches_the_optimum(loss, weights):
     barrier, ridge = weights
@@ -275,8 +312,12 @@ def test_comet_reaches_the_optimum(loss, weights):
     value, gradient = comet_objective(X, T, loss, barrier, ridge, W)
     assert model.objective_ == pytest.approx(value, rel=1e-9)
     assert_allclose(W, W.T, atol=1e-12)
-    _, at_start = comet_objective(X, T, loss, barrier, ridge, np.sqrt(barrier / ridge) * np.eye(6))
-    assert np.abs(gradient).max() < 1e-4 * np.abs(at_start).max()  # convex: a proof of the minimum
+    _, at_start = comet_objective(
+        X, T, loss, barrier, ridge, np.sqrt(barrier / ridge) * np.eye(6)
+    )
+    assert (
+        np.abs(gradient).max() < 1e-4 * np.abs(at_start).max()
+    )  # convex: a proof of the minimum
 
 
 def test_objective_of_comet_falls_and_w_stays_positive_definite():
@@ -296,14 +337,18 @@ def test_objective_of_comet_falls_and_w_stays_positive_definite():
     assert model.similarity_.rest == pytest.approx(np.sqrt(0.1))
 
 
-# --- projections ---------------------------------------------------------------------------------
+# --- projections ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("make", "form"), [(rp_oasis, sp.csr_matrix), (pca_oasis, np.asarray)])
+@pytest.mark.parametrize(
+    ("make", "form"), [(rp_oasis, sp.csr_matrix), (pca_oasis, np.asarray)]
+)
 def test_pipelines_are_a_projection_and_oasis(make, form):
     X, y = rows_and_labels(n=80)
     T = neighbor_triplets(X, y)
-    pipeline = make(5, 0.01, n_steps=500, random_state=0).fit(form(X), oasis__triplets=T)
+    pipeline = make(5, 0.01, n_steps=500, random_state=0).fit(
+        form(X), oasis__triplets=T
+    )
     Z = pipeline[:-1].transform(form(X))
     expected = OASIS(0.01, n_steps=500, random_state=0).fit(Z, triplets=T)
     assert_allclose(pipeline[-1].similarity_.matrix, expected.similarity_.matrix)
@@ -312,7 +357,7 @@ def test_pipelines_are_a_projection_and_oasis(make, form):
     assert pipeline[-1].similarity_.n_features == 5
 
 
-# --- support vector machines ---------------------------------------------------------------------
+# --- support vector machines ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2"])

@@ -8,17 +8,45 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import fits, memory, one_gpu, problems, roads, serving, steps, table, tasks
+from benchmarks import (
+    fits,
+    memory,
+    one_gpu,
+    problems,
+    roads,
+    serving,
+    steps,
+    table,
+    tasks,
+)
 from devices import DEVICES
 from hdsl.cuda import runtime
 
 FIELDS = {
-    "benchmark", "problem", "commit", "machine", "python", "versions", "threads", "seconds",
-    "cpu_seconds", "yardstick_seconds", "ratio", "peak_mb", "objective", "gap", "n_iter", "n_atoms",
-    "n_features", "load", "extra",
-}  # fmt: skip
+    "benchmark",
+    "problem",
+    "commit",
+    "machine",
+    "python",
+    "versions",
+    "threads",
+    "seconds",
+    "cpu_seconds",
+    "yardstick_seconds",
+    "ratio",
+    "peak_mb",
+    "objective",
+    "gap",
+    "n_iter",
+    "n_atoms",
+    "n_features",
+    "load",
+    "extra",
+}
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # toys are too small to choose a prior by
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # toys are too small to choose a prior by
 
 
 def run_toy(name, **options):
@@ -33,7 +61,9 @@ SLOW = {"gpu_fit", "memory", "first_fit", "search", "rows:2e5"}
 
 def some(names):
     """Return names for parametrize, the slow ones marked."""
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names
+    ]
 
 
 @pytest.mark.parametrize("name", some(tasks.registered()))
@@ -44,7 +74,8 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
         device = next(iter(DEVICES.values()))
         monkeypatch.setattr(one_gpu, "make_device", lambda: device)
         monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
-    # Some steps take the other oracles in test_steps_record_objective_and_error_along_the_path.
+    # Some steps take the other oracles in
+    # test_steps_record_objective_and_error_along_the_path.
     records = run_toy(name, **({"oracles": ("exact",)} if name == "steps" else {}))
     assert records
     for record in records:
@@ -52,7 +83,9 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
         assert record["seconds"] is None or record["seconds"] > 0.0
         assert json.loads(json.dumps(record, allow_nan=False)) == record
         if record["yardstick_seconds"] is not None and record["seconds"] is not None:
-            assert record["ratio"] == pytest.approx(record["seconds"] / record["yardstick_seconds"])
+            assert record["ratio"] == pytest.approx(
+                record["seconds"] / record["yardstick_seconds"]
+            )
         if record["n_iter"] is not None:
             assert record["objective"] > 0.0
             assert record["n_atoms"] > 0
@@ -89,15 +122,21 @@ def test_threads_give_the_same_bits():
 
 
 def test_steps_record_objective_and_error_along_the_path():
-    records = run_toy("steps", oracles=("ascent", "heuristic"), steps=("away", "corrective"))
+    records = run_toy(
+        "steps", oracles=("ascent", "heuristic"), steps=("away", "corrective")
+    )
     path = records[0]["extra"]["path"]
-    assert [point["n_iter"] for point in path] == sorted({point["n_iter"] for point in path})
+    assert [point["n_iter"] for point in path] == sorted(
+        {point["n_iter"] for point in path}
+    )
     assert path[-1]["objective"] < path[0]["objective"]
     assert all(0.0 <= point["error"] <= 1.0 for point in path)
     assert len(steps.steps_table(records).splitlines()) == 2 + len(records)
 
 
-@pytest.mark.parametrize(("name", "key"), [("dimension", "ratios"), ("triplets", "exponent")])
+@pytest.mark.parametrize(
+    ("name", "key"), [("dimension", "ratios"), ("triplets", "exponent")]
+)
 def test_scaling_has_a_summary(name, key):
     planned = tasks.plan([name], n_cores=2, toy=True, iterations=2)[:2]
     records = [line for task in planned for line in tasks.run(task)]
@@ -132,7 +171,9 @@ def test_command_writes_a_file_that_compare_and_show_read(tmp_path, capsys):
     assert command.main(["--show", str(old)]) == 0
     assert capsys.readouterr().out == printed
     (record,) = table.read(old)
-    old.write_text("\n".join(map(json.dumps, [record, {**record, "problem": "another"}])))
+    old.write_text(
+        "\n".join(map(json.dumps, [record, {**record, "problem": "another"}]))
+    )
     halved = {**record, "seconds": record["seconds"] / 2.0}
     new.write_text(json.dumps(halved) + '\n{"cut short')
     assert command.main(["--compare", str(old), str(new)]) == 0
@@ -143,7 +184,9 @@ def test_command_writes_a_file_that_compare_and_show_read(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_failing_task_is_reported(tmp_path, capsys):
-    plan = tasks.plan(["mean_iteration"], problems=("bad",), threads=(1,), n_cores=1, toy=True)
+    plan = tasks.plan(
+        ["mean_iteration"], problems=("bad",), threads=(1,), n_cores=1, toy=True
+    )
     with pytest.raises(RuntimeError, match="mean_iteration on bad"):
         list(command.run_all(plan, tmp_path / "out.jsonl"))
     assert "FAILED" in capsys.readouterr().err
@@ -167,9 +210,12 @@ def test_the_cluster_benchmark_runs(tmp_path):
     pytest.importorskip("distributed")
     command = [sys.executable, "-m", "benchmarks.cluster", "--toy", "--iterations", "8"]
     ended = subprocess.run(
-        [*command, "--folder", tmp_path], cwd=problems.ROOT, capture_output=True, text=True,
+        [*command, "--folder", tmp_path],
+        cwd=problems.ROOT,
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     assert "2 workers" in ended.stdout
 
 
@@ -179,7 +225,9 @@ def test_the_memory_estimate_is_within_a_quarter(point):
     """Of the peak of resident memory in a fresh process, beyond what it held before."""
     command = [sys.executable, "-m", "benchmarks.memory", json.dumps([point, False])]
     for _ in range(2):  # the first may compile kernels, which takes memory
-        ended = subprocess.run(command, cwd=problems.ROOT, capture_output=True, check=True)
+        ended = subprocess.run(
+            command, cwd=problems.ROOT, capture_output=True, check=True
+        )
         estimated, measured = json.loads(ended.stdout)
         ratio = estimated / measured
         if 0.75 <= ratio <= 1.25:

@@ -19,11 +19,15 @@ from hdsl.text import TEST, TRAIN, Collection
 def test_fit_saves_texts_and_prints_errors(place, tmp_path):
     out = tmp_path / "m.any"
     out.write_bytes((place / "model.hdsl").read_bytes())  # an old model is replaced
-    shown = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", out).stdout
+    shown = good(
+        "fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", out
+    ).stdout
     assert "90 documents with 3 labels" in shown
     assert "18 held out" in shown
     for name in ("cosine", "learned"):
-        assert re.search(rf"  {name} +\d+\.\d %  +\d+\.\d to \d+\.\d %  +\d+ of 18\n", shown)
+        assert re.search(
+            rf"  {name} +\d+\.\d %  +\d+\.\d to \d+\.\d %  +\d+ of 18\n", shown
+        )
         assert re.search(rf"  {name} +[01]\.\d+  [01]\.\d+ to [01]\.\d+ ", shown)
     assert re.search(r"  LinearSVC +\d+\.\d %", shown)
     assert re.search("effect +weight +documents with each", shown)
@@ -47,7 +51,9 @@ def test_nothing_is_taken_from_rows_held_out(place):
     X = documents.X
     y = documents.labels
     scores = ClassScores(random_state=0).fit(X[~new], y[~new])  # nor by the classifier
-    assert_allclose(found.model[0].transform(X).toarray(), scores.transform(X).toarray())
+    assert_allclose(
+        found.model[0].transform(X).toarray(), scores.transform(X).toarray()
+    )
     rows = ClassScores(random_state=0).fit_transform(X[~new], y[~new])
     model = HDSL(**found.learned.get_params()).fit(rows, y[~new])
     assert_array_equal(found.learned.atoms_, model.atoms_)
@@ -82,12 +88,16 @@ def test_a_column_of_several_labels(between, given, tmp_path):
     ]
     table = write_csv(tmp_path / "t.csv", rows)
     out = tmp_path / "m.hdsl"
-    facts = told("fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out)
+    facts = told(
+        "fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out
+    )
     assert (facts["labels"], facts["class scores"]) == (4, 4)
     again = told("evaluate", out)
     assert again["error"] == facts["error"]
     assert told("info", out)["labels"] == 4
-    assert "--label-sep" in bad("evaluate", out, "--label-sep", ",")  # the model knows it
+    assert "--label-sep" in bad(
+        "evaluate", out, "--label-sep", ","
+    )  # the model knows it
     assert "F1" in facts["measure"]
     assert 0 < again["error"]["learned"] < 1
 
@@ -122,19 +132,44 @@ def test_a_fit_without_a_gain_says_so(tmp_path):
     assert facts["comparison"]["verdict"] == "no difference"
 
 
-def test_a_model_that_is_worse_is_never_passed_on_in_silence(place, tmp_path, monkeypatch):
-    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
-    assert "nothing shows that this model is better" in good(*command, "--test", 0).stdout
+def test_a_model_that_is_worse_is_never_passed_on_in_silence(
+    place, tmp_path, monkeypatch
+):
+    command = (
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "--max-iter",
+        5,
+        "-o",
+        tmp_path / "m.hdsl",
+    )
+    assert (
+        "nothing shows that this model is better" in good(*command, "--test", 0).stdout
+    )
     worse = ErrorComparison.from_trials(np.zeros(30), np.ones(30))
-    monkeypatch.setattr(measure, "held_out", lambda *_, **__: Measured(worse, {}, 72, 3))
+    monkeypatch.setattr(
+        measure, "held_out", lambda *_, **__: Measured(worse, {}, 72, 3)
+    )
     shown = good(*command).stdout
     assert "use the cosine" in shown
-    assert "more errors than the cosine" in good("search", tmp_path / "m.hdsl", "goal").stderr
+    assert (
+        "more errors than the cosine"
+        in good("search", tmp_path / "m.hdsl", "goal").stderr
+    )
 
 
 def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
-    command = ["fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "model.hdsl",
-               "--max-iter", 5, "--memory-limit"]  # fmt: skip
+    command = [
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "-o",
+        tmp_path / "model.hdsl",
+        "--max-iter",
+        5,
+        "--memory-limit",
+    ]
     message = bad(*command, 1e-6)
     for option in ("--memory-limit", "--n-targets", "--batch-size"):
         assert option in message
@@ -144,7 +179,9 @@ def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
 
 def test_nothing_is_held_out_on_demand(place, tmp_path):
     out = tmp_path / "m.hdsl"
-    facts = told("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "-o", out)
+    facts = told(
+        "fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "-o", out
+    )
     assert facts["error"] == {}
     assert (load(out).documents.part == TRAIN).all()
     assert "held out" in bad("evaluate", out)
@@ -152,10 +189,21 @@ def test_nothing_is_held_out_on_demand(place, tmp_path):
 
 def test_a_model_without_documents(place, tmp_path):
     out = tmp_path / "m.hdsl"
-    good("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "--no-documents", "-o", out)
+    good(
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "--max-iter",
+        9,
+        "--no-documents",
+        "-o",
+        out,
+    )
     assert load(out).documents.X is None
     assert "--no-documents" in bad("search", out, "goal")
-    assert "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
+    assert (
+        "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
+    )
     assert "held out" in bad("evaluate", out)
     result = good("evaluate", out, place / "texts.csv", "--json")
     assert "not known whether these rows were learned from" in result.stderr

@@ -54,7 +54,9 @@ def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
     np.save(tmp_path / "y.npy", rows_and_labels()[1])
     command = ("fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5)
     out = tmp_path / "m.hdsl"
-    result = good(*command, "--no-tfidf", "--norm", "none", "--no-class-scores", "-o", out)
+    result = good(
+        *command, "--no-tfidf", "--norm", "none", "--no-class-scores", "-o", out
+    )
     assert "TF-IDF" not in result.stderr
     assert (rows_and_labels()[0] != load(out).documents.X).nnz == 0
     assert load(out).model.norm is None
@@ -65,7 +67,7 @@ def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
     assert load(out).documents.idf.shape == (12,)
 
 
-# --- judgements ----------------------------------------------------------------------------------
+# --- judgements -----------------------------------------------------------------------
 
 
 def test_fit_triplets(rows_file, tmp_path):
@@ -97,7 +99,16 @@ def written(kind):
 def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
     path = write_csv(tmp_path / "J.csv", *written(kind))
     out = tmp_path / "m.hdsl"
-    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
+    command = (
+        "fit",
+        place / "texts.csv",
+        "--text",
+        "body",
+        "--id",
+        "id",
+        f"--{kind}",
+        path,
+    )
     facts = told(*command, "--max-iter", 5, "--test", 0.3, "-o", out)
     assert facts["triplets"] > 100
     assert facts["error"]["learned"] < facts["error"]["cosine"]
@@ -109,8 +120,19 @@ def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
 def test_links_alone_are_compared_with_random_rows(place, tmp_path):
     alike = [row[:2] for row in written("links")[0] if row[2]]
     path = write_csv(tmp_path / "L.csv", alike, ("left", "right"))
-    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", "--links", path)
-    result = good(*command, "--max-iter", 5, "--test", 0.3, "-o", tmp_path / "m.hdsl", "--json")
+    command = (
+        "fit",
+        place / "texts.csv",
+        "--text",
+        "body",
+        "--id",
+        "id",
+        "--links",
+        path,
+    )
+    result = good(
+        *command, "--max-iter", 5, "--test", 0.3, "-o", tmp_path / "m.hdsl", "--json"
+    )
     assert "random" in result.stderr
     facts = json.loads(result.stdout)
     assert facts["triplets"] > 100
@@ -123,7 +145,16 @@ def test_judgements_by_id(place, tmp_path, kind):
     judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2
     judged = [row[:2] + row[3:] for row in judged] if kind == "triplets" else judged
     path = write_csv(tmp_path / "judged.csv", judged, COLUMNS[kind])
-    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
+    command = (
+        "fit",
+        place / "texts.csv",
+        "--text",
+        "body",
+        "--id",
+        "id",
+        f"--{kind}",
+        path,
+    )
     facts = told(*command, "--test", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
     assert facts["triplets"] == 180
 
@@ -136,7 +167,14 @@ def test_quadruplets_are_split_by_pair(tmp_path):
     Q = Q[(Q[:, 0] != Q[:, 1]) & (Q[:, 2] != Q[:, 3])]
     sp.save_npz(tmp_path / "X.npz", rows_and_labels()[0])
     np.save(tmp_path / "Q.npy", Q)
-    command = ("fit", tmp_path / "X.npz", "--quadruplets", tmp_path / "Q.npy", "--max-iter", 2)
+    command = (
+        "fit",
+        tmp_path / "X.npz",
+        "--quadruplets",
+        tmp_path / "Q.npy",
+        "--max-iter",
+        2,
+    )
     facts = told(*command, "--prior", 1, "-o", out)
     found = load(out).documents
     is_new = found.part[Q] == TEST
@@ -145,7 +183,7 @@ def test_quadruplets_are_split_by_pair(tmp_path):
     assert facts["triplets"] == (~is_new.any(axis=1)).sum()
 
 
-# --- tables --------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------
 
 
 def test_tables_of_other_kinds(tmp_path):
@@ -165,7 +203,9 @@ def test_tables_of_other_kinds(tmp_path):
     assert found.texts[0].endswith(" für")
     (hit,) = told("search", out, "goal", "-k", 1)["neighbours"]
     assert hit["id"] == found.ids[hit["row"]]
-    assert "88 rows, not all held out" in good("evaluate", out, path, *options[:5]).stdout
+    assert (
+        "88 rows, not all held out" in good("evaluate", out, path, *options[:5]).stdout
+    )
 
 
 def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
@@ -213,12 +253,16 @@ def test_numbers_that_are_names(tmp_path):
     lines = [f"{2**53 + k % 3} {k % 3 + 1}:1 {k % 7 + 4}:1\n" for k in range(60)]
     (tmp_path / "x.svm").write_text("".join(lines), encoding="utf-8")
     assert "3 labels" in good("fit", tmp_path / "x.svm", *few, "-o", out).stdout
-    records = [{"id": float(k), "topic": t, "body": b} for k, (_, t, b) in enumerate(texts())]
+    records = [
+        {"id": float(k), "topic": t, "body": b} for k, (_, t, b) in enumerate(texts())
+    ]
     table = tmp_path / "x.jsonl"
     table.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     good("fit", table, *LABELLED, "--id", "id", *few, "-o", out)
     assert load(out).row_number("1") == 1
-    table = write_csv(tmp_path / "x.csv", [(f"{k:05}", *row[1:]) for k, row in enumerate(texts())])
+    table = write_csv(
+        tmp_path / "x.csv", [(f"{k:05}", *row[1:]) for k, row in enumerate(texts())]
+    )
     header = "anchor", "positive", "negative"
     judged = write_csv(tmp_path / "t.csv", [("00003", "00006", "00001")] * 9, header)
     said = bad("fit", table, "--text", "body", "--triplets", judged, *few, "-o", out)
@@ -230,7 +274,10 @@ def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
     y = rows_and_labels()[1]
     np.save(tmp_path / "y.npy", y.astype("S"))
     options = ("--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out)
-    assert "3 labels" in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout
+    assert (
+        "3 labels"
+        in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout
+    )
     np.save(tmp_path / "f.npy", y.astype(float))  # 0.0 is the label 0
     good("evaluate", out, rows_file, "--labels", tmp_path / "f.npy")
     (tmp_path / "y.txt").write_text("\n\n".join(map(str, y)), encoding="utf-8")

@@ -31,7 +31,9 @@ def files(tmp_path_factory):
 
 def test_a_column_may_have_any_name(tmp_path):
     lines = [json.dumps({"\0": text}) for text in ("red apple pie", "red apple tart")]
-    (tmp_path / "t.jsonl").write_text("\r\n".join(lines))  # and lines may end as on Windows
+    (tmp_path / "t.jsonl").write_text(
+        "\r\n".join(lines)
+    )  # and lines may end as on Windows
     good("link", tmp_path / "t.jsonl", "--threshold", "0", "-o", tmp_path / "links.csv")
     assert len(rows_of(tmp_path / "links.csv")) == 1
 
@@ -40,10 +42,19 @@ def test_a_column_may_have_any_name(tmp_path):
 def linked(files):
     folder, pairs = files
     result = good(
-        "link", folder / "left.csv", folder / "right.csv", "--matches", folder / "pairs.csv",
-        "-o", folder / "links.csv", "--html", folder / "links.html",
-        "--model", folder / "links.hdsl", "--one-to-one",
-    )  # fmt: skip
+        "link",
+        folder / "left.csv",
+        folder / "right.csv",
+        "--matches",
+        folder / "pairs.csv",
+        "-o",
+        folder / "links.csv",
+        "--html",
+        folder / "links.html",
+        "--model",
+        folder / "links.hdsl",
+        "--one-to-one",
+    )
     return folder, pairs, result.stdout
 
 
@@ -64,7 +75,9 @@ def test_what_was_measured_is_shown(linked):
     _, _, shown = linked
     assert "held out" in shown
     lines = [line.split() for line in shown.splitlines()]
-    ranks = [line for line in lines if line[:1] and line[0] in ("1", "2", "5", "10", "20")]
+    ranks = [
+        line for line in lines if line[:1] and line[0] in ("1", "2", "5", "10", "20")
+    ]
     assert len(ranks) == 5
     assert all("%" in line for line in ranks)
 
@@ -75,7 +88,9 @@ def test_the_page_shows_links_and_is_plain(linked):
     assert page.count("<table") == 2  # new links, those to ask about
     assert "Held-out matches" in page
     links = {row["left"]: row["known"] for row in rows_of(folder / "links.csv")}
-    assert {left for left, known in links.items() if known} == {left for left, _ in pairs[:25]}
+    assert {left for left, known in links.items() if known} == {
+        left for left, _ in pairs[:25]
+    }
     assert all(f"<td>{left}: " in page for left, known in links.items() if not known)
     assert "width=device-width" in page
     assert "<script" not in page
@@ -87,8 +102,17 @@ def test_each_table_names_its_own_ids(files, tmp_path):
     tables = []
     for name, column in (("left", "sku"), ("right", "code")):
         rows = [row.values() for row in rows_of(folder / f"{name}.csv")]
-        tables.append(write_csv(tmp_path / f"{name}.csv", rows, (column, "title", "price")))
-    command = ("link", *tables, "--matches", folder / "pairs.csv", "-o", tmp_path / "links.csv")
+        tables.append(
+            write_csv(tmp_path / f"{name}.csv", rows, (column, "title", "price"))
+        )
+    command = (
+        "link",
+        *tables,
+        "--matches",
+        folder / "pairs.csv",
+        "-o",
+        tmp_path / "links.csv",
+    )
     good(*command, "--id", "sku, code")
     links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= links
@@ -99,8 +123,17 @@ def test_each_table_names_its_own_ids(files, tmp_path):
 def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     folder, pairs = files
     labels = tmp_path / "labels.csv"
-    command = ("link", folder / "left.csv", folder / "right.csv", "-o", tmp_path / "links.csv",
-               "--label", 12, "--label-file", labels)  # fmt: skip
+    command = (
+        "link",
+        folder / "left.csv",
+        folder / "right.csv",
+        "-o",
+        tmp_path / "links.csv",
+        "--label",
+        12,
+        "--label-file",
+        labels,
+    )
     assert "Nothing was learned" in good(*command).stdout
     asked = rows_of(labels)
     assert len(asked) == 12
@@ -124,22 +157,40 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
     said = ["yes"] * 20 + ["no"] * 4 + ["unsure"]
     rows = [(*pair, word) for pair, word in zip(pairs[:25], said, strict=True)]
     given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "is_match"))
-    assert "match" in bad("link", folder / "left.csv", right, "--matches", given, "-o", links)
+    assert "match" in bad(
+        "link", folder / "left.csv", right, "--matches", given, "-o", links
+    )
     table = [[*row.values()] for row in rows_of(folder / "left.csv")]
     upper = write_csv(tmp_path / "left.csv", table, ("ID", "title", "price"))
-    rows = [(*pair, "") for pair in pairs[:25]]  # notes, of which there are none, are no answers
+    rows = [
+        (*pair, "") for pair in pairs[:25]
+    ]  # notes, of which there are none, are no answers
     given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "note"))
     good("link", upper, right, "--matches", given, "-o", links)
     assert {*pairs[:25]} <= {(row["left"], row["right"]) for row in rows_of(links)}
     other = write_csv(tmp_path / "left.csv", table, ("sku", "title", "price"))
     said = bad("link", other, right, "--matches", folder / "pairs.csv", "-o", links)
     assert "--id" in said
-    left = write_csv(tmp_path / "left.csv", [row[1:] for row in table], ("title", "price"))
-    command = ("link", left, right, "-o", links, "--label", 5, "--label-file", tmp_path / "l.csv")
+    left = write_csv(
+        tmp_path / "left.csv", [row[1:] for row in table], ("title", "price")
+    )
+    command = (
+        "link",
+        left,
+        right,
+        "-o",
+        links,
+        "--label",
+        5,
+        "--label-file",
+        tmp_path / "l.csv",
+    )
     good(*command)
     asked = [row | {"match": "no"} for row in rows_of(tmp_path / "l.csv")]
     write_csv(tmp_path / "l.csv", [row.values() for row in asked], asked[0])
-    write_csv(left, [(f"new thing {k}", k) for k in range(len(table))], ("title", "price"))
+    write_csv(
+        left, [(f"new thing {k}", k) for k in range(len(table))], ("title", "price")
+    )
     assert "--label-file" in bad(*command)
 
 
@@ -167,8 +218,15 @@ def test_duplicates_in_one_table(files, tmp_path):
 def test_bad_answers_are_named_and_nothing_is_written(files, tmp_path, content, words):
     folder, _ = files
     (tmp_path / "pairs.csv").write_text(content, encoding="utf-8")
-    said = bad("link", folder / "left.csv", folder / "right.csv", "--matches",
-               tmp_path / "pairs.csv", "-o", tmp_path / "links.csv")  # fmt: skip
+    said = bad(
+        "link",
+        folder / "left.csv",
+        folder / "right.csv",
+        "--matches",
+        tmp_path / "pairs.csv",
+        "-o",
+        tmp_path / "links.csv",
+    )
     assert words in said
     assert not (tmp_path / "links.csv").exists()
 
@@ -179,17 +237,27 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     links = tmp_path / "links.csv"
     (tmp_path / "header.csv").write_text("id,title\n", encoding="utf-8")
     (tmp_path / "numbers.csv").write_text("id,size\na,3\nb,7\n", encoding="utf-8")
-    for other, words in (("header.csv", "empty"), ("numbers.csv", "no text"), ("x.csv", "no file")):
+    for other, words in (
+        ("header.csv", "empty"),
+        ("numbers.csv", "no text"),
+        ("x.csv", "no file"),
+    ):
         assert words in bad("link", left, tmp_path / other, "-o", links)
     assert "--threshold" in bad("link", left, "--threshold", 2, "-o", links)
-    assert ".csv" in bad("link", left, "-o", links, "--label", 3, "--label-file", "labels.tsv")
+    assert ".csv" in bad(
+        "link", left, "-o", links, "--label", 3, "--label-file", "labels.tsv"
+    )
     assert "--encoding" in bad("link", left, "-o", links, "--encoding", "no-such-one")
     assert "no column 'key'" in bad("link", left, "--id", "key", "-o", links)
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     (tmp_path / "pairs.csv").write_text("L0,R24\nL1,R37\n", encoding="utf-8")
     tables = left, folder / "right.csv", "--matches", tmp_path / "pairs.csv"
-    assert "no header" in bad("link", *tables, "-o", links)  # else the first pair is lost
-    said = bad("link", left, "-o", links, "--label", 3, "--label-file", tmp_path / "mine.csv")
+    assert "no header" in bad(
+        "link", *tables, "-o", links
+    )  # else the first pair is lost
+    said = bad(
+        "link", left, "-o", links, "--label", 3, "--label-file", tmp_path / "mine.csv"
+    )
     assert "--label-file" in said
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"
     assert not np.any([path.name == "links.csv" for path in tmp_path.iterdir()])
@@ -207,7 +275,9 @@ def test_fields_that_something_else_separates(files, tmp_path):
     found = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= found
     (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
-    assert "no rows" in bad("link", tmp_path / "blank.jsonl", "-o", tmp_path / "links.csv")
+    assert "no rows" in bad(
+        "link", tmp_path / "blank.jsonl", "-o", tmp_path / "links.csv"
+    )
 
 
 def write_as_spreadsheets_do(path, lines):
@@ -225,7 +295,9 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
     rows = [["first\nsecond", f"{k:03}", text] for k, text in enumerate(right["title"])]
     write_as_spreadsheets_do(tmp_path / "right.csv", [["note", "id", "title"], *rows])
     pairs = [(f"{a:03}", f"{b:03}") for a, b in matches.tolist()]
-    known = write_as_spreadsheets_do(tmp_path / "pairs.csv", [["left", "right"], *pairs[:20]])
+    known = write_as_spreadsheets_do(
+        tmp_path / "pairs.csv", [["left", "right"], *pairs[:20]]
+    )
     links = tmp_path / "links.csv"
     tables = tmp_path / "left.csv", tmp_path / "right.csv"
     good("link", *tables, "--matches", known, "-o", links, "--encoding", "UTF8")
@@ -240,11 +312,24 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
 def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path):
     folder, pairs = files
     labels = tmp_path / "labels.csv"
-    command = ("link", folder / "left.csv", folder / "right.csv", "-o", tmp_path / "links.csv",
-               "--label", 20, "--label-file", labels, "--encoding", "latin-1")  # fmt: skip
+    command = (
+        "link",
+        folder / "left.csv",
+        folder / "right.csv",
+        "-o",
+        tmp_path / "links.csv",
+        "--label",
+        20,
+        "--label-file",
+        labels,
+        "--encoding",
+        "latin-1",
+    )
     good(*command)
-    asked = [{"match": "", "left": row["left"], "right": row["right"], "note": "é"}
-             for row in rows_of(labels)]  # fmt: skip
+    asked = [
+        {"match": "", "left": row["left"], "right": row["right"], "note": "é"}
+        for row in rows_of(labels)
+    ]
     asked[0]["match"] = "perhaps"
     write_csv(labels, [row.values() for row in asked], asked[0])
     before = labels.read_bytes()
@@ -272,10 +357,14 @@ def test_nothing_that_is_read_is_overwritten(files, tmp_path):
         before = other.read_bytes()
         tables = left, folder / "right.csv", "--matches", pairs
         assert "two files" in bad("link", *tables, "-o", other)
-        assert "two files" in bad("link", *tables, "-o", tmp_path / "links.csv", "--html", other)
+        assert "two files" in bad(
+            "link", *tables, "-o", tmp_path / "links.csv", "--html", other
+        )
         assert other.read_bytes() == before
     same = tmp_path / "same.csv"
-    assert "two files" in bad("link", left, "-o", same, "--label", 2, "--label-file", same)
+    assert "two files" in bad(
+        "link", left, "-o", same, "--label", 2, "--label-file", same
+    )
 
 
 def test_known_links_are_told_where_ids_are_numbers(tmp_path):
@@ -286,7 +375,13 @@ def test_known_links_are_told_where_ids_are_numbers(tmp_path):
         table.drop(columns="sku").to_parquet(tmp_path / f"{name}.parquet")
     write_csv(tmp_path / "pairs.csv", (matches[:8] + 1).tolist(), ("left", "right"))
     tables = tmp_path / "left.parquet", tmp_path / "right.parquet"
-    options = "--matches", tmp_path / "pairs.csv", "-o", tmp_path / "links.csv", "--json"
+    options = (
+        "--matches",
+        tmp_path / "pairs.csv",
+        "-o",
+        tmp_path / "links.csv",
+        "--json",
+    )
     assert json.loads(good("link", *tables, *options).stdout)["known"] == 8
 
 
@@ -295,8 +390,17 @@ def test_answers_may_stand_first_and_no_other_file_is_replaced(files, tmp_path):
     tables = folder / "left.csv", folder / "right.csv"
     rows = [("yes", *pair) for pair in pairs[:25]]
     write_csv(tmp_path / "pairs.csv", rows, ("match", "one", "other"))
-    good("link", *tables, "--matches", tmp_path / "pairs.csv", "-o", tmp_path / "links.csv")
-    known = {(r["left"], r["right"]) for r in rows_of(tmp_path / "links.csv") if r["known"]}
+    good(
+        "link",
+        *tables,
+        "--matches",
+        tmp_path / "pairs.csv",
+        "-o",
+        tmp_path / "links.csv",
+    )
+    known = {
+        (r["left"], r["right"]) for r in rows_of(tmp_path / "links.csv") if r["known"]
+    }
     assert known == {*pairs[:25]}
     (tmp_path / "mine.txt").write_text("mine")
     assert "not a model" in bad("link", *tables, "--model", tmp_path / "mine.txt")

@@ -13,11 +13,15 @@ from hdsl.cli import inputs, learn
 
 
 def test_missing_files(place, tmp_path):
-    assert "There is no file" in bad("fit", tmp_path / "no.csv", "--text", "t", "--label", "l")
+    assert "There is no file" in bad(
+        "fit", tmp_path / "no.csv", "--text", "t", "--label", "l"
+    )
     assert "There is no file" in bad("search", tmp_path / "no.hdsl", "words")
     assert "is a folder" in bad("fit", tmp_path)
     labels = ("--labels", tmp_path / "no.npy")
-    assert "There is no file" in bad("fit", place / "texts.csv", "--text", "body", *labels)
+    assert "There is no file" in bad(
+        "fit", place / "texts.csv", "--text", "body", *labels
+    )
 
 
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
@@ -28,7 +32,10 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
         command += ("--text", "t") if name == "big.csv" else ()
         monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
         message = bad(*command)
-        assert "has 5.0 GiB: reading it takes about 25.0 GiB of memory, but 8.0 GiB" in message
+        assert (
+            "has 5.0 GiB: reading it takes about 25.0 GiB of memory, but 8.0 GiB"
+            in message
+        )
         monkeypatch.setattr(memory, "available", lambda: 2**50)
         if name in ("big.svm", "big.csv"):
             assert "is not UTF-8 text" in bad(*command)
@@ -36,7 +43,10 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
 
 MISTAKES = [
     ((), "--text (it has 'id', 'topic', 'body')"),
-    (("--text", "boby"), "columns are 'id', 'topic', 'body': say which is meant with --text"),
+    (
+        ("--text", "boby"),
+        "columns are 'id', 'topic', 'body': say which is meant with --text",
+    ),
     (("--text", "body", "--label", "tpic"), "with --label"),
     (("--text", "body"), "has no labels to learn from: name their column with --label"),
     (("--text", "body", "--label", "id"), "90 different labels among 90 rows"),
@@ -62,7 +72,9 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
 def test_mistakes_in_options(place, tmp_path, options, message):
-    assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
+    assert message in bad(
+        "fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -128,11 +140,15 @@ def test_wrong_judgements(place, rows_file, tmp_path):
         *judged, "--id", "id"
     )
     rows = [*texts(), ("", "sport", "goal")]
-    gaps = write_csv(tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows])
+    gaps = write_csv(
+        tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows]
+    )
     numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
     skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets")
     assert "--skip-missing leaves 1 row of" in bad(*skipped, tmp_path / "T.npy")
-    write_csv(numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"])  # the row that is left out
+    write_csv(
+        numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"]
+    )  # the row that is left out
     assert "matches no row" in bad(*skipped, numbered)
 
 
@@ -154,7 +170,9 @@ def test_wrong_queries(place, rows_file):
         assert "the model has 90" in message
         assert len(message) < 300
     assert "none of the words of '17'" in bad("search", model, "17")  # a text
-    assert "There is no file" in bad("search", model, "--queries", rows_file.parent / "no.txt")
+    assert "There is no file" in bad(
+        "search", model, "--queries", rows_file.parent / "no.txt"
+    )
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
     assert "--by" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
     assert "give a table of texts" in bad("evaluate", model, rows_file)
@@ -165,7 +183,9 @@ def test_wrong_queries(place, rows_file):
 
 
 def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(learn, "learn", lambda *_, **__: pytest.fail("the fit was started"))
+    monkeypatch.setattr(
+        learn, "learn", lambda *_, **__: pytest.fail("the fit was started")
+    )
     (tmp_path / "folder.hdsl").mkdir()
     (tmp_path / "texts.hdsl").write_text("my only copy")
     messages = {
@@ -177,7 +197,16 @@ def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
     if Path("/proc/self").exists():
         messages["/proc/m.hdsl"] = "Cannot write"
     for name, message in messages.items():
-        assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
-    long = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl", "--checkpoint")
+        assert message in bad(
+            "fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name
+        )
+    long = (
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "-o",
+        tmp_path / "m.hdsl",
+        "--checkpoint",
+    )
     assert "too long" in bad(*long, tmp_path / ("n" * 300))
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"

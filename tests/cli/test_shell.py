@@ -35,7 +35,9 @@ def test_help_loads_nothing_heavy():
         import hdsl
         assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True
+    )
 
 
 def test_version_and_wrong_commands():
@@ -74,12 +76,21 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
         out.symlink_to(tmp_path / "run")
     except OSError:
         pytest.skip("links need rights here")
-    message = bad("fit", place / "texts.csv", *LABELLED, "-o", out,
-                  "--checkpoint", tmp_path / "run")  # fmt: skip
+    message = bad(
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "-o",
+        out,
+        "--checkpoint",
+        tmp_path / "run",
+    )
     assert "both the model and the checkpoint" in message
 
 
-def test_the_checkpoint_is_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
+def test_the_checkpoint_is_deleted_when_the_model_is_written(
+    place, tmp_path, monkeypatch
+):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 1)
     seen = []
@@ -90,7 +101,15 @@ def test_the_checkpoint_is_deleted_when_the_model_is_written(place, tmp_path, mo
         save(*given)
 
     monkeypatch.setattr(saving, "save", look_and_save)
-    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
+    command = (
+        "fit",
+        place / "texts.csv",
+        *LABELLED,
+        "--max-iter",
+        9,
+        "-o",
+        tmp_path / "m.hdsl",
+    )
     good(*command, "--checkpoint", tmp_path / "run")
     assert seen == ["run"]
     assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
@@ -139,8 +158,11 @@ def test_exit_codes_of_a_process(tmp_path):
     for command, wanted in commands.items():
         ended = subprocess.run(
             ["sh", "-c", f'"$0" -m hdsl {command}', sys.executable],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
         assert (ended.returncode, ended.stderr) == wanted, command
 
 
@@ -155,7 +177,10 @@ def test_a_closed_pipe_is_quiet():
     read, write = os.pipe()
     os.close(read)  # as `| head -0` does
     ended = subprocess.run(
-        [sys.executable, "-m", "hdsl", "info"], stdout=write, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "hdsl", "info"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")

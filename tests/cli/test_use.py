@@ -22,13 +22,17 @@ def found_by(*arguments):
 
 def test_search(place):
     model = place / "model.hdsl"
-    head, *lines = good("search", model, "goal of the striker", "-k", 4).stdout.splitlines()
+    head, *lines = good(
+        "search", model, "goal of the striker", "-k", 4
+    ).stdout.splitlines()
     assert head.split() == ["learned", "by", "cosine", "id", "label", "document"]
     assert len(lines) == 8  # a neighbour and why
     assert all("sport" in line for line in lines[::2])
     for line, why in zip(lines[::2], lines[1::2], strict=True):
         parts = [float(part) for part in re.findall(r" ([+-][\d.]+)", why)]
-        assert sum(parts) == pytest.approx(float(line.split()[0]), abs=0.006 * (1 + len(parts)))
+        assert sum(parts) == pytest.approx(
+            float(line.split()[0]), abs=0.006 * (1 + len(parts))
+        )
     facts = found_by(model, "goal", "striker")
     found = load(model)
     assert facts["query"] == "goal striker"
@@ -52,7 +56,8 @@ def test_a_document_is_found_by_its_id_or_number(place):
     assert by_number["neighbours"] == by_id["neighbours"]
     assert 4 not in [hit["row"] for hit in by_id["neighbours"]]
     by_id, by_number = (
-        good("explain", model, "--x", x, "--y", y).stdout for x, y in (("d3", "d6"), ("3", "6"))
+        good("explain", model, "--x", x, "--y", y).stdout
+        for x, y in (("d3", "d6"), ("3", "6"))
     )
     assert by_id == by_number
     assert "the model has 90" in bad("search", model, "--row", "d90")
@@ -67,7 +72,9 @@ def test_words_that_the_model_does_not_know_are_named(place):
     assert "'zebra'" in shown
     assert "50 %" in shown
     assert "know" not in good("search", model, "goal striker").stdout
-    assert "'zebra'" in good("explain", model, "--x", "goal zebra", "--y", "goal").stderr
+    assert (
+        "'zebra'" in good("explain", model, "--x", "goal zebra", "--y", "goal").stderr
+    )
 
 
 def test_search_for_many_queries(place, tmp_path):
@@ -76,8 +83,10 @@ def test_search_for_many_queries(place, tmp_path):
     answers = found_by(place / "model.hdsl", "--queries", path)
     for answer in (answers[0], answers[2], answers[-1]):
         alone = found_by(place / "model.hdsl", answer["query"])["neighbours"]
-        assert_allclose([hit["similarity"] for hit in answer["neighbours"]],
-                        [hit["similarity"] for hit in alone])  # fmt: skip
+        assert_allclose(
+            [hit["similarity"] for hit in answer["neighbours"]],
+            [hit["similarity"] for hit in alone],
+        )
     assert answers[1]["neighbours"] == []
     assert answers[1]["known share"] == 0.0
     path.write_text("goal\nzebra\n")
@@ -106,10 +115,14 @@ def test_searches_and_mistakes_load_neither_scikit_learn_nor_numba(place):
 def test_row_numbers_are_those_of_the_file(place, tmp_path):
     """On the page too, which shows no rows that were held out."""
     good("report", place / "model.hdsl", "-o", tmp_path / "r.html")
-    page = json.loads(re.search(r'"data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    page = json.loads(
+        re.search(r'"data">(.*?)</script>', (tmp_path / "r.html").read_text())[1]
+    )
     code = page["items"]["rows"]
     rows = np.frombuffer(base64.b64decode(code["bytes"]), dtype=code["type"])
-    assert_array_equal(rows, np.flatnonzero(~load(place / "model.hdsl").documents.is_new))
+    assert_array_equal(
+        rows, np.flatnonzero(~load(place / "model.hdsl").documents.is_new)
+    )
     assert page["title"] == "texts"  # the name of the data
     assert page["items"]["texts"] == [texts()[row][2] for row in rows]
     shown = told("evaluate", place / "model.hdsl")
@@ -126,7 +139,9 @@ def test_explain(place):
     rows = found.model[0].transform(found.documents.X)
     scores = found.learned.similarity(rows[[3]], rows[[6, 1]])[0]
     assert facts["total"] == pytest.approx(scores[0] - scores[1])
-    assert sum(part["value"] for part in facts["parts"]) == pytest.approx(facts["total"])
+    assert sum(part["value"] for part in facts["parts"]) == pytest.approx(
+        facts["total"]
+    )
 
 
 def test_export(place, tmp_path):
@@ -136,11 +151,15 @@ def test_export(place, tmp_path):
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     (hit,) = found_by(model, "goal", "-k", 1)["neighbours"]
     query = json.loads(good("export", model, "--to", "jsonl", "--query", "goal").stdout)
-    scores = [sum(query.get(t, 0) * w for t, w in line["terms"].items()) for line in lines]
+    scores = [
+        sum(query.get(t, 0) * w for t, w in line["terms"].items()) for line in lines
+    ]
     assert max(scores) == pytest.approx(hit["similarity"])
     assert lines[hit["row"]]["text"] == hit["text"]
     assert lines[hit["row"]]["name"] == hit["id"]
-    good("export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine")
+    good(
+        "export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine"
+    )
     assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
     refused = bad("export", model, "--to", "other")
     assert all(repr(name) in refused for name in (*FORMATS, *TEXT_FORMATS))
@@ -155,7 +174,10 @@ def test_export(place, tmp_path):
 def test_evaluate_new_texts(place, tmp_path):
     new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
     result = good("evaluate", place / "model.hdsl", new, "-k", 5)
-    assert "rror of 5 nearest neighbours among the documents in the model, 45" in result.stdout
+    assert (
+        "rror of 5 nearest neighbours among the documents in the model, 45"
+        in result.stdout
+    )
     assert result.stderr == ""
     result = good("evaluate", place / "model.hdsl", place / "texts.csv")
     assert "90 of 90 rows are in the model already" in result.stderr

@@ -25,7 +25,9 @@ def test_comparisons_and_their_pairs(X, data):
     twin = make_twin(X, T)
     compared = twin.layout.comparisons
     dense = twin.dense
-    assert_array_equal(np.column_stack(compared.columns), T[np.argsort(T[:, 0], kind="stable")])
+    assert_array_equal(
+        np.column_stack(compared.columns), T[np.argsort(T[:, 0], kind="stable")]
+    )
     a, b, c, d = (side.tolist() for side in compared.sides)
     winners = list(zip(a, b, strict=True))
     losers = list(zip(c, d, strict=True))
@@ -59,7 +61,9 @@ def test_products_links_and_costs(X, data):
         run = slice(link_ptr[row], link_ptr[row + 1])
         found = sorted(zip(number[run].tolist(), neighbor[run].tolist(), strict=True))
         ends = [(s, b) for s, (a, b) in enumerate(both) if a == row]
-        assert found == sorted(ends + [(s, a) for s, (a, b) in enumerate(both) if b == row])
+        assert found == sorted(
+            ends + [(s, a) for s, (a, b) in enumerate(both) if b == row]
+        )
     full = np.count_nonzero(X, axis=1)
     assert pairs.cost == sum(2 * full[a] * full[b] for a, b in both)
     assert_array_equal(pairs.rows.largest, np.abs(X).max(axis=1))
@@ -71,7 +75,11 @@ def test_columns_far_apart_cost_nothing(index, n_columns):
     """The two ways to number columns agree, and every array has the dtype of the kernels."""
     columns = np.array([3, n_columns - 1, 700])
     narrow = sp.csr_array(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 5.0]]))
-    parts = narrow.data, columns[narrow.indices].astype(index), narrow.indptr.astype(index)
+    parts = (
+        narrow.data,
+        columns[narrow.indices].astype(index),
+        narrow.indptr.astype(index),
+    )
     wide = sp.csr_array(parts, shape=(3, n_columns))
     layout = CPULayout(wide, np.array([[0, 1, 2]]), workers=ONE)
     assert_array_equal(layout.features, columns)
@@ -82,7 +90,9 @@ def test_columns_far_apart_cost_nothing(index, n_columns):
     for arrays in (rows.by_row, rows.by_column):
         assert [array.dtype for array in arrays] == [np.int64, np.int32, np.float64]
     assert [array.dtype for array in pairs.links] == [np.int64, np.int32, np.int32]
-    assert {column.dtype for column in layout.comparisons.columns} == {np.dtype(np.int32)}
+    assert {column.dtype for column in layout.comparisons.columns} == {
+        np.dtype(np.int32)
+    }
 
 
 def test_more_than_32_bits_can_number_is_refused(monkeypatch):
@@ -115,7 +125,9 @@ def test_parts_of_a_batch_and_of_a_problem_add_up(twin, data):
     ours = twin.ours
     dense = twin.dense
     batch = data.draw(subsets(dense.T))
-    parts = [part for part in (batch, np.setdiff1d(np.arange(dense.T), batch)) if len(part)]
+    parts = [
+        part for part in (batch, np.setdiff1d(np.arange(dense.T), batch)) if len(part)
+    ]
     total = ours.batch_weight(np.arange(dense.T))
     margins = ours.margins(np.array([[0, 1, 1]]), np.ones(1))
     size = dense.score_size(margins) / dense.scale
@@ -124,9 +136,13 @@ def test_parts_of_a_batch_and_of_a_problem_add_up(twin, data):
     values = []
     for part in parts:
         weights = None if dense.weights is None else dense.weights[part]
-        layout = CPULayout(sp.csr_array(dense.X), dense.triplets[part], weights, workers=ONE)
+        layout = CPULayout(
+            sp.csr_array(dense.X), dense.triplets[part], weights, workers=ONE
+        )
         share = ours.batch_weight(part) / total
-        values.append(share * layout.problem(losses.get(dense.loss), 1.0).value(margins[part]))
+        values.append(
+            share * layout.problem(losses.get(dense.loss), 1.0).value(margins[part])
+        )
     assert sum(values) == pytest.approx(ours.value(margins), rel=1e-12)
 
 

@@ -1,7 +1,8 @@
 """Compiled loops: each against a slow twin, and the same bits on any number of threads.
 
-Kernels with no test of their own here are compared through the verbs that they serve: see
-test_conformance.py, test_comparisons.py (pairs, products, pulls) and test_losses.py.
+Kernels with no test of their own here are compared through the verbs that they serve:
+see test_conformance.py, test_comparisons.py (pairs, products, pulls) and
+test_losses.py.
 """
 
 import ast
@@ -44,7 +45,7 @@ from strategies import (
 
 N_JOBS = (1, 2, 3, 8)
 
-# --- sorts ---------------------------------------------------------------------------------------
+# --- sorts ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
@@ -52,7 +53,9 @@ N_JOBS = (1, 2, 3, 8)
 def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
     """Items by key, and columns of X from its rows, as NumPy and SciPy sort them."""
     n = data.draw(st.integers(1, 30))
-    keys = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=60)), dtype=np.int32)
+    keys = np.array(
+        data.draw(st.lists(st.integers(0, n - 1), max_size=60)), dtype=np.int32
+    )
     first = np.arange(len(keys), dtype=np.int32)
     X = sp.csr_array(sp.random(data.draw(st.integers(1, 9)), n, 0.3, random_state=n))
     with Workers(n_jobs) as workers, pytest.MonkeyPatch.context() as patch:
@@ -78,7 +81,7 @@ def test_memory_serves_again_when_nobody_holds_it():
     assert recycled.empty().ctypes.data == where
 
 
-# --- atoms ---------------------------------------------------------------------------------------
+# --- atoms ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("limit", "grain"), [(0, 20), (5, 1 << 20), (1 << 20, 20)])
@@ -99,7 +102,11 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         patch.setattr(atoms_module, "PIECE", 5)
         patch.setattr(pairs.rows, "is_small", data.draw(st.booleans()))
         ours = Atoms(pairs)
-        for asked in (slice(0, 1), slice(None), slice(None, None, -1)):  # one comes after another
+        for asked in (
+            slice(0, 1),
+            slice(None),
+            slice(None, None, -1),
+        ):  # one comes after another
             found = ours.scores(some[asked], w, diagonal)
             assert_allclose(found, (w @ terms)[asked], rtol=0, atol=size)
         wanted = np.arange(len(X)) % 3 > 0
@@ -107,12 +114,18 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         Z = sp.csr_array((value, atom, ptr), shape=(len(X), n_atoms)).toarray()
         tolerance = 1e-13 * (1 + np.abs(X).max())
         assert_allclose(Z[:, places], wanted[:, None] * (X @ U), rtol=0, atol=tolerance)
-        assert_allclose(ours.similarities(some, factors), terms @ factors, rtol=0, atol=size)
+        assert_allclose(
+            ours.similarities(some, factors), terms @ factors, rtol=0, atol=size
+        )
         found = ours.scores(some[::-1], w, diagonal)
         assert_allclose(found, (w @ terms)[::-1], rtol=0, atol=size)
         ours.forget()
-        assert_allclose(ours.similarities(some[:1], factors[:1]), terms[:, 0] * factors[0],
-                        rtol=0, atol=size)  # fmt: skip
+        assert_allclose(
+            ours.similarities(some[:1], factors[:1]),
+            terms[:, 0] * factors[0],
+            rtol=0,
+            atol=size,
+        )
 
 
 def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
@@ -133,7 +146,9 @@ def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(monkeypatch, weighted):
+def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(
+    monkeypatch, weighted
+):
     X, triplets = random_arrays(0, n=40, d=12, T=9 * CHUNK)
     omega = np.random.default_rng(0).random(len(triplets)) if weighted else None
     layout = CPULayout(sp.csr_array(X), triplets, omega, workers=Workers(1))
@@ -142,7 +157,9 @@ def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(monkeypatch
     found = []
     slopes = ours.slopes
     move = Move("forward", Atom(2, 5, 1), None, 1.0)
-    monkeypatch.setattr(ours, "slopes", lambda *given: asked.append(0) or slopes(*given))
+    monkeypatch.setattr(
+        ours, "slopes", lambda *given: asked.append(0) or slopes(*given)
+    )
     monkeypatch.setattr(problem, "FEWER", 4)
     for n in (16, 2):
         monkeypatch.setattr(problem, "SAMPLED", n)
@@ -169,11 +186,13 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
     part = twin.ours.curvature(margins, some)
     assert_array_equal(part, twin.ours.curvature(margins, some, (chosen, factor)))
     assert_allclose(part, whole, atol=0.2 * whole.max())
-    parts = [twin.ours.curvature(margins, some, (own, 1.0)) for own in np.split(every[0], 3)]
+    parts = [
+        twin.ours.curvature(margins, some, (own, 1.0)) for own in np.split(every[0], 3)
+    ]
     assert_allclose(sum(parts), whole, rtol=1e-12, atol=1e-15)
 
 
-# --- partners: one row of S at a time, or WIDTH in a pass ----------------------------------------
+# --- partners: one row of S at a time, or WIDTH in a pass -----------------------------
 
 WAYS = {"scatter": np.inf, "gather": 0.0, "turns": 0.0}
 each_way = pytest.mark.parametrize("way", WAYS)
@@ -191,7 +210,9 @@ def partners(way, of, features, after):
 
 
 @each_way
-@given(case=twins_with_margins(), after=st.booleans(), batch=st.booleans(), data=st.data())
+@given(
+    case=twins_with_margins(), after=st.booleans(), batch=st.booleans(), data=st.data()
+)
 def test_partners(way, case, after, batch, data):
     """Features may come in any order, and twice."""
     twin, margins = case
@@ -200,8 +221,12 @@ def test_partners(way, case, after, batch, data):
     own = margins[subset]
     C = -part.gradient(own)
     tolerance = 1e-12 * part.score_size(own) / part.scale
-    features = np.array(data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=14)))
-    found = partners(way, twin.ours.gradient(margins, subset if batch else None), features, after)
+    features = np.array(
+        data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=14))
+    )
+    found = partners(
+        way, twin.ours.gradient(margins, subset if batch else None), features, after
+    )
     reference.check_partners(found, C, features, after, tolerance)
 
 
@@ -226,7 +251,10 @@ def test_rare_columns_count_in_inner_products_alone(way, after):
     layout = partial(CPULayout, workers=Workers(1), min_rows=4, columns=wanted)
     twin = make_twin(X, T, layout=layout)
     is_common = np.count_nonzero(X, axis=0) >= 4
-    assert {*twin.layout.features.tolist()} == {*np.flatnonzero(is_common).tolist(), *wanted}
+    assert {*twin.layout.features.tolist()} == {
+        *np.flatnonzero(is_common).tolist(),
+        *wanted,
+    }
     anchors, near, far = (X[rows] for rows in twin.dense.triplets.T)
     dots = (anchors * (near - far)).sum(axis=1)
     assert_allclose(twin.layout.comparisons.dot_margins, dots, rtol=0, atol=1e-14)
@@ -257,9 +285,14 @@ def test_partners_of_many_features(after):
     twin = make_twin(X, T)
     features = np.arange(X.shape[1])
     ours = twin.ours.gradient(np.zeros(400))
-    values = reference.partner_values(-twin.dense.gradient(np.zeros(400)), features, after)
+    values = reference.partner_values(
+        -twin.dense.gradient(np.zeros(400)), features, after
+    )
     found = ours.partners(features, after=after)  # both ways, by cost
-    for value, partner, _ in [found, *(partners(way, ours, features, after) for way in WAYS)]:
+    for value, partner, _ in [
+        found,
+        *(partners(way, ours, features, after) for way in WAYS),
+    ]:
         assert_allclose(value, values.max(axis=1), atol=1e-13)
         assert_array_equal(partner[:-1], values[:-1].argmax(axis=1))
 
@@ -277,7 +310,7 @@ def test_drift_is_the_bound_by_sizes(case, data):
     assert_allclose(here.drift_since(there), expected, rtol=1e-12, atol=1e-300)
 
 
-# --- threads -------------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +337,9 @@ def on_threads(arrays, monkeypatch):
         for n_jobs in N_JOBS:
             with Workers(n_jobs) as workers:
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
-                assert len(layout.comparisons.rows.feature_bounds) > n_jobs  # all have work
+                assert (
+                    len(layout.comparisons.rows.feature_bounds) > n_jobs
+                )  # all have work
                 results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
         return results
 
@@ -332,7 +367,11 @@ def everything(ours):
     for subset in (None, np.arange(0, T, 3)):
         of = ours.gradient(margins, subset)
         answers += [of.dot(margins), of.diagonal, of.largest_diagonal(5), of.rounding]
-        answers += [of.scores(some), of.scores(some[:3] - [0, 1, 0]), of.rows(np.arange(8))]
+        answers += [
+            of.scores(some),
+            of.scores(some[:3] - [0, 1, 0]),
+            of.rows(np.arange(8)),
+        ]
         answers += of.climb((3, 4), 6)[0]
         answers += [of.drift_since(ours.gradient(direction, subset))]
         for way, after in (("scatter", False), ("gather", True), ("gather", False)):
@@ -349,7 +388,8 @@ def test_threads_change_no_bit(on_threads, weighted, width):
 
 
 @pytest.mark.parametrize(
-    ("oracle", "rule", "batch_size"), pairwise(sorted(ORACLES), ["away", "corrective"], [None, 100])
+    ("oracle", "rule", "batch_size"),
+    pairwise(sorted(ORACLES), ["away", "corrective"], [None, 100]),
 )
 def test_threads_change_no_run(on_threads, oracle, rule, batch_size):
     def run(ours):
@@ -365,25 +405,25 @@ def test_threads_change_no_run(on_threads, oracle, rule, batch_size):
             assert one.trace[name].tobytes() == other.trace[name].tobytes()
 
 
-# --- how they are compiled -----------------------------------------------------------------------
+# --- how they are compiled ------------------------------------------------------------
 
 
 def test_a_read_only_install():
     """Where compiled code can be stored nowhere, the kernels work all the same."""
     code = (
         "import numba.core.caching as caching\n"
-        "caching.CompileResultCacheImpl._locator_classes = []  # no folder can be written to\n"
-        "from hdsl.cpu.kernels.losses import loss\n"
-        "assert loss(1, 0.0, 0) == 1.0\n"
-        "assert loss.stats.cache_path is None\n"
+        "caching.CompileResultCacheImpl._locator_classes = []  # no folder can be "
+        "written to\nfrom hdsl.cpu.kernels.losses import loss\nassert loss(1, 0.0, 0) "
+        "== 1.0\nassert loss.stats.cache_path is None\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_no_kernel_calls_one_whose_sums_are_reordered():
-    # Compiled within the caller too, it may sum in another order, and a process runs whichever of
-    # the two it has loaded first: the last bits would depend on what was called before.
+    # Compiled within the caller too, it may sum in another order, and a process runs
+    # whichever of the two it has loaded first: the last bits would depend on what was
+    # called before.
     functions = [
         node
         for file in Path(hdsl.cpu.__file__).parent.rglob("*.py")
@@ -391,7 +431,9 @@ def test_no_kernel_calls_one_whose_sums_are_reordered():
         if isinstance(node, ast.FunctionDef)
     ]
     reordered = {
-        f.name for f in functions if "fastmath" in " ".join(map(ast.unparse, f.decorator_list))
+        f.name
+        for f in functions
+        if "fastmath" in " ".join(map(ast.unparse, f.decorator_list))
     }
     assert {"along", "along_hinge"} <= reordered
     for function in functions:

@@ -42,7 +42,10 @@ def test_threads_end_with_the_workers():
 def test_several_threads_share_the_same_workers():
     found = []
     with Workers(2) as shared:
-        threads = [threading.Thread(target=lambda: found.append(count(shared))) for _ in range(3)]
+        threads = [
+            threading.Thread(target=lambda: found.append(count(shared)))
+            for _ in range(3)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -110,7 +113,10 @@ def test_splits_cover_all_items(n_jobs, items, grain):
     workers = Workers(n_jobs)
     n = len(items)
     work = np.concatenate([[0], np.cumsum(items)])
-    for bounds in (workers.split(n, grain=grain), workers.split(n, grain=grain, work=work)):
+    for bounds in (
+        workers.split(n, grain=grain),
+        workers.split(n, grain=grain, work=work),
+    ):
         assert bounds[0] == 0
         assert bounds[-1] == n
         assert sorted(bounds) == list(bounds)

@@ -23,11 +23,14 @@ from hdsl.triplets import neighbor_triplets
 from strategies import INTEGERS, matrices
 from test_search import assert_found, searches
 
-needs_device = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, no card")
+needs_device = pytest.mark.skipif(
+    not DEVICES, reason="no C++ compiler for the emulator, no card"
+)
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 fewer = settings(max_examples=settings().max_examples // 3)
 
-#: Small chunks and little memory, so that small searches have many chunks, groups and blocks.
+#: Small chunks and little memory, so that small searches have many chunks, groups and
+#: blocks.
 CHUNKS = st.sampled_from([3, 7, 8192])
 
 
@@ -50,8 +53,12 @@ def smallest_limit(queries, index, k):
 @needs_device
 @every_device
 @fewer
-@given(case=searches(INTEGERS), chunk_rows=CHUNKS, is_tight=st.booleans(), data=st.data())
-def test_rows_and_ties_are_those_of_the_slow_twin(device, case, chunk_rows, is_tight, data):
+@given(
+    case=searches(INTEGERS), chunk_rows=CHUNKS, is_tight=st.booleans(), data=st.data()
+)
+def test_rows_and_ties_are_those_of_the_slow_twin(
+    device, case, chunk_rows, is_tight, data
+):
     queries, index, k = case
     own_k = data.draw(st.integers(1, len(index) - 1))
     limit = smallest_limit(queries, index, k) if is_tight else "auto"
@@ -91,13 +98,19 @@ def text_like(n, d, seed, n_topics=12):
     """Rows of unit length in topics, some features in most rows; a few rows without features."""
     rng = np.random.default_rng(seed)
     share = np.minimum(0.9, 6.0 / (np.arange(d) + 4.0))
-    X = (rng.random((n, d)) < share) * rng.uniform(0.5, 1.5, (n, d)) * np.log(2.0 + np.arange(d))
+    X = (
+        (rng.random((n, d)) < share)
+        * rng.uniform(0.5, 1.5, (n, d))
+        * np.log(2.0 + np.arange(d))
+    )
     topic = rng.integers(n_topics, size=n)
     words = rng.integers(d // 4, d, size=(n_topics, 6))
     X[np.arange(n)[:, None], words[topic]] += 4.0
     X /= np.sqrt((X * X).sum(axis=1))[:, None]
     X[:: n // 3] = 0.0
-    return sp.csr_array(X * rng.choice([1.0, 1e-3, -1.0], p=[0.9, 0.05, 0.05], size=(n, 1))), topic
+    return sp.csr_array(
+        X * rng.choice([1.0, 1e-3, -1.0], p=[0.9, 0.05, 0.05], size=(n, 1))
+    ), topic
 
 
 @needs_device
@@ -107,8 +120,12 @@ def test_large_searches_leave_out_only_what_cannot_enter(device, scale):
     """Many chunks, left out frequent features, more features than a block has threads."""
     X, topic = text_like(200, 300, seed=0)
     X = X * scale
-    found = on(device, 32, lambda: search.neighbors_by_label(X, topic % 3, 3, 5, device="cuda"))
-    for ours, expected in zip(found, search.neighbors_by_label(X, topic % 3, 3, 5), strict=True):
+    found = on(
+        device, 32, lambda: search.neighbors_by_label(X, topic % 3, 3, 5, device="cuda")
+    )
+    for ours, expected in zip(
+        found, search.neighbors_by_label(X, topic % 3, 3, 5), strict=True
+    ):
         assert_array_equal(ours.rows, expected.rows)
         assert_allclose(ours.scores, expected.scores, rtol=1e-12)
     dense = X[:40].toarray() + 0.01 * scale
@@ -125,7 +142,9 @@ def test_long_postings_and_many_equal_rows(device):
     index = rng.integers(0, 2, size=(1400, 3)).astype(float)
     queries = np.array([[1.0, 1, 0], [1, 1, 1], [-1, -1, 0], [0, 0, 0]])
     for chunk_rows in (8192, 700):
-        found = on(device, chunk_rows, lambda: search.top_k(queries, index, 9, device="cuda"))
+        found = on(
+            device, chunk_rows, lambda: search.top_k(queries, index, 9, device="cuda")
+        )
         assert_found(found, reference.top_k(queries, index, 9))
 
 
@@ -135,7 +154,9 @@ def test_the_classifier_and_mining_use_the_device(device):
     X, topic = text_like(80, 60, seed=2, n_topics=4)
     calls = {
         "predict": lambda where: (
-            SimilarityKNeighborsClassifier(3, device=where).fit(X[:60], topic[:60]).predict(X[60:])
+            SimilarityKNeighborsClassifier(3, device=where)
+            .fit(X[:60], topic[:60])
+            .predict(X[60:])
         ),
         "mining": lambda where: neighbor_triplets(X, topic, 2, 3, device=where),
     }
@@ -148,14 +169,16 @@ def test_the_classifier_and_mining_use_the_device(device):
             assert_array_equal(found, call("cpu"))
 
 
-# --- an index that is kept ------------------------------------------------------------------------
+# --- an index that is kept ------------------------------------------------------------
 
 
 def count_launches(patch, device):
     """Return a list that gets the name of every kernel that the device runs."""
     launched = []
     launch = device.launch
-    patch.setattr(device, "launch", lambda *args: launched.append(args[0]) or launch(*args))
+    patch.setattr(
+        device, "launch", lambda *args: launched.append(args[0]) or launch(*args)
+    )
     return launched
 
 
@@ -163,7 +186,9 @@ def count_launches(patch, device):
 @every_device
 @fewer
 @given(case=searches(INTEGERS), chunk_rows=CHUNKS, data=st.data())
-def test_every_search_of_an_index_is_that_of_the_slow_twin(device, case, chunk_rows, data):
+def test_every_search_of_an_index_is_that_of_the_slow_twin(
+    device, case, chunk_rows, data
+):
     """The first and the next, of other queries and of its own rows, with more or less memory."""
     queries, rows, k = case
     index = search.Index(sp.csr_array(rows))
@@ -173,7 +198,9 @@ def test_every_search_of_an_index_is_that_of_the_slow_twin(device, case, chunk_r
         limit = smallest_limit(queries, rows, k) if data.draw(st.booleans()) else "auto"
         size = min(k, len(rows) - own) or 1
         options = {"exclude_self": own, "device": "cuda", "memory_limit": limit}
-        found = on(device, chunk_rows, partial(index.top_k, asked[which], size, **options))
+        found = on(
+            device, chunk_rows, partial(index.top_k, asked[which], size, **options)
+        )
         dense = rows if own else asked[which]
         assert_found(found, reference.top_k(dense, rows, size, exclude_self=own))
 
@@ -188,7 +215,9 @@ def test_rows_are_sent_to_the_device_once(device, monkeypatch):
     expected = SimilarityKNeighborsClassifier(3).fit(X, topic)
     of_rows = lambda: launched.count("feature_levels")  # noqa: E731 - once per set of rows
     for queries in (X[:7], None, X[7:9]):
-        found = on(device, 32, partial(knn.kneighbors, queries, return_similarity=False))
+        found = on(
+            device, 32, partial(knn.kneighbors, queries, return_similarity=False)
+        )
         assert_array_equal(found, expected.kneighbors(queries)[1])
         assert of_rows() == 1
     assert launched.count("search_chunk") == 3 * 3
@@ -238,11 +267,13 @@ def test_an_index_of_few_features_among_many(device):
     few = lambda values, at: sp.csr_array((values, (np.arange(3), at)), shape=(3, 5000))  # noqa: E731
     queries = few([1.0, 2.0, 3.0], column) + few([5.0, 5.0, 5.0], np.array([7, 8, 9]))
     for rows in (few([2.0, -1.0, 1.0], column), sp.csr_array((3, 5000))):
-        found = on(device, 8, partial(search.Index(rows).top_k, queries, 2, device="cuda"))
+        found = on(
+            device, 8, partial(search.Index(rows).top_k, queries, 2, device="cuda")
+        )
         assert_found(found, reference.top_k(queries.toarray(), rows.toarray(), 2))
 
 
-# --- refusals ------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(no_card is None, reason="this machine has a card")
@@ -251,7 +282,11 @@ def test_without_a_card_no_search_runs():
     for call in (
         lambda: search.top_k(X, X, 1, device="cuda"),
         lambda: neighbor_triplets(X, [0, 0, 1, 1], 1, 1, device="cuda"),
-        lambda: SimilarityKNeighborsClassifier(1, device="cuda").fit(X, [0, 0, 1, 1]).predict(X),
+        lambda: (
+            SimilarityKNeighborsClassifier(1, device="cuda")
+            .fit(X, [0, 0, 1, 1])
+            .predict(X)
+        ),
     ):
         with pytest.raises(runtime.DeviceError, match="device='cpu'"):
             call()
@@ -260,11 +295,21 @@ def test_without_a_card_no_search_runs():
 @needs_device
 @every_device
 def test_rows_that_cannot_fit_are_refused_with_the_figure(device):
-    with pytest.raises(NotEnoughMemory, match=r"search on the GPU needs about .* memory_limit"):
-        on(device, 8, lambda: search.top_k(
-            np.eye(9), np.eye(9), 1, device="cuda", memory_limit=1e-7
-        ))  # fmt: skip
+    with pytest.raises(
+        NotEnoughMemory, match=r"search on the GPU needs about .* memory_limit"
+    ):
+        on(
+            device,
+            8,
+            lambda: search.top_k(
+                np.eye(9), np.eye(9), 1, device="cuda", memory_limit=1e-7
+            ),
+        )
     with pytest.raises(ValueError, match="lengths of some rows overflow"):
-        on(device, 8, lambda: search.top_k(
-            np.full((1, 4), 1e308), np.full((2, 4), 1e-9), 1, device="cuda"
-        ))  # fmt: skip
+        on(
+            device,
+            8,
+            lambda: search.top_k(
+                np.full((1, 4), 1e308), np.full((2, 4), 1e-9), 1, device="cuda"
+            ),
+        )

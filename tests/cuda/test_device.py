@@ -19,14 +19,20 @@ X, T = random_arrays(3, n=40, d=12, T=120, density=0.4)
 Y = (X[:, 0] > X[:, 1]).astype(int)
 FIXED = {"prior": 0.5, "scale": 5.0, "random_state": 0}
 
-needs_device = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, no card")
-emulated = pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+needs_device = pytest.mark.skipif(
+    not DEVICES, reason="no C++ compiler for the emulator, no card"
+)
+emulated = pytest.mark.skipif(
+    "emulator" not in DEVICES, reason="no C++ compiler for the emulator"
+)
 
 
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
     """Let "cuda" be a device that runs here."""
-    monkeypatch.setattr(runtime, "get_device", lambda name="cuda": DEVICES[request.param])
+    monkeypatch.setattr(
+        runtime, "get_device", lambda name="cuda": DEVICES[request.param]
+    )
     return request.param
 
 
@@ -45,7 +51,13 @@ FITS = {
         {"quadruplets": T[:, [0, 1, 0, 2]]},
     ),
     "batches": (
-        {**FIXED, "batch_size": 30, "step": "forward", "oracle": "heuristic", "max_iter": 8},
+        {
+            **FIXED,
+            "batch_size": 30,
+            "step": "forward",
+            "oracle": "heuristic",
+            "max_iter": 8,
+        },
         {"triplets": T},
     ),
 }
@@ -55,7 +67,9 @@ FITS = {
 @pytest.mark.parametrize("name", FITS)
 def test_both_devices_take_the_same_path(device, name):
     parameters, data = FITS[name]
-    on_cpu, on_gpu = (HDSL(device=where, **parameters).fit(X, **data) for where in ("cpu", "cuda"))
+    on_cpu, on_gpu = (
+        HDSL(device=where, **parameters).fit(X, **data) for where in ("cpu", "cuda")
+    )
     assert_same_path(on_cpu, on_gpu)
     assert isinstance(on_gpu.weights_, np.ndarray)
     assert on_gpu.similarity(X).shape == (len(X), len(X))
@@ -86,7 +100,7 @@ def test_too_large_a_problem_is_refused_with_the_figure(device):
     HDSL(max_iter=2, device="cuda", memory_limit=None, **FIXED).fit(X, triplets=T)
 
 
-# --- a card that fails in the middle -------------------------------------------------------------
+# --- a card that fails in the middle --------------------------------------------------
 
 
 def like_cupy(name, base=RuntimeError):
@@ -95,9 +109,15 @@ def like_cupy(name, base=RuntimeError):
 
 
 FAILURES = {
-    "memory": like_cupy("OutOfMemoryError", MemoryError)("Out of memory allocating 8 bytes"),
-    "address": like_cupy("CUDARuntimeError")("cudaErrorIllegalAddress: an illegal memory access"),
-    "launch": like_cupy("CUDADriverError")("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure"),
+    "memory": like_cupy("OutOfMemoryError", MemoryError)(
+        "Out of memory allocating 8 bytes"
+    ),
+    "address": like_cupy("CUDARuntimeError")(
+        "cudaErrorIllegalAddress: an illegal memory access"
+    ),
+    "launch": like_cupy("CUDADriverError")(
+        "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure"
+    ),
 }
 ALLOCATES = ("empty", "zeros", "upload")
 CALLS = (*ALLOCATES, "copy", "clear", "download", "run", "launch", "mark", "wait")
@@ -142,7 +162,9 @@ def test_a_card_that_fails_loses_nothing(monkeypatch, failure, part):
     model = HDSL(max_iter=2, warm_start=True, **fixed).fit(X, triplets=T)
     before = model.weights_.copy(), model.n_iter_
     device.at = max(1, int(part * n_calls / 2))
-    error = runtime.DeviceMemoryError if failure == "memory" else runtime.BrokenDeviceError
+    error = (
+        runtime.DeviceMemoryError if failure == "memory" else runtime.BrokenDeviceError
+    )
     with pytest.raises(error, match=r"The GPU emulator.*device='cpu'") as caught:
         model.set_params(max_iter=6, device="cuda").fit(X, triplets=T)
     assert caught.value.__cause__ is FAILURES[failure]
@@ -174,14 +196,24 @@ def test_every_call_of_a_dead_card_names_what_failed():
     card._blocks = {}
     card._cupy = card._device = card._stream = card._pool = Dead()
     calls = [
-        lambda: card.empty(2), lambda: card.host(2), lambda: card.zeros(2),
-        lambda: card.copy(numbers, numbers), lambda: card.clear(numbers),
-        lambda: card.upload(numbers), lambda: card.download(numbers),
-        lambda: card.launch("advance", 1), lambda: card.run("advance", 1), card.mark, card.wait,
-        lambda: card.argsort(numbers), lambda: card.cumsum(numbers), card.memory,
-        lambda: card.take(numbers, numbers), lambda: card.largest(numbers, 1),
+        lambda: card.empty(2),
+        lambda: card.host(2),
+        lambda: card.zeros(2),
+        lambda: card.copy(numbers, numbers),
+        lambda: card.clear(numbers),
+        lambda: card.upload(numbers),
+        lambda: card.download(numbers),
+        lambda: card.launch("advance", 1),
+        lambda: card.run("advance", 1),
+        card.mark,
+        card.wait,
+        lambda: card.argsort(numbers),
+        lambda: card.cumsum(numbers),
+        card.memory,
+        lambda: card.take(numbers, numbers),
+        lambda: card.largest(numbers, 1),
         lambda: card.replay({0: None}, 0, list),
-    ]  # fmt: skip
+    ]
     for call in calls:
         with pytest.raises(runtime.BrokenDeviceError, match="The GPU dead failed"):
             call()
@@ -191,7 +223,9 @@ def test_a_card_that_has_failed_is_none(monkeypatch):
     """A new process may find it again; this one says so before any work."""
     error = type(FAILURES["address"])
     known = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=error)
-    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=known, Device=lambda number: Dead()))
+    cupy = SimpleNamespace(
+        cuda=SimpleNamespace(runtime=known, Device=lambda number: Dead())
+    )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     with pytest.raises(runtime.DeviceError, match="device='cpu'"):
         runtime.get_device("cuda")
@@ -209,7 +243,7 @@ def test_an_error_of_our_own_is_not_the_cards():
         Broken().call()
 
 
-# --- refusals ------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------
 
 
 def test_unknown_devices_and_missing_libraries_are_named(monkeypatch):

@@ -22,7 +22,9 @@ from strategies import matrices
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 fewer = settings(max_examples=settings().max_examples // 3)
 
-pytestmark = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+pytestmark = pytest.mark.skipif(
+    not DEVICES, reason="no C++ compiler for the emulator, and no card"
+)
 
 
 @every_device
@@ -61,7 +63,9 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
 @every_device
 @fewer
 @given(
-    values=st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5, 3.0]), min_size=1, max_size=40),
+    values=st.lists(
+        st.sampled_from([0.0, 1.0, -1.0, 2.5, 3.0]), min_size=1, max_size=40
+    ),
     repeats=st.sampled_from([1, 150]),
     count=st.integers(1, 8),
 )
@@ -69,10 +73,16 @@ def test_largest_places(device, values, repeats, count):
     """The kernel's, of a few; those of a sort, of any number."""
     x = np.tile(np.array(values), repeats)
     tiles = -(-len(x) // 2048)
-    room = device.empty(8 * tiles), device.empty(8 * tiles, np.int64), device.zeros(1, np.uint32)
+    room = (
+        device.empty(8 * tiles),
+        device.empty(8 * tiles, np.int64),
+        device.zeros(1, np.uint32),
+    )
     out = device.empty(8, np.int64)
     given_x = device.upload(x)
-    device.run("largest_places", len(x), len(x), count, given_x, *room, out, per_block=2048)
+    device.run(
+        "largest_places", len(x), len(x), count, given_x, *room, out, per_block=2048
+    )
     expected = np.argsort(-x, kind="stable")
     assert_array_equal(device.download(out)[: min(count, len(x))], expected[:count])
     assert_array_equal(device.largest(given_x, 3 * count), expected[: 3 * count])
@@ -102,10 +112,18 @@ def compiled_names(source, arch, more, folder):
         subprocess.run(["nvcc", *options, "-cubin", code, "-o", out], check=True)
         return out.read_bytes()
     program = ctypes.c_void_p()
-    options = [*(option.encode() for option in runtime.COMPILER_OPTIONS), f"-arch={arch}".encode()]
+    options = [
+        *(option.encode() for option in runtime.COMPILER_OPTIONS),
+        f"-arch={arch}".encode(),
+    ]
     given_options = (ctypes.c_char_p * len(options))(*options)
     text = source.encode()
-    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None) == 0
+    assert (
+        nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program), text, b"kernels.cu", 0, None, None
+        )
+        == 0
+    )
     status = nvrtc.nvrtcCompileProgram(program, len(options), given_options)
     size = ctypes.c_size_t()
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))

@@ -33,10 +33,14 @@ from strategies import LOSSES, comparisons, make_twin, models, random_arrays, tw
 
 ONE = Workers(1)
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
-emulated = pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+emulated = pytest.mark.skipif(
+    "emulator" not in DEVICES, reason="no C++ compiler for the emulator"
+)
 fewer = settings(max_examples=settings().max_examples // 3)
 
-pytestmark = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+pytestmark = pytest.mark.skipif(
+    not DEVICES, reason="no C++ compiler for the emulator, and no card"
+)
 
 
 def on(device):
@@ -52,7 +56,7 @@ def short_chunks(monkeypatch):
     monkeypatch.setattr(on_card, "PAIR_BLOCK", 8)
 
 
-# --- dense answers -------------------------------------------------------------------------------
+# --- dense answers --------------------------------------------------------------------
 
 
 def cut_atoms(patch, data):
@@ -132,12 +136,22 @@ def test_second_derivatives_of_many_atoms_rest_on_the_cpus_sample(device, monkey
     X, T = random_arrays(3, n=25, d=27, T=120, density=0.3)
     weights = np.random.default_rng(1).random(120)
     i, j = np.triu_indices(27, 1)
-    every = np.concatenate([np.column_stack([i, j, np.full(len(i), s)]) for s in (1, -1)])
-    for loss, work in (("logistic", 1 << 24), ("logistic", 200), ("smoothed_hinge", 200)):
+    every = np.concatenate(
+        [np.column_stack([i, j, np.full(len(i), s)]) for s in (1, -1)]
+    )
+    for loss, work in (
+        ("logistic", 1 << 24),
+        ("logistic", 200),
+        ("smoothed_hinge", 200),
+    ):
         given_twin = X, T, loss, 5.0, 0.0, weights
         monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", work)
-        monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1e-9 if work == 200 else 16)
-        ours, cpu = (make_twin(*given_twin, layout=of).ours for of in (on(device), cpus()))
+        monkeypatch.setattr(
+            "hdsl.solver.protocols.PER_ATOM", 1e-9 if work == 200 else 16
+        )
+        ours, cpu = (
+            make_twin(*given_twin, layout=of).ours for of in (on(device), cpus())
+        )
         margins = ours.margins(every[:3], np.full(3, 1 / 3))
         found = ours.curvature(margins, every[:70])
         expected = cpu.curvature(np.asarray(margins), every[:70])
@@ -163,8 +177,14 @@ def test_the_number_of_blocks_changes_no_bit():
         some = np.array([[0, 5, 1], [1, 2, -1], [3, 26, 1], [0, 2, 1]])
         margins = ours.margins(some, np.full(4, 0.25))
         gradient = ours.gradient(margins)
-        found = ours.curvature(margins, some), np.asarray(margins), gradient.scores(some)
-        answers.append([part.tobytes() for part in (*found, *gradient.partners(np.arange(8)))])
+        found = (
+            ours.curvature(margins, some),
+            np.asarray(margins),
+            gradient.scores(some),
+        )
+        answers.append(
+            [part.tobytes() for part in (*found, *gradient.partners(np.arange(8)))]
+        )
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -173,18 +193,26 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
     """The emulator's arrays are NumPy's."""
     X, T = random_arrays(3, n=400, d=80, T=3000, density=0.2)
     X = sp.csr_array(X)
-    some = np.array([[i, j, s] for i in range(12) for j in range(i + 1, 12) for s in (1, -1)])
+    some = np.array(
+        [[i, j, s] for i in range(12) for j in range(i + 1, 12) for s in (1, -1)]
+    )
     tracemalloc.start()
     try:
-        ours = CUDALayout(X, T, device=Emulator()).problem(losses.get("logistic"), 1.0, 1.0)
+        ours = CUDALayout(X, T, device=Emulator()).problem(
+            losses.get("logistic"), 1.0, 1.0
+        )
         margins = ours.margins(some, np.full(len(some), 1 / len(some)))
         ours.curvature(margins, some)
         ours.gradient(margins).scores(some)
-        ours.step(margins, Correction("", None, None, 1.0, some, np.full(len(some), -0.001)))
+        ours.step(
+            margins, Correction("", None, None, 1.0, some, np.full(len(some), -0.001))
+        )
         taken = tracemalloc.get_traced_memory()[1]
         del ours, margins
         tracemalloc.reset_peak()
-        ours = CUDALayout(X, T, device=Emulator()).problem(losses.get("logistic"), 9.0, 0.0)
+        ours = CUDALayout(X, T, device=Emulator()).problem(
+            losses.get("logistic"), 9.0, 0.0
+        )
         single = Options("zero", None, 30, 0.0, False)
         rng = np.random.default_rng(0)
         frank_wolfe(ours, ORACLES["ascent"](), RULES["away"], single, rng=rng)
@@ -197,12 +225,17 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
     assert for_corrections(4 * 10**6, 10**6, 10**8, 10**8) < 6e9  # there is a limit
 
 
-# --- the path ------------------------------------------------------------------------------------
+# --- the path -------------------------------------------------------------------------
 
 CASES = pairwise(
-    sorted(ORACLES), ["away", "corrective", "pairwise"], ["smoothed_hinge", "logistic"], [None, 12],
-    [False, True], [0.0, 0.3], [3, 4],
-)  # fmt: skip
+    sorted(ORACLES),
+    ["away", "corrective", "pairwise"],
+    ["smoothed_hinge", "logistic"],
+    [None, 12],
+    [False, True],
+    [0.0, 0.3],
+    [3, 4],
+)
 NAMES = "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"
 
 
@@ -256,9 +289,12 @@ def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
     def solve():
         twin.ours.forget()
         return frank_wolfe(
-            twin.ours, ORACLES["ascent"](), RULES[rule], Options(max_iter=4, tol=0.0),
+            twin.ours,
+            ORACLES["ascent"](),
+            RULES[rule],
+            Options(max_iter=4, tol=0.0),
             rng=np.random.default_rng(0),
-        )  # fmt: skip
+        )
 
     whole = solve()
     device.left = at

@@ -28,8 +28,10 @@ def test_parameters_are_those_of_one_machine():
     plain = hdsl.HDSL().get_params()
     assert own == {**plain, "client": None}
     assert clone(hdsl.dask.HDSL(3.0, max_iter=7)).get_params() == {
-        **own, "scale": 3.0, "max_iter": 7,
-    }  # fmt: skip
+        **own,
+        "scale": 3.0,
+        "max_iter": 7,
+    }
     with pytest.raises(TypeError, match="no_such"):
         hdsl.dask.HDSL(no_such=1)
 
@@ -83,13 +85,18 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
         "dask triplets": {"triplets": T, "sample_weight": weights},
         "quadruplets": {"quadruplets": np.column_stack([T, (T[:, 0] + 1) % len(y)])},
         "labels": {"y": y},
-        "weighted labels": {"y": y, "sample_weight": rng.integers(3, size=len(y)).astype(float)},
+        "weighted labels": {
+            "y": y,
+            "sample_weight": rng.integers(3, size=len(y)).astype(float),
+        },
         "random": {"y": y},
     }[supervision]
     there = dict(local)
     if supervision == "dask triplets":
         there["triplets"] = da.from_array(T, chunks=(150, 3))
-    params = settings_of(**params, **({"mining": "random"} if supervision == "random" else {}))
+    params = settings_of(
+        **params, **({"mining": "random"} if supervision == "random" else {})
+    )
     one = hdsl.HDSL(**params).fit(X, **local)
     many = hdsl.dask.HDSL(**params).fit(given, **there)
     assert_same_path(one, many)
@@ -123,7 +130,9 @@ def test_a_path_goes_on(threads):
     assert_same_path(one, many)
 
 
-def test_a_checkpoint_resumes_to_the_same_bytes(threads, tmp_path, write_each_iteration):
+def test_a_checkpoint_resumes_to_the_same_bytes(
+    threads, tmp_path, write_each_iteration
+):
     X, _, T = data()
     params = settings_of(max_iter=6)
 
@@ -141,7 +150,7 @@ def test_a_checkpoint_resumes_to_the_same_bytes(threads, tmp_path, write_each_it
     assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------
 
 
 def test_what_a_cluster_cannot_do_is_refused(threads):
@@ -162,7 +171,9 @@ def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
         hdsl.dask.HDSL(**settings_of(client=closed)).fit(cut(X), y)
     lost = Client(threads.scheduler.address, set_as_default=False)
     with pytest.raises(ClusterError, match="lost"):  # in mid-fit
-        hdsl.dask.HDSL(**settings_of(client=lost, callback=lambda state: lost.close())).fit(X, y)
+        hdsl.dask.HDSL(
+            **settings_of(client=lost, callback=lambda state: lost.close())
+        ).fit(X, y)
     monkeypatch.setattr("distributed.get_client", nothing)
     with pytest.raises(ValueError, match="no Dask client"):
         hdsl.dask.HDSL(**settings_of()).fit(cut(X), y)

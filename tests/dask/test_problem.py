@@ -31,16 +31,24 @@ def test_conformance(name, monkeypatch):
     known = {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
     inner = test.hypothesis.inner_test if hasattr(test, "hypothesis") else test
     known = {
-        name: known[name] for name in inspect.signature(inner).parameters.keys() & known.keys()
+        name: known[name]
+        for name in inspect.signature(inner).parameters.keys() & known.keys()
     }
     if inner is test:
         test(**known)
         return
-    drawn = {"after": st.booleans(), "count": st.integers(0, 5), "factor": st.floats(0.01, 100.0)}
+    drawn = {
+        "after": st.booleans(),
+        "count": st.integers(0, 5),
+        "factor": st.floats(0.01, 100.0),
+    }
     wanted = sorted(inspect.signature(inner).parameters.keys() & drawn.keys())
 
     @settings(max_examples=2)
-    @given(data=st.data(), others=st.fixed_dictionaries({name: drawn[name] for name in wanted}))
+    @given(
+        data=st.data(),
+        others=st.fixed_dictionaries({name: drawn[name] for name in wanted}),
+    )
     def check(data, others):
         inner(**known, **others, data=data)
 
@@ -58,7 +66,10 @@ def test_comparisons_are_dealt_out_by_anchors(seed):
     numbers = np.flatnonzero(rng.random(counts.sum()) < 0.5)
     shard = np.repeat(shards, counts)
     for k, own in places.deal(numbers).items():
-        assert np.flatnonzero(shard == k)[own].tolist() == numbers[shard[numbers] == k].tolist()
+        assert (
+            np.flatnonzero(shard == k)[own].tolist()
+            == numbers[shard[numbers] == k].tolist()
+        )
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0, 7.0]))
@@ -84,9 +95,13 @@ def test_a_search_of_several_sizes_per_round_ends_where_that_of_one_does(seed, l
 
 def test_shards_have_few_rows_in_common():
     rng = np.random.default_rng(0)
-    topic = rng.permutation(np.repeat(np.arange(8), 50))  # rows compare with their own topic only
+    topic = rng.permutation(
+        np.repeat(np.arange(8), 50)
+    )  # rows compare with their own topic only
     members = [np.flatnonzero(topic == k) for k in range(8)]
-    pairs = np.array([(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)])
+    pairs = np.array(
+        [(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)]
+    )
     shards = data_module.choose_shards(np.arange(400), np.full(400, 6), pairs, 400)
     assert np.bincount(shards).tolist() == [200, 200]
     held = sum(len(np.unique(pairs[shards[pairs[:, 0]] == k])) for k in range(2))

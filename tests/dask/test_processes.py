@@ -28,7 +28,9 @@ def client():
     with (
         # A worker that is killed twice in so long is otherwise given up for good.
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -48,7 +50,10 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
     """Two threads, two processes, and one of them killed in mid-fit."""
     X, y, _ = data()
     first, *others = cut(X)
-    given = [first, *(dask.delayed(block) for block in others)]  # of the client, and loaded again
+    given = [
+        first,
+        *(dask.delayed(block) for block in others),
+    ]  # of the client, and loaded again
     params = settings_of(max_iter=4)
     whole = hdsl.dask.HDSL(**params, client=threads).fit(given, y)
     seen = []
@@ -102,7 +107,9 @@ def test_data_that_die_with_a_worker_are_named(client):
 
 
 @pytest.mark.slow
-def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(tmp_path, write_each_iteration):
+def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(
+    tmp_path, write_each_iteration
+):
     file = tmp_path / "scheduler.json"
     start = [sys.executable, "-m"]
     options = ["--no-dashboard", "--scheduler-file", str(file)]

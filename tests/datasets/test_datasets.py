@@ -25,13 +25,21 @@ from hdsl.datasets import (
 )
 from reproduce import nips2003
 
-# --- similarity recovery -------------------------------------------------------------------------
+# --- similarity recovery --------------------------------------------------------------
 
-SMALL = {"n_rows": 80, "n_features": 120, "n_triplets": 500, "density": 0.2, "n_atoms": 31}
+SMALL = {
+    "n_rows": 80,
+    "n_features": 120,
+    "n_triplets": 500,
+    "density": 0.2,
+    "n_atoms": 31,
+}
 
 
 def small(random_state=0, **changes):
-    return make_recovery(**{**SMALL, "block_size": 20, **changes}, random_state=random_state)
+    return make_recovery(
+        **{**SMALL, "block_size": 20, **changes}, random_state=random_state
+    )
 
 
 def defaults(function):
@@ -40,9 +48,19 @@ def defaults(function):
 
 
 def test_recovery_has_the_sizes_of_the_paper_by_default():
-    expected = {"n_rows": 5000, "n_features": 2000, "n_triplets": 30_000, "n_atoms": 100}
-    assert defaults(make_recovery).items() >= {**expected, "density": 0.02, "alpha": 0.2}.items()
-    X, triplets, M, atoms, weights = make_recovery(n_rows=500, n_triplets=300, random_state=0)
+    expected = {
+        "n_rows": 5000,
+        "n_features": 2000,
+        "n_triplets": 30_000,
+        "n_atoms": 100,
+    }
+    assert (
+        defaults(make_recovery).items()
+        >= {**expected, "density": 0.02, "alpha": 0.2}.items()
+    )
+    X, triplets, M, atoms, weights = make_recovery(
+        n_rows=500, n_triplets=300, random_state=0
+    )
     assert X.shape == (500, 2000)
     assert triplets.shape == (300, 3)
     assert M.shape == (2000, 2000)
@@ -78,7 +96,8 @@ def test_judgements_are_those_of_the_hidden_similarity(alpha):
     near = S[anchor, positive]
     far = S[anchor, negative]
     assert (near >= far - 1e-12).all()
-    # Equal similarities may be ranked either way; otherwise the ranks say who can be drawn.
+    # Equal similarities may be ranked either way; otherwise the ranks say who can be
+    # drawn.
     share = max(1, int(alpha * (len(X) - 1)))
     np.fill_diagonal(S, np.nan)
     assert ((S[anchor] > near[:, None] + 1e-12).sum(axis=1) < share).all()
@@ -99,29 +118,41 @@ def test_noise_turns_judgements_round():
     noisy = small(noise=0.3).triplets
     turned = (clean != noisy).any(axis=1)
     assert_array_equal(noisy[turned], clean[turned][:, [0, 2, 1]])
-    assert turned.mean() == pytest.approx(0.3, abs=0.1)  # 500 draws, five standard deviations
+    assert turned.mean() == pytest.approx(
+        0.3, abs=0.1
+    )  # 500 draws, five standard deviations
 
 
 def test_correlation_copies_values_to_the_right():
     X = small(n_rows=1000, correlation=0.7).X.toarray()
-    apart = np.mean([np.corrcoef(X[:, k : k + 4].T)[0, 1:] for k in (20, 40, 60, 80)], axis=0)
+    apart = np.mean(
+        [np.corrcoef(X[:, k : k + 4].T)[0, 1:] for k in (20, 40, 60, 80)], axis=0
+    )
     assert_allclose(apart, [0.7, 0.49, 0.343], atol=5 / np.sqrt(4000))
     assert (X > 0).mean() == pytest.approx(SMALL["density"], abs=0.01)  # as without
     assert X.max() <= 1
 
 
-# --- signed links --------------------------------------------------------------------------------
+# --- signed links ---------------------------------------------------------------------
 
 
 def few_links(random_state=0, **changes):
-    sizes = {"n_nodes": 120, "n_features": 900, "n_links": 101, "n_atoms": 30, "density": 0.05}
+    sizes = {
+        "n_nodes": 120,
+        "n_features": 900,
+        "n_links": 101,
+        "n_atoms": 30,
+        "density": 0.05,
+    }
     return make_links(**{**sizes, **changes}, random_state=random_state)
 
 
 def test_links_have_the_sizes_of_the_paper_by_default():
     made = make_links(random_state=0)
     assert made.X.shape == (500, 5000)
-    assert made.X.nnz / made.X.shape[0] / made.X.shape[1] == pytest.approx(0.02, rel=0.02)
+    assert made.X.nnz / made.X.shape[0] / made.X.shape[1] == pytest.approx(
+        0.02, rel=0.02
+    )
     assert made.links.shape == (3000, 2)
     for part in (made.train, made.valid, made.test):
         assert Counter(made.signs[part].tolist()) == {1: 500, -1: 500}
@@ -158,7 +189,8 @@ def test_links_are_those_of_the_hidden_similarity(share):
         better = [int((sign * (S[end] - value) > 1e-12).sum()) for end in (a, b)]
         assert min(better) < count  # in the best share of one end
         worse = [int((sign * (value - S[end]) > 1e-12).sum()) for end in (a, b)]
-        # And in the worst of none; the two ends of the last pair may round its value differently.
+        # And in the worst of none; the two ends of the last pair may round its value
+        # differently.
         assert min(worse) >= count - 1
 
 
@@ -181,7 +213,7 @@ def test_bad_sizes_are_refused(make, changes, message):
         make(**changes)
 
 
-# --- the paper's real data -----------------------------------------------------------------------
+# --- the paper's real data ------------------------------------------------------------
 
 SETS = {
     load_dexter: ("dexter", (300, 300, 2000), 20_000),
@@ -189,7 +221,9 @@ SETS = {
     load_rcv1: ("rcv1_binary", (12_145, 4_048, 4_049), 47_236),
     load_rcv1_4: ("rcv1_4", (3_850, 2_888, 2_887), None),
 }
-SHARED = Path(os.environ.get("HDSL_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SHARED = Path(
+    os.environ.get("HDSL_DATA", Path(__file__).parents[3] / "shared" / "data")
+)
 loaders = pytest.mark.parametrize("load", SETS, ids=lambda load: load.__name__)
 
 
@@ -208,7 +242,9 @@ def rows_of(n, width, seed=0):
     columns = np.sort(rng.choice(width, size=(n, 2)), axis=1)
     columns[:, 1] += columns[:, 0] == columns[:, 1]
     columns %= width
-    X = sp.csr_array((np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)), (n, width))
+    X = sp.csr_array(
+        (np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)), (n, width)
+    )
     X.sum_duplicates()
     return X
 
@@ -222,7 +258,9 @@ def test_real_data_have_the_known_shapes(load, no_network):
     for part, n in zip(("train", "valid", "test"), sizes, strict=True):
         assert data[f"X_{part}"].shape == (n, width or data.X_train.shape[1])
         assert data[f"X_{part}"].dtype == np.float64
-    assert_array_equal(np.unique(data.y_train), range(4) if load is load_rcv1_4 else [-1, 1])
+    assert_array_equal(
+        np.unique(data.y_train), range(4) if load is load_rcv1_4 else [-1, 1]
+    )
     assert (data.y_test is None) == (load in (load_dexter, load_dorothea))
     assert data.source == str(SHARED / folder)
     assert folder.partition("_")[0] in data.DESCR
@@ -232,7 +270,9 @@ def test_real_data_have_the_known_shapes(load, no_network):
 def test_missing_data_are_reported_with_the_places_searched(load, no_network, tmp_path):
     download = load in (load_dexter, load_rcv1)
     reason = "no network in tests" if download else "download=False"
-    with pytest.raises(FileNotFoundError, match=rf"{reason}.*Get the files from http") as caught:
+    with pytest.raises(
+        FileNotFoundError, match=rf"{reason}.*Get the files from http"
+    ) as caught:
         load(tmp_path, download=download)
     message = str(caught.value)
     assert str(tmp_path / SETS[load][0]) in message
@@ -243,13 +283,17 @@ def save_folder(folder, sizes, width, labelled=True):
     folder.mkdir()
     for part, n in zip(("train", "valid", "test"), sizes, strict=True):
         unlabelled = part == "test" and not labelled
-        sp.save_npz(folder / f"X_{part}{'_unlabelled' * unlabelled}.npz", rows_of(n, width))
+        sp.save_npz(
+            folder / f"X_{part}{'_unlabelled' * unlabelled}.npz", rows_of(n, width)
+        )
         if not unlabelled:
             np.save(folder / f"y_{part}.npy", np.arange(n) % 2)
 
 
 @loaders
-def test_folders_of_stored_parts_are_read_and_checked(load, no_network, tmp_path, monkeypatch):
+def test_folders_of_stored_parts_are_read_and_checked(
+    load, no_network, tmp_path, monkeypatch
+):
     folder, sizes, width = SETS[load]
     save_folder(tmp_path / folder, sizes, width or 50, labelled=load is not load_dexter)
     monkeypatch.setenv("HDSL_DATA", str(tmp_path))
@@ -257,7 +301,9 @@ def test_folders_of_stored_parts_are_read_and_checked(load, no_network, tmp_path
     assert data.X_test.shape == (sizes[2], width or 50)
     assert (data.y_test is None) == (load is load_dexter)
     np.save(tmp_path / folder / "y_valid.npy", np.arange(7))
-    with pytest.raises(ValueError, match=rf"y_valid of .* must have {sizes[1]} rows and labels"):
+    with pytest.raises(
+        ValueError, match=rf"y_valid of .* must have {sizes[1]} rows and labels"
+    ):
         load()
     sp.save_npz(tmp_path / folder / "X_train.npz", rows_of(9, width or 50))
     with pytest.raises(ValueError, match=rf"X_train .*{sizes[0]} rows.* Got \(9, "):
@@ -269,11 +315,17 @@ def test_the_files_of_the_challenge_are_converted(name, no_network, tmp_path):
     load = {"dexter": load_dexter, "dorothea": load_dorothea}[name]
     _, sizes, width = SETS[load]
     mark = ":1" if name == "dexter" else ""
-    parts = dict(zip(("train", "valid"), (rows_of(n, width, n) for n in sizes), strict=False))
+    parts = dict(
+        zip(("train", "valid"), (rows_of(n, width, n) for n in sizes), strict=False)
+    )
     for part, rows in parts.items():
         lines = (" ".join(f"{j + 1}{mark}" for j in row.indices) for row in rows)
-        (tmp_path / f"{name}_{part}.data").write_text("".join(f"{line} \n" for line in lines))
-        (tmp_path / f"{name}_{part}.labels").write_text("1\n-1\n" * (rows.shape[0] // 2))
+        (tmp_path / f"{name}_{part}.data").write_text(
+            "".join(f"{line} \n" for line in lines)
+        )
+        (tmp_path / f"{name}_{part}.labels").write_text(
+            "1\n-1\n" * (rows.shape[0] // 2)
+        )
     nips2003.convert(tmp_path, name)
     data = load(tmp_path)
     assert abs(data.X_train - parts["train"]).sum() == 0
@@ -286,7 +338,9 @@ def test_the_file_of_libsvm_is_read_and_split(no_network, tmp_path):
     text = "".join(f"{1 - 2 * (k % 2)} {k + 1}:0.5\n" for k in numbers)
     (tmp_path / "rcv1_train.binary.bz2").write_bytes(bz2.compress(text.encode()))
     data = load_rcv1(tmp_path)
-    rows = np.concatenate([X.indices for X in (data.X_train, data.X_valid, data.X_test)])
+    rows = np.concatenate(
+        [X.indices for X in (data.X_train, data.X_valid, data.X_test)]
+    )
     assert sorted(rows) == numbers.tolist()
     assert rows[:50].tolist() != list(range(50))
     y = np.concatenate([data.y_train, data.y_valid, data.y_test])
@@ -341,15 +395,25 @@ def test_openml_rows_are_split_and_checked(load, monkeypatch, tmp_path):
 def reuters(topics, width):
     """Return what fetch_rcv1 returns: row k has the topics topics[k] and feature k modulo width."""
     names = np.array(["C11", "C15", "CCAT", "ECAT", "GCAT", "MCAT"], dtype=object)
-    member = [(k, names.tolist().index(t)) for k, row in enumerate(topics) for t in row.split()]
+    member = [
+        (k, names.tolist().index(t))
+        for k, row in enumerate(topics)
+        for t in row.split()
+    ]
     n = len(topics)
-    target = sp.csr_matrix((np.ones(len(member)), np.transpose(member)), shape=(n, len(names)))
-    data = sp.csr_matrix((np.ones(n), (range(n), np.arange(n) % width)), shape=(n, width))
+    target = sp.csr_matrix(
+        (np.ones(len(member)), np.transpose(member)), shape=(n, len(names))
+    )
+    data = sp.csr_matrix(
+        (np.ones(n), (range(n), np.arange(n) % width)), shape=(n, width)
+    )
     return Bunch(data=data, target=target, target_names=names)
 
 
 def test_fetched_rcv1_has_documents_of_one_side(monkeypatch, tmp_path):
-    topics = (["CCAT", "CCAT GCAT", "ECAT CCAT C11", "MCAT", "GCAT MCAT"] * 5061)[:25_303]
+    topics = (["CCAT", "CCAT GCAT", "ECAT CCAT C11", "MCAT", "GCAT MCAT"] * 5061)[
+        :25_303
+    ]
 
     def fetch(*, subset, data_home):
         assert (subset, data_home) == ("train", tmp_path)
@@ -357,7 +421,9 @@ def test_fetched_rcv1_has_documents_of_one_side(monkeypatch, tmp_path):
 
     monkeypatch.setattr(sklearn.datasets, "fetch_rcv1", fetch)
     data = load_rcv1(tmp_path)
-    rows = np.concatenate([X.indices for X in (data.X_train, data.X_valid, data.X_test)])
+    rows = np.concatenate(
+        [X.indices for X in (data.X_train, data.X_valid, data.X_test)]
+    )
     y = np.concatenate([data.y_train, data.y_valid, data.y_test])
     assert len(set(rows)) == len(rows) == 20_242
     assert {topics[row] for row in rows[y == 1]} == {"CCAT", "ECAT CCAT C11"}
@@ -370,11 +436,16 @@ def test_fetched_rcv1_has_documents_of_one_side(monkeypatch, tmp_path):
 def test_fetched_rcv1_4_has_the_known_class_sizes(monkeypatch, tmp_path):
     topics = ["C15 CCAT", "ECAT", "GCAT C11", "MCAT", "GCAT MCAT", "CCAT"] * 3000
     found = reuters(topics, 20_000)
-    monkeypatch.setattr(sklearn.datasets, "fetch_rcv1", lambda *, subset, data_home: found)
+    monkeypatch.setattr(
+        sklearn.datasets, "fetch_rcv1", lambda *, subset, data_home: found
+    )
     data = load_rcv1_4(tmp_path)
     y = np.concatenate([data.y_train, data.y_valid, data.y_test])
     assert np.bincount(y).tolist() == [2022, 2064, 2901, 2638]
-    assert data.X_train.shape == (3850, 9625)  # each document has a word of its own, and no other
+    assert data.X_train.shape == (
+        3850,
+        9625,
+    )  # each document has a word of its own, and no other
     assert data.target_names == ("C15", "ECAT", "GCAT", "MCAT")
     again = load_rcv1_4(tmp_path)
     assert_array_equal(again.X_valid.indices, data.X_valid.indices)

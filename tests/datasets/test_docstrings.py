@@ -26,7 +26,8 @@ def test_docstrings_are_distinct_texts_labelled_by_module(docs):
     assert {"asyncio", "logging", "email"} < set(count)
     assert not set(count) & {"test", "idlelib", "lib2to3", "turtledemo"}
     assert all(
-        name.partition(".")[0] == label for name, label in zip(docs.names, docs.y, strict=True)
+        name.partition(".")[0] == label
+        for name, label in zip(docs.names, docs.y, strict=True)
     )
     assert all(len(text.split()) >= 8 for text in docs.texts)
     assert len({" ".join(text.split()) for text in docs.texts}) == n
@@ -101,7 +102,9 @@ def test_public_docstrings_of_enough_words_are_loaded(tmp_path, monkeypatch):
     assert "X" not in made
     with pytest.raises(ValueError, match=r"No module in .* has 3 docstrings: lower"):
         load_docstrings(min_rows_per_label=3)
-    with pytest.raises(ValueError, match="'min_rows_per_label' parameter of load_docstrings"):
+    with pytest.raises(
+        ValueError, match="'min_rows_per_label' parameter of load_docstrings"
+    ):
         load_docstrings(min_rows_per_label=0)
 
 
@@ -129,5 +132,8 @@ def test_summaries(tmp_path, monkeypatch):
     whole = load_docstrings(**options)
     assert len(whole.texts) == 4
     short = load_docstrings(**options, summaries=True)
-    assert short.texts == ["One two three\nfour alpha five.", "One two three\nfour beta five."]
+    assert short.texts == [
+        "One two three\nfour alpha five.",
+        "One two three\nfour beta five.",
+    ]
     assert short.y.tolist() == ["alpha", "beta"]

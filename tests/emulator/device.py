@@ -1,6 +1,7 @@
 """A device made of NumPy arrays and of the GPU's own kernels, compiled for this machine.
 
-A library is compiled once per state of the source and kept in the folder for temporary files.
+A library is compiled once per state of the source and kept in the folder for temporary
+files.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from hdsl.cuda.runtime import THREADS, Device, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
-OPTIONS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "-Wl,-Bsymbolic"]
+OPTIONS = [
+    "-std=c++17",
+    "-O1",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-w",
+    "-Wl,-Bsymbolic",
+]
 
 why_missing = None if COMPILER else "no C++ compiler"
 
@@ -45,7 +54,9 @@ def library() -> ctypes.PyDLL:
         for name in kernel_names()
     )
     text = HEADER.read_text(encoding="utf-8") + source() + wrappers
-    key = hashlib.sha256(" ".join([str(COMPILER), *OPTIONS, text]).encode()).hexdigest()[:16]
+    key = hashlib.sha256(
+        " ".join([str(COMPILER), *OPTIONS, text]).encode()
+    ).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"hdsl-emulator-{os.getuid()}-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +128,9 @@ class Emulator(Device):
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
         with ONE_AT_A_TIME:
             code = run(n_blocks, places, len(values))
-        assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
+        assert code == 0, (
+            f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
+        )
 
     def replay(self, graphs, key, queue):
         """Run all of it."""

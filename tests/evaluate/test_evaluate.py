@@ -30,7 +30,7 @@ from hdsl.evaluate import (
 )
 from hdsl.similarity import Similarity
 
-# --- against labels and comparisons ---------------------------------------------------------------
+# --- against labels and comparisons ---------------------------------------------------
 
 
 @st.composite
@@ -52,7 +52,9 @@ def slow_scores(similarity, X, Y):
 
 def slow_vote(scores, labels, k):
     """The label of most of the k nearest; of equals, that of the nearest."""
-    near = [labels[i] for i in sorted(range(len(labels)), key=lambda i: (-scores[i], i))[:k]]
+    near = [
+        labels[i] for i in sorted(range(len(labels)), key=lambda i: (-scores[i], i))[:k]
+    ]
     count = Counter(near)
     return max(near, key=lambda label: (count[label], -near.index(label)))
 
@@ -61,7 +63,9 @@ def slow_vote(scores, labels, k):
 def test_knn_error_counts_wrong_votes(X, data):
     similarity = data.draw(similarities(X.shape[1]))
     split = data.draw(st.integers(1, len(X) - 1))
-    labels = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(X), max_size=len(X))))
+    labels = np.array(
+        data.draw(st.lists(st.sampled_from("abc"), min_size=len(X), max_size=len(X)))
+    )
     k = data.draw(st.integers(1, split))
     scores = slow_scores(similarity, X[split:], X[:split])
     wrong = [
@@ -70,9 +74,13 @@ def test_knn_error_counts_wrong_votes(X, data):
     ]
     as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
     error = knn_error(
-        similarity, as_given(X[:split]), labels[:split], as_given(X[split:]), labels[split:],
+        similarity,
+        as_given(X[:split]),
+        labels[:split],
+        as_given(X[split:]),
+        labels[split:],
         n_neighbors=k,
-    )  # fmt: skip
+    )
     assert error == pytest.approx(np.mean(wrong), abs=1e-12)
 
 
@@ -96,13 +104,17 @@ Y = np.arange(24) % 3
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(X, triplets=TRIPLETS)
+    return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(
+        X, triplets=TRIPLETS
+    )
 
 
 def test_any_object_with_rewrite_is_a_model():
     opposite = SimpleNamespace(rewrite=lambda X: -X)
     right = triplet_accuracy(None, X, TRIPLETS)
-    assert triplet_accuracy(opposite, X, TRIPLETS) == pytest.approx(1 - right, abs=1e-12)
+    assert triplet_accuracy(opposite, X, TRIPLETS) == pytest.approx(
+        1 - right, abs=1e-12
+    )
     assert knn_error(opposite, X, Y, X, Y, n_neighbors=1) > 0
     assert knn_error(None, X, Y, X, Y, n_neighbors=1) == 0
 
@@ -110,7 +122,9 @@ def test_any_object_with_rewrite_is_a_model():
 def test_column_names_are_checked():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("abcdefghij"))
-    model = HDSL(scale=5.0, prior=0.5, max_iter=5, random_state=0).fit(table, triplets=TRIPLETS)
+    model = HDSL(scale=5.0, prior=0.5, max_iter=5, random_state=0).fit(
+        table, triplets=TRIPLETS
+    )
     assert triplet_accuracy(model, table, TRIPLETS) > 0.5
     assert 0 <= knn_error(model, table, Y, table, Y) <= 1
     with pytest.raises(ValueError, match="feature names"):
@@ -159,7 +173,7 @@ def test_a_model_must_be_fitted(model):
         known_item(clone(model), X)
 
 
-# --- uncertainty ---------------------------------------------------------------------------------
+# --- uncertainty ----------------------------------------------------------------------
 
 
 @given(st.integers(1, 500), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
@@ -178,7 +192,9 @@ def test_wilson_interval_holds_the_shares_that_are_not_too_far(n, share, confide
 
 @given(st.integers(1, 60), st.data())
 def test_mcnemar_is_the_binomial_test_of_trials_that_differ(n, data):
-    values = st.sampled_from([0.0, 0.5, 1.0]) if data.draw(st.booleans()) else st.booleans()
+    values = (
+        st.sampled_from([0.0, 0.5, 1.0]) if data.draw(st.booleans()) else st.booleans()
+    )
     a, b = (data.draw(st.lists(values, min_size=n, max_size=n)) for _ in range(2))
     found = mcnemar(a, b)
     only_a = sum(x > y for x, y in zip(a, b, strict=True))
@@ -269,10 +285,16 @@ def test_the_verdict_says_what_to_do():
     first = np.c_[y, 1 - y, 9 * rng.random((60, 3))]
     labels = SimpleNamespace(rewrite=lambda X: X * [1.0, 1, 0, 0, 0])
     opposite = SimpleNamespace(rewrite=lambda X: X * [-1.0, -1, 0, 0, 0])
-    same = SimpleNamespace(rewrite=lambda X: X * np.sqrt((X**2).sum(axis=1, keepdims=True)))
+    same = SimpleNamespace(
+        rewrite=lambda X: X * np.sqrt((X**2).sum(axis=1, keepdims=True))
+    )
     rows = unit(first[:30]), y[:30], unit(first[30:]), y[30:]
     better, worse, equal = (compare_errors(m, *rows) for m in (labels, opposite, same))
-    assert (better.verdict, worse.verdict, equal.verdict) == ("better", "worse", "no difference")
+    assert (better.verdict, worse.verdict, equal.verdict) == (
+        "better",
+        "worse",
+        "no difference",
+    )
     assert "gained" not in better.sentence
     assert all("use the cosine" in one.sentence for one in (worse, equal))
 
@@ -288,7 +310,7 @@ def test_compare_triplets(model, weights):
     assert "judgements" in compare_triplets(model.similarity_, X, TRIPLETS[:2]).sentence
 
 
-# --- known-item search ---------------------------------------------------------------------------
+# --- known-item search ----------------------------------------------------------------
 
 
 def slow_ranks(scores, own):
@@ -316,13 +338,17 @@ def test_ranks_are_those_of_all_similarities(X, data):
     options = {"share": data.draw(st.floats(0.05, 0.95)), "random_state": seed}
     as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
     found = known_item(similarity, as_given(X), cosine=cosine, **options)
-    assert found.rows.tolist() == np.flatnonzero(np.count_nonzero(X, axis=1) >= 2).tolist()
+    assert (
+        found.rows.tolist() == np.flatnonzero(np.count_nonzero(X, axis=1) >= 2).tolist()
+    )
     assert found.n_skipped == len(X) - len(found.rows)
     queries = seen_queries(X, **options)
     scores = slow_scores(similarity, queries, X)
     if cosine:
         for one, axis in ((queries, 0), (X, 1)):
-            own = np.array([slow_scores(similarity, x[None], x[None])[0, 0] for x in one])
+            own = np.array(
+                [slow_scores(similarity, x[None], x[None])[0, 0] for x in one]
+            )
             scores /= np.expand_dims(np.sqrt(np.where(own > 0, own, 1.0)), 1 - axis)
     ranks = slow_ranks(scores, found.rows)
     np.testing.assert_allclose(found.ranks, ranks)
@@ -334,7 +360,10 @@ def test_ranks_are_those_of_all_similarities(X, data):
 def test_ranks_by_blocks_are_the_same(model, monkeypatch):
     whole = known_item(model, X, random_state=3)
     monkeypatch.setattr(rankings, "BLOCK", 50)
-    assert known_item(model, sp.csr_array(X), random_state=3).ranks.tolist() == whole.ranks.tolist()
+    assert (
+        known_item(model, sp.csr_array(X), random_state=3).ranks.tolist()
+        == whole.ranks.tolist()
+    )
 
 
 def test_queries_from_some_rows(model):
@@ -343,18 +372,25 @@ def test_queries_from_some_rows(model):
     assert found.n_rows == 24
     sample = known_item(model, X, n_queries=7, random_state=0)
     assert len(sample.ranks) == 7
-    assert sample.to_dict() == known_item(model, X, n_queries=7, random_state=0).to_dict()
+    assert (
+        sample.to_dict() == known_item(model, X, n_queries=7, random_state=0).to_dict()
+    )
     other = known_item(model, X, n_queries=7, random_state=1)
     assert sample.rows.tolist() != other.rows.tolist()
 
 
 def test_pipelines_and_functions_rank_by_the_cosine_of_what_they_return(model):
     learned = known_item(model, X, random_state=0)
-    for other in (model.transform, make_pipeline(MaxAbsScaler().fit(np.eye(10)), model)):
+    for other in (
+        model.transform,
+        make_pipeline(MaxAbsScaler().fit(np.eye(10)), model),
+    ):
         ranks = known_item(other, X, random_state=0).ranks
         np.testing.assert_allclose(ranks, learned.ranks)
     svd = TruncatedSVD(2, random_state=0).fit(X)
-    assert known_item(svd, X, random_state=0).mrr < known_item(None, X, random_state=0).mrr
+    assert (
+        known_item(svd, X, random_state=0).mrr < known_item(None, X, random_state=0).mrr
+    )
     constant = known_item(lambda X: np.ones((X.shape[0], 1)), X, random_state=0)
     assert (constant.ranks == 12.5).all()  # all 24 rows tie
     assert constant.recall(10) == 0.0

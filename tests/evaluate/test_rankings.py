@@ -11,17 +11,25 @@ from sklearn.metrics import ndcg_score
 import reference
 from hdsl.evaluate import ranking_quality
 
-FOUND = st.permutations(range(8)).flatmap(lambda p: st.integers(0, 8).map(lambda n: p[:n]))
-GRADES = st.dictionaries(st.integers(0, 9), st.sampled_from([1.0, 2.0, 3.0]), min_size=1)
+FOUND = st.permutations(range(8)).flatmap(
+    lambda p: st.integers(0, 8).map(lambda n: p[:n])
+)
+GRADES = st.dictionaries(
+    st.integers(0, 9), st.sampled_from([1.0, 2.0, 3.0]), min_size=1
+)
 
 
 @given(st.lists(st.tuples(FOUND, GRADES), min_size=1, max_size=4), st.integers(1, 9))
 def test_measures_are_those_of_plain_sums(cases, k):
-    quality = ranking_quality([ids for ids, _ in cases], [grades for _, grades in cases], k)
+    quality = ranking_quality(
+        [ids for ids, _ in cases], [grades for _, grades in cases], k
+    )
     expected = np.array([reference.rank_measures(*case, k) for case in cases]).T
     found = quality.reciprocal_ranks, quality.precisions, quality.ndcgs
     assert_allclose(found, expected, rtol=1e-12)
-    assert (quality.mrr, quality.precision, quality.ndcg) == pytest.approx(expected.mean(axis=1))
+    assert (quality.mrr, quality.precision, quality.ndcg) == pytest.approx(
+        expected.mean(axis=1)
+    )
 
 
 def test_ndcg_is_that_of_scikit_learn():
@@ -49,7 +57,11 @@ def test_intervals_and_gains():
     ("found", "relevant", "message"),
     [
         ([[1]], [set()], "Query 0 has no relevant document"),
-        ([[1]], [{1: -1.0}], "Query 0 has no relevant document, or a grade that is negative"),
+        (
+            [[1]],
+            [{1: -1.0}],
+            "Query 0 has no relevant document, or a grade that is negative",
+        ),
         ([[1]], [{1}, {2}], "1 rankings and 2 judgements"),
         ([], [], "at least one query"),
         ([[7, 1, 7]], [{7}], "twice"),

@@ -20,10 +20,17 @@ from hdsl.similarity import Similarity
 from strategies import PRIORS, SCALES, matrices, models
 
 NAMES = ["goal", "match", "profit", "shares"]
-HOSTILE = ["<script>alert(1)</script>", "\x1b[31mred\u202e", "two\nlines\ud800", "a" * 500]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\x1b[31mred\u202e",
+    "two\nlines\ud800",
+    "a" * 500,
+]
 
 #: goal+match has 3 of the scale, goal-profit 1.
-SMALL = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0, 0.5, 4)
+SMALL = Similarity(
+    np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0, 0.5, 4
+)
 ROWS = np.array([[1.0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 3, 1]])
 
 
@@ -48,10 +55,12 @@ def cases(draw):
     X = draw(matrices())
     atoms, weights = draw(models(X.shape[1]))
     similarity = Similarity(atoms, weights, draw(SCALES), draw(PRIORS), X.shape[1])
-    return similarity, X[draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))]
+    return similarity, X[
+        draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))
+    ]
 
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["pair", "atom"])
@@ -69,7 +78,9 @@ def test_parts_sum_to_the_similarity(by, case):
 
     contrast = explain(similarity, x, y, rather_than=z, by=by)
     assert contrast.total == math.fsum(contrast.parts["value"])
-    difference = similarity.pair_score(x[None], y[None]) - similarity.pair_score(x[None], z[None])
+    difference = similarity.pair_score(x[None], y[None]) - similarity.pair_score(
+        x[None], z[None]
+    )
     allowed = rounding(similarity, x, y) + rounding(similarity, x, z)
     assert abs(contrast.total - difference[0]) <= allowed
 
@@ -97,7 +108,9 @@ def test_parts_are_those_of_their_formulas(case):
         else:
             terms = [
                 weight * similarity.scale * (x[i] + sign * x[j]) * (y[i] + sign * y[j])
-                for (i, j, sign), weight in zip(similarity.atoms, similarity.weights, strict=True)
+                for (i, j, sign), weight in zip(
+                    similarity.atoms, similarity.weights, strict=True
+                )
             ]
             terms = sorted((term for term in terms if term), key=abs)[::-1]
             assert_allclose(learned["value"], terms, rtol=1e-14)
@@ -142,7 +155,7 @@ def test_messages(options, message):
         explain(SMALL, **{"x": ROWS[0], "y": ROWS[1], **options})
 
 
-# --- weights -------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------
 
 
 def dense_effects(similarity, X):
@@ -210,7 +223,9 @@ def test_importance_without_rows_is_by_weight(d, data):
         assert (np.diff(np.abs(table["weight"])) <= 0).all()
     for i, direction in zip(features["i"], features["direction"], strict=True):
         own = (atoms[:, :2] == i).any(axis=1)
-        assert_allclose(direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14)
+        assert_allclose(
+            direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14
+        )
 
 
 def test_pairs_of_words_come_before_those_of_classes():
@@ -247,7 +262,7 @@ def test_messages_of_importance(options, message):
         importance(SMALL, **options)
 
 
-# --- how they look -------------------------------------------------------------------------------
+# --- how they look --------------------------------------------------------------------
 
 
 def test_text_has_signed_bars_and_says_what_it_leaves_out():
@@ -263,13 +278,18 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
     by_effect = importance(SMALL, ROWS, min_rows=1, top=1)
     assert "2 pairs, the first 1 by weight in M" in repr(by_weight)
     assert "\n  x0 ~ x1 +3 |+++" in repr(by_weight)
-    assert "2 pairs, the first 1 by effect on S (rows that have each)" in repr(by_effect)
+    assert "2 pairs, the first 1 by effect on S (rows that have each)" in repr(
+        by_effect
+    )
     assert "x0 ~ x2 (2, 2)" in repr(by_effect)
 
 
 @pytest.mark.parametrize(
     "found",
-    [explain(SMALL, *ROWS[:2], feature_names=HOSTILE), importance(SMALL, feature_names=HOSTILE)],
+    [
+        explain(SMALL, *ROWS[:2], feature_names=HOSTILE),
+        importance(SMALL, feature_names=HOSTILE),
+    ],
 )
 def test_hostile_names_are_escaped(found):
     text = repr(found)
@@ -295,7 +315,7 @@ def test_tables_as_frames_and_json(monkeypatch):
         found.to_frame()
 
 
-# --- the estimators ------------------------------------------------------------------------------
+# --- the estimators -------------------------------------------------------------------
 
 
 def data(seed=0, n=40, d=10):
@@ -324,7 +344,9 @@ def test_explanations_of_an_estimator(model):
         assert_array_equal(model.explain(form(X[[0]]), form(X[[2]])).parts, found.parts)
     assert_array_equal(model.explain(list(X[0]), list(X[2])).parts, found.parts)
     x, y = X[[0, 2]].astype(np.float32)  # explained in float64
-    assert_array_equal(model.explain(x, y).parts, model.explain(x.astype(float), y).parts)
+    assert_array_equal(
+        model.explain(x, y).parts, model.explain(x.astype(float), y).parts
+    )
     contrast = model.explain(X[0], X[2], rather_than=X[1], by="atom")
     scores = model.similarity(X[[0]], X[[2, 1]])[0]
     assert contrast.total == pytest.approx(scores[0] - scores[1], rel=1e-12)
@@ -344,7 +366,9 @@ def test_names_of_a_frame():
     frame = pandas.DataFrame(X).add_prefix("word")
     model = HDSL(scale=5.0, prior=0.3, max_iter=5, random_state=0).fit(frame, Y)
     by_row = model.explain(frame.iloc[0], frame.iloc[2])  # no warning of missing names
-    assert_array_equal(by_row.parts, model.explain(frame.iloc[[0]], frame.iloc[[2]]).parts)
+    assert_array_equal(
+        by_row.parts, model.explain(frame.iloc[[0]], frame.iloc[[2]]).parts
+    )
     assert by_row.parts["name"][0].startswith("word")
     assert model.importance(frame).features["name"][0].startswith("word")
     with pytest.raises(ValueError, match="feature_names_in_"):
@@ -363,7 +387,7 @@ def test_messages_of_an_estimator(model):
             ask()
 
 
-# --- more columns than an array can have numbers -------------------------------------------------
+# --- more columns than an array can have numbers --------------------------------------
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.3])
@@ -380,7 +404,9 @@ def wide(request):
 
 def by_pair(table, column, features=None):
     """Return values by their features: the order of values that are nearly equal may differ."""
-    i, j = (table[end] if features is None else features[table[end]] for end in ("i", "j"))
+    i, j = (
+        table[end] if features is None else features[table[end]] for end in ("i", "j")
+    )
     kinds = table["kind"].tolist() if "kind" in table.dtype.names else [""] * len(table)
     keys = zip(kinds, i.tolist(), j.tolist(), strict=True)
     return dict(zip(keys, table[column].tolist(), strict=True))
@@ -391,7 +417,9 @@ def test_wide_rows_are_explained(wide):
     for by in ("pair", "atom"):
         found = model.explain(rows[[0]], rows[[2]], rather_than=rows[[1]], by=by).parts
         expected = twin.explain(X[0], X[2], rather_than=X[1], by=by).parts
-        assert by_pair(found, "value") == pytest.approx(by_pair(expected, "value", columns))
+        assert by_pair(found, "value") == pytest.approx(
+            by_pair(expected, "value", columns)
+        )
     for by, wide_rows, narrow_rows in (("weight", None, None), ("effect", rows, X)):
         found = model.importance(wide_rows).pairs
         expected = twin.importance(narrow_rows).pairs
@@ -402,13 +430,16 @@ def test_wide_rows_are_explained(wide):
 def test_wide_names_are_those_of_pairs_alone(wide):
     model, _, twin, columns = wide
     if model.prior_ > 0:
-        with pytest.raises(ValueError, match=r"with prior=0 .* the names of 1099511627776 columns"):
+        with pytest.raises(
+            ValueError, match=r"with prior=0 .* the names of 1099511627776 columns"
+        ):
             model.get_feature_names_out()
     else:
         expected = [
-            f"x{columns[i]}{'+' if sign > 0 else '-'}x{columns[j]}" for i, j, sign in twin.atoms_
+            f"x{columns[i]}{'+' if sign > 0 else '-'}x{columns[j]}"
+            for i, j, sign in twin.atoms_
         ]
         assert model.get_feature_names_out().tolist() == expected
 
 
-# --- large numbers -------------------------------------------------------------------------------
+# --- large numbers --------------------------------------------------------------------

@@ -29,9 +29,17 @@ def names_in(folder):
 @pytest.mark.parametrize(
     ("call", "raised", "fragment"),
     [
-        ("fsync", OSError(errno.ENOSPC, "", ".tmp"), "Cannot write the model: the disk is full"),
+        (
+            "fsync",
+            OSError(errno.ENOSPC, "", ".tmp"),
+            "Cannot write the model: the disk is full",
+        ),
         ("replace", PermissionError(errno.EACCES, "", ".tmp"), "no permission"),
-        ("fsync", OSError(errno.EIO, "Input/output error"), "the model: Input/output error"),
+        (
+            "fsync",
+            OSError(errno.EIO, "Input/output error"),
+            "the model: Input/output error",
+        ),
         ("fsync", KeyboardInterrupt("by hand"), "by hand"),
         ("path.exists", KeyboardInterrupt("early"), "early"),
     ],
@@ -48,7 +56,10 @@ def test_failure_leaves_things_as_they_were(path, monkeypatch, call, raised, fra
         with pytest.raises(type(raised), match=fragment) as caught:
             write(target, {"x": np.zeros(3)}, {"a": 2})
         if isinstance(raised, OSError):
-            assert (caught.value.errno, caught.value.filename) == (raised.errno, str(target))
+            assert (caught.value.errno, caught.value.filename) == (
+                raised.errno,
+                str(target),
+            )
     assert names_in(path.parent) == [path.name]
     assert path.read_bytes() == before
 
@@ -58,7 +69,9 @@ def test_bytes_are_on_the_disk_before_the_name_is(path, monkeypatch):
     for name in ("fsync", "replace"):
         true = getattr(os, name)
         monkeypatch.setattr(
-            os, name, lambda *args, name=name, true=true: (calls.append(name), true(*args))
+            os,
+            name,
+            lambda *args, name=name, true=true: (calls.append(name), true(*args)),
         )
     write(path, {"x": np.ones(3)}, {})
     assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder
@@ -109,7 +122,10 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
         assert child.stdout.readline() == "half\n"
         alive = temporary() - dead
         of_other = temporary() & dead
-        assert (len(alive), len(of_other)) == (1, 1)  # it removed what was left, for its path only
+        assert (len(alive), len(of_other)) == (
+            1,
+            1,
+        )  # it removed what was left, for its path only
         write(path, {}, {"writer": "this"})
         assert temporary() == alive | of_other
         assert read(path)[1] == {"writer": "this"}
@@ -119,7 +135,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", no_locks)
         write(other, {}, {})
-    assert temporary() == of_other  # without locks, nobody can tell that its process is dead
+    assert (
+        temporary() == of_other
+    )  # without locks, nobody can tell that its process is dead
     write(other, {}, {})
     assert names_in(tmp_path) == ["model.hdsl", "other.hdsl"]
 
@@ -128,8 +146,16 @@ def test_places_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("text")
     for path, error, fragment in [
         (tmp_path, IsADirectoryError, "this is a folder"),
-        (tmp_path / "no" / "model", FileNotFoundError, "the folder does not exist, create it"),
-        (tmp_path / "file" / "model", NotADirectoryError, "what should be its folder is a file"),
+        (
+            tmp_path / "no" / "model",
+            FileNotFoundError,
+            "the folder does not exist, create it",
+        ),
+        (
+            tmp_path / "file" / "model",
+            NotADirectoryError,
+            "what should be its folder is a file",
+        ),
     ]:
         with pytest.raises(error, match=fragment) as caught:
             write(path, {}, {})
@@ -141,7 +167,9 @@ def test_places_that_cannot_be_written(tmp_path):
 def test_pipes_are_neither_written_nor_read(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="Cannot write the model: this is not a regular file"):
+    with pytest.raises(
+        OSError, match="Cannot write the model: this is not a regular file"
+    ):
         write(pipe, {}, {})
     with pytest.raises(OSError, match=r"this is not a regular file.*pipe"):
         read(pipe)
@@ -174,10 +202,15 @@ def test_a_link_stays_a_link(path):
 @posix_only
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("a\0b", "the file name has a null character"), ("n" * 300, "the file name is too long")],
+    [
+        ("a\0b", "the file name has a null character"),
+        ("n" * 300, "the file name is too long"),
+    ],
     ids=["null", "long"],
 )
-def test_impossible_names_are_refused_before_any_work(tmp_path, monkeypatch, name, fragment):
+def test_impossible_names_are_refused_before_any_work(
+    tmp_path, monkeypatch, name, fragment
+):
     X = np.eye(4)
     y = [0, 0, 1, 1]
     model = HDSL(n_targets=1, n_impostors=1, max_iter=2, tol=1.0).fit(X, y)
@@ -185,9 +218,13 @@ def test_impossible_names_are_refused_before_any_work(tmp_path, monkeypatch, nam
         with pytest.raises(OSError, match=f"Cannot write the model: {fragment}"):
             model.save(place)
         with monkeypatch.context() as patch:
-            patch.setattr(report, "page", lambda *_, **__: pytest.fail("the page is made"))
+            patch.setattr(
+                report, "page", lambda *_, **__: pytest.fail("the page is made")
+            )
             with pytest.raises(OSError, match=f"Cannot write the report: {fragment}"):
                 model.report(place)
         with pytest.raises(OSError, match=f"Cannot write the checkpoint: {fragment}"):
-            HDSL(checkpoint=place, mining=lambda *_: pytest.fail("triplets are made")).fit(X, y)
+            HDSL(
+                checkpoint=place, mining=lambda *_: pytest.fail("triplets are made")
+            ).fit(X, y)
     assert not names_in(tmp_path)

@@ -32,7 +32,9 @@ def write_at_every_fifth_iteration():
 
 RNG = np.random.default_rng(0)
 Y = np.arange(60) % 3
-X = sp.csr_array((RNG.random((60, 20)) < 0.2) * RNG.random((60, 20)) + np.eye(20)[Y] * 0.3)
+X = sp.csr_array(
+    (RNG.random((60, 20)) < 0.2) * RNG.random((60, 20)) + np.eye(20)[Y] * 0.3
+)
 
 
 class PowerCutError(BaseException):
@@ -45,9 +47,20 @@ def path(tmp_path):
 
 
 def small(path=None, **parameters):
-    return HDSL(**{"max_iter": 18, "tol": 0.0, "random_state": 0, "n_targets": 2, "scale": 2.0,
-                   "n_impostors": 2, "prior": 1.0, "step": "away", "checkpoint": path,
-                   **parameters})  # fmt: skip
+    return HDSL(
+        **{
+            "max_iter": 18,
+            "tol": 0.0,
+            "random_state": 0,
+            "n_targets": 2,
+            "scale": 2.0,
+            "n_impostors": 2,
+            "prior": 1.0,
+            "step": "away",
+            "checkpoint": path,
+            **parameters,
+        }
+    )
 
 
 def cut(model, n_iter):
@@ -80,7 +93,7 @@ def cut_path(path, cut_run):
     return path
 
 
-# --- resuming ------------------------------------------------------------------------------------
+# --- resuming -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,14 +157,16 @@ def test_a_killed_process_loses_nothing(tmp_path):
     given = json.dumps({"step": "away", "prior": 1.0, "tol": 0.0, "max_iter": 200})
     ended = subprocess.run(
         [sys.executable, killed.__file__, tmp_path, "0", "3", given],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = json.loads(ended.stdout)
     assert found["same"]
     assert found["left"] == ["pieced.hdsl", "whole.hdsl"]
 
 
-# --- the file ------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------
 
 
 def test_arrays_and_tables_come_back(path):
@@ -202,10 +217,14 @@ def test_values_that_no_run_has_are_refused(cut_path):
     for name in [name for name in arrays if name.startswith(("run.", "begin", "size"))]:
         for damage in (arrays[name][:0], arrays[name].astype(np.float32), None):
             changed = {k: v for k, v in arrays.items() if k != name}
-            container.write(cut_path, changed | ({} if damage is None else {name: damage}), header)
+            container.write(
+                cut_path, changed | ({} if damage is None else {name: damage}), header
+            )
             with suppress(ValueError):  # some values mean the same in another dtype
                 small(cut_path).fit(X, Y)
-    container.write(cut_path, arrays | {"size": np.array([1e308, 1.0, 18.0, 0.0])}, header)
+    container.write(
+        cut_path, arrays | {"size": np.array([1e308, 1.0, 18.0, 0.0])}, header
+    )
     with pytest.raises(ValueError, match=r"run\.ckpt"):
         small(cut_path).fit(X, Y)
 
@@ -213,13 +232,22 @@ def test_values_that_no_run_has_are_refused(cut_path):
 def test_bad_paths_are_refused_before_the_work(tmp_path, lockable):
     folder, lock = lockable
     lock()
-    for path in (tmp_path / "none" / "run", tmp_path, folder / "run", tmp_path / ("n" * 300)):
+    for path in (
+        tmp_path / "none" / "run",
+        tmp_path,
+        folder / "run",
+        tmp_path / ("n" * 300),
+    ):
         with pytest.raises(OSError, match=r"run|folder|directory|name"):
             Checkpoint(path)
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "the disk is full"), MemoryError()])
-def test_a_failed_write_loses_nothing_and_warns_once(path, tmp_path, monkeypatch, error):
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "the disk is full"), MemoryError()]
+)
+def test_a_failed_write_loses_nothing_and_warns_once(
+    path, tmp_path, monkeypatch, error
+):
     whole = saved(small().fit(X, Y), tmp_path)
 
     def fail(*args, **options):

@@ -94,7 +94,12 @@ def sealed(arrays=(), **changes):
     checksum = changes.pop("sha256", None)
     if checksum is None and isinstance(text, str):
         checksum = container.checksum(arrays, text)
-    content = {"format": container.FORMAT, "header": text, "sha256": checksum, **changes}
+    content = {
+        "format": container.FORMAT,
+        "header": text,
+        "sha256": checksum,
+        **changes,
+    }
     return safetensors.numpy.save(arrays, {container.KEY: json.dumps(content)})
 
 

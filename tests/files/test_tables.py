@@ -11,7 +11,9 @@ from hdsl.files import tables
 
 @given(st.lists(st.text(st.characters())))
 def test_strings_come_back(strings):
-    assert tables.get_strings(tables.pack_strings("s", strings), "s").tolist() == strings
+    assert (
+        tables.get_strings(tables.pack_strings("s", strings), "s").tolist() == strings
+    )
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,8 @@ def test_broken_strings_are_refused(text):
 
 
 @pytest.mark.parametrize(
-    "values", [np.array([2, 1]), np.array([0.5]), np.array(["b", "a"]), np.array(["x"], object)]
+    "values",
+    [np.array([2, 1]), np.array([0.5]), np.array(["b", "a"]), np.array(["x"], object)],
 )
 def test_labels_come_back_as_numbers_or_strings(values):
     found = tables.unpack_values(tables.pack_values("y", values), "y", len(values))
@@ -65,12 +68,16 @@ def test_tables_come_back_bit_for_bit():
 def test_other_tables_are_refused(change):
     arrays, layout = tables.pack_table(TABLE, "t")
     change(arrays, layout)
-    with pytest.raises(ValueError, match=r"column|words|table|bytes|field|character|array|\bt\b"):
+    with pytest.raises(
+        ValueError, match=r"column|words|table|bytes|field|character|array|\bt\b"
+    ):
         tables.unpack_table(arrays, "t", layout)
 
 
 def test_rows_come_back_and_damaged_ones_are_refused():
-    X = sp.random_array((5, 7), density=0.4, random_state=np.random.default_rng(0), format="csr")
+    X = sp.random_array(
+        (5, 7), density=0.4, random_state=np.random.default_rng(0), format="csr"
+    )
     arrays = tables.csr_to_arrays(X, "X")
     assert (tables.csr_from_arrays(arrays, "X", 7) != X).nnz == 0
     for name, damage in (

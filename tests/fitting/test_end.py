@@ -26,17 +26,24 @@ def test_status_names_the_reason():
     optimal = small(oracle="exact", max_iter=1000, tol=1e-2).fit(X, triplets=T)
     assert (optimal.status_, optimal.gap_is_exact_) == ("optimal", True)
     assert 0 <= optimal.gap_ <= 1e-2
-    easy = small(scale=1e3, max_iter=1000).fit([[1.0, 0], [1, 0], [0, 1]], triplets=[[0, 1, 2]])
+    easy = small(scale=1e3, max_iter=1000).fit(
+        [[1.0, 0], [1, 0], [0, 1]], triplets=[[0, 1, 2]]
+    )
     assert (easy.status_, easy.objective_, easy.gap_) == ("no_violation", 0, 0)
 
 
 @pytest.mark.parametrize(
     ("step", "oracle", "seed"),
-    [("away", "ascent", 2), ("pairwise", "heuristic", 5), ("blended", "ascent", 9),
-     ("away", "heuristic", 10)],
-)  # fmt: skip
+    [
+        ("away", "ascent", 2),
+        ("pairwise", "heuristic", 5),
+        ("blended", "ascent", 9),
+        ("away", "heuristic", 10),
+    ],
+)
 def test_a_run_ends_with_the_gap_it_was_asked_for(step, oracle, seed):
-    # Few starts find the best atom here, so small gaps are reported long before they are true.
+    # Few starts find the best atom here, so small gaps are reported long before they
+    # are true.
     rows, judged = strategies.random_arrays(seed, n=60, d=400, T=600, density=0.05)
     model = small(scale=20.0, step=step, oracle=oracle, max_iter=20_000, tol=1e-5)
     model.fit(rows, triplets=judged)

@@ -23,7 +23,7 @@ from small_fits import (
     small,
 )
 
-# --- inputs --------------------------------------------------------------------------------------
+# --- inputs ---------------------------------------------------------------------------
 
 
 def unsorted(A):
@@ -31,7 +31,10 @@ def unsorted(A):
     A = sp.csr_matrix(A)
     for row in range(A.shape[0]):
         span = slice(A.indptr[row], A.indptr[row + 1])
-        A.indices[span], A.data[span] = A.indices[span][::-1].copy(), A.data[span][::-1].copy()
+        A.indices[span], A.data[span] = (
+            A.indices[span][::-1].copy(),
+            A.data[span][::-1].copy(),
+        )
     A.has_sorted_indices = False
     for part in (A.data, A.indices, A.indptr):
         part.flags.writeable = False
@@ -54,9 +57,9 @@ INPUTS = {
     "unsorted": unsorted,
     "duplicates": in_halves,
     "pandas": frame,
-    "pandas sparse": lambda A: pytest.importorskip("pandas").DataFrame.sparse.from_spmatrix(
-        sp.csr_matrix(A)
-    ),
+    "pandas sparse": lambda A: pytest.importorskip(
+        "pandas"
+    ).DataFrame.sparse.from_spmatrix(sp.csr_matrix(A)),
     "polars": lambda A: pytest.importorskip("polars").DataFrame(A),
 }
 
@@ -82,7 +85,9 @@ def test_every_input_gives_the_same_model_and_is_unchanged(make):
     for method in ("transform", "rewrite", "similarity"):
         answer = getattr(model, method)(given)
         close = 1e-5 if answer.dtype == np.float32 else 1e-13
-        assert_allclose(dense(answer), dense(getattr(expected, method)(X)), close, close)
+        assert_allclose(
+            dense(answer), dense(getattr(expected, method)(X)), close, close
+        )
     for now, then in zip(content(given), before, strict=True):
         assert_array_equal(now, then)
         assert now.dtype == then.dtype
@@ -107,7 +112,12 @@ def test_labels_of_any_kind():
     labels = np.arange(N) % 3
     by_number = small().fit(X, labels)
     names = np.array(["ant", "bee", "cat"])
-    for given in (names[labels], names[labels].tolist(), labels.astype(float), 5 * labels):
+    for given in (
+        names[labels],
+        names[labels].tolist(),
+        labels.astype(float),
+        5 * labels,
+    ):
         assert_same_model(small().fit(X, given), by_number)
     assert_same_model(small().fit(X, Y == 0), small().fit(X, np.where(Y == 0, 5, 2)))
 
@@ -134,7 +144,12 @@ def test_mining_by_neighbors_random_or_callable():
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"oracle": "heuristic"}, {"batch_size": 9}, {"init": "random"}, {"mining": "random"}],
+    [
+        {"oracle": "heuristic"},
+        {"batch_size": 9},
+        {"init": "random"},
+        {"mining": "random"},
+    ],
     ids=lambda p: next(iter(p)),
 )
 def test_seeds(parameters):
@@ -146,7 +161,7 @@ def test_seeds(parameters):
     assert len({fit(seed).objective_ for seed in range(4)}) > 1
 
 
-# --- weights -------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------
 
 
 def assert_same_similarity(one, other):
@@ -173,19 +188,27 @@ def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
     weights = np.arange(n) % 4
     weighted = fit(everything, weights.astype(float))
     assert_same_similarity(weighted, fit(np.repeat(everything, weights)))
-    assert_same_similarity(weighted, fit(everything, 1e-3 * weights))  # only ratios matter
+    assert_same_similarity(
+        weighted, fit(everything, 1e-3 * weights)
+    )  # only ratios matter
     assert abs(weighted.objective_ - fit(everything).objective_) > 1e-6
 
 
-@pytest.mark.parametrize("params", [{"max_anchors": 25}, {"min_rows": 4}, {"mining": "random"}])
+@pytest.mark.parametrize(
+    "params", [{"max_anchors": 25}, {"min_rows": 4}, {"mining": "random"}]
+)
 def test_rows_of_weight_0_are_not_there_for_samples_and_rare_features(params):
     """Nor do columns that they alone have count in the length of new rows."""
     present = np.arange(N) % 3 > 0
     rows = np.column_stack([X, ~present])
-    weighted = small(norm="l2", **params).fit(rows, Y, sample_weight=present.astype(float))
+    weighted = small(norm="l2", **params).fit(
+        rows, Y, sample_weight=present.astype(float)
+    )
     alone = small(norm="l2", **params).fit(rows[present], Y[present])
     assert weighted.n_triplets_ == alone.n_triplets_
-    assert_allclose(weighted.similarity(rows), alone.similarity(rows), rtol=1e-7, atol=1e-9)
+    assert_allclose(
+        weighted.similarity(rows), alone.similarity(rows), rtol=1e-7, atol=1e-9
+    )
 
 
 def test_weights_that_leave_one_class_are_named():
@@ -228,7 +251,9 @@ def test_the_automatic_scale_is_that_of_the_slow_formula():
             for norm, compared in ((None, rows), ("l2", normalize(rows))):
                 model = HDSL(norm=norm, max_iter=1)
                 model.fit(rows, triplets=triplets, sample_weight=weights)
-                assert_allclose(model.scale_, slow_scale(compared, triplets, weights), rtol=1e-10)
+                assert_allclose(
+                    model.scale_, slow_scale(compared, triplets, weights), rtol=1e-10
+                )
 
 
 def test_features_of_few_rows_are_not_paired_but_count_in_the_prior():
@@ -239,5 +264,7 @@ def test_features_of_few_rows_are_not_paired_but_count_in_the_prior():
     assert (count[used] >= least).all()
     assert len(used) < len(np.unique(small(prior=0.3).fit(X, triplets=T).atoms_[:, :2]))
     assert_whole(model)  # the margins are those of all features
-    model.set_params(min_rows=N).partial_fit(X, triplets=T)  # the path keeps its features
+    model.set_params(min_rows=N).partial_fit(
+        X, triplets=T
+    )  # the path keeps its features
     assert_whole(model)

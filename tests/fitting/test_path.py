@@ -34,8 +34,12 @@ pytestmark = any_length
     ("step", "prior"), [*((step, 0.0) for step in STEPS[:3]), ("blended", 0.1)]
 )
 def test_a_warm_start_goes_on_where_the_path_ended(step, prior):
-    model = small(step=step, prior=prior, max_iter=10, warm_start=True).fit(X, triplets=T)
-    assert_same_model(model, small(step=step, prior=prior, max_iter=10).fit(X, triplets=T))
+    model = small(step=step, prior=prior, max_iter=10, warm_start=True).fit(
+        X, triplets=T
+    )
+    assert_same_model(
+        model, small(step=step, prior=prior, max_iter=10).fit(X, triplets=T)
+    )
     for k in (2, 3):
         model.fit(X, triplets=T)
         assert model.n_iter_ == len(model.trace_) - 1 == 10 * k
@@ -54,7 +58,17 @@ def test_a_warm_start_with_the_exact_oracle_is_the_same_path():
     once = small(oracle="exact", max_iter=20).fit(X, triplets=T)
     assert_array_equal(model.atoms_, once.atoms_)
     assert_allclose(model.weights_, once.weights_, rtol=1e-9)
-    for name in ("kind", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop", "n_atoms"):
+    for name in (
+        "kind",
+        "i",
+        "j",
+        "sign",
+        "away_i",
+        "away_j",
+        "away_sign",
+        "drop",
+        "n_atoms",
+    ):
         assert_array_equal(model.trace_[name], once.trace_[name])
 
 
@@ -72,7 +86,9 @@ both_ways = pytest.mark.parametrize("how", ["fit", "partial_fit"])
 def test_a_path_has_one_scale_and_one_prior(how):
     model = small(scale="auto", prior="auto", max_iter=10).fit(X, Y)
     used = {"scale": model.scale_, "prior": model.prior_}
-    again(model, how, 4 * X_VAL, triplets=T_VAL)  # "auto" would choose others for these rows
+    again(
+        model, how, 4 * X_VAL, triplets=T_VAL
+    )  # "auto" would choose others for these rows
     assert {"scale": model.scale_, "prior": model.prior_} == used
     assert_whole(model, 4 * X_VAL, T_VAL)
     again(model.set_params(**used), how, X, triplets=T)
@@ -80,7 +96,9 @@ def test_a_path_has_one_scale_and_one_prior(how):
     before = pickle.dumps(model)
     for name, value in used.items():
         model.set_params(**{name: 2 * value})
-        with pytest.raises(ValueError, match=f"The path so far has {name} .* Set {name}={value!r}"):
+        with pytest.raises(
+            ValueError, match=f"The path so far has {name} .* Set {name}={value!r}"
+        ):
             again(model, how, X, Y)
         model.set_params(**used)
     assert pickle.dumps(model) == before
@@ -90,7 +108,9 @@ def test_a_path_has_one_scale_and_one_prior(how):
     ("how", "oracle", "form"),
     pairwise(["fit", "partial_fit"], ["ascent", "exact", "heuristic"], list(FORMS)),
 )
-def test_a_path_goes_on_with_new_rows_that_may_lack_features_of_the_atoms(how, oracle, form):
+def test_a_path_goes_on_with_new_rows_that_may_lack_features_of_the_atoms(
+    how, oracle, form
+):
     form = FORMS[form]
     model = small(max_iter=10, oracle=oracle).fit(form(X), triplets=T)
     again(model, how, form(X_VAL), triplets=T_VAL)
@@ -120,7 +140,9 @@ def test_other_columns_are_refused_and_change_nothing(how):
     model = small(warm_start=True).fit(frame(X), Y)
     before = pickle.dumps(model)
     for rows in (X[:, :5], np.hstack([X, X])):
-        with pytest.raises(ValueError, match=r"feature names|HDSL is expecting 12 features"):
+        with pytest.raises(
+            ValueError, match=r"feature names|HDSL is expecting 12 features"
+        ):
             again(model, how, frame(rows), Y)
     with pytest.raises(ValueError, match="feature names should match"):
         again(model, how, frame(X).add_suffix("s"), Y)

@@ -13,7 +13,17 @@ from sklearn.base import clone
 import hdsl
 import reference
 from pairwise import pairwise
-from small_fits import ORACLES, STEPS, X_VAL, N, T, X, as_quadruplets, assert_same_model, small
+from small_fits import (
+    ORACLES,
+    STEPS,
+    X_VAL,
+    N,
+    T,
+    X,
+    as_quadruplets,
+    assert_same_model,
+    small,
+)
 
 
 def random_quadruplets(seed, n, size=80):
@@ -28,23 +38,34 @@ Q_VAL = random_quadruplets(1, len(X_VAL))
 
 def slow_objective(model, rows, quadruplets, weights=None):
     """Return the weighted mean loss of S(a, b) - S(c, d), from the dense matrix."""
-    S = rows @ (model.matrix().toarray() + model.prior_ * np.eye(rows.shape[1])) @ rows.T
+    S = (
+        rows
+        @ (model.matrix().toarray() + model.prior_ * np.eye(rows.shape[1]))
+        @ rows.T
+    )
     a, b, c, d = quadruplets.T
     loss = reference.LOSSES[model.loss][0](S[a, b] - S[c, d])
     return np.average(loss, weights=weights)
 
 
-# --- as triplets ---------------------------------------------------------------------------------
+# --- as triplets ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("step", "oracle", "prior", "batch_size"),
     # Corrective steps solve a model to a few percent, so that rounding shows.
-    pairwise([step for step in STEPS if step != "corrective"], ORACLES, [0.0, 0.1], [None, 30]),
+    pairwise(
+        [step for step in STEPS if step != "corrective"],
+        ORACLES,
+        [0.0, 0.1],
+        [None, 30],
+    ),
 )
 def test_quadruplets_of_one_anchor_learn_as_triplets(step, oracle, prior, batch_size):
     # Pairwise steps make scores of atoms equal in the end; then rounding chooses.
-    model = small(step=step, oracle=oracle, prior=prior, batch_size=batch_size, max_iter=12)
+    model = small(
+        step=step, oracle=oracle, prior=prior, batch_size=batch_size, max_iter=12
+    )
     by_triplets = clone(model).fit(X, triplets=T)
     by_quadruplets = model.fit(X, quadruplets=as_quadruplets(T))
     assert_array_equal(by_quadruplets.atoms_, by_triplets.atoms_)
@@ -69,7 +90,7 @@ def test_automatic_scale_and_prior_of_one_anchor_are_those_of_triplets():
     assert by_quadruplets.prior_ == pytest.approx(by_triplets.prior_, rel=1e-12)
 
 
-# --- against dense algebra -----------------------------------------------------------------------
+# --- against dense algebra ------------------------------------------------------------
 
 
 @settings(max_examples=25)
@@ -81,7 +102,9 @@ def test_automatic_scale_and_prior_of_one_anchor_are_those_of_triplets():
     prior=st.sampled_from([0.0, 0.1]),
     is_weighted=st.booleans(),
 )
-def test_the_objective_is_the_mean_loss_and_falls(seed, loss, step, oracle, prior, is_weighted):
+def test_the_objective_is_the_mean_loss_and_falls(
+    seed, loss, step, oracle, prior, is_weighted
+):
     quadruplets = random_quadruplets(seed, N, 40)
     weights = np.random.default_rng(seed).random(40) if is_weighted else None
     model = small(loss=loss, step=step, oracle=oracle, prior=prior, max_iter=10)
@@ -99,7 +122,7 @@ def test_an_exact_gap_bounds_the_best_objective():
     assert early.objective_ - early.gap_ <= tight.objective_ <= early.objective_
 
 
-# --- validation, going on, files -----------------------------------------------------------------
+# --- validation, going on, files ------------------------------------------------------
 
 
 def test_a_path_goes_on_with_quadruplets_triplets_and_labels():
@@ -107,7 +130,9 @@ def test_a_path_goes_on_with_quadruplets_triplets_and_labels():
     assert_same_model(model, small(max_iter=10).fit(X, quadruplets=Q))
     model.partial_fit(X_VAL, quadruplets=Q_VAL)
     assert (model.n_iter_, model.n_triplets_) == (20, len(Q_VAL))
-    assert model.objective_ == pytest.approx(slow_objective(model, X_VAL, Q_VAL), rel=1e-10)
+    assert model.objective_ == pytest.approx(
+        slow_objective(model, X_VAL, Q_VAL), rel=1e-10
+    )
     model.partial_fit(X, triplets=T)
     model.set_params(warm_start=True).fit(X, quadruplets=Q)
     assert model.n_iter_ == len(model.trace_) - 1 == 40
@@ -121,7 +146,9 @@ def test_a_stored_model_of_quadruplets_answers_and_goes_on(tmp_path):
     assert_same_model(stored, model)
     assert stored.n_triplets_ == len(Q)
     assert_array_equal(stored.similarity(X), model.similarity(X))
-    assert_same_model(stored.partial_fit(X, quadruplets=Q), model.partial_fit(X, quadruplets=Q))
+    assert_same_model(
+        stored.partial_fit(X, quadruplets=Q), model.partial_fit(X, quadruplets=Q)
+    )
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -129,8 +156,14 @@ def test_bad_quadruplets_are_refused_and_leave_the_model_unchanged(method):
     model = small().fit(X, quadruplets=Q)
     before = pickle.dumps(model)
     for learn, message in [
-        ({"triplets": T, "quadruplets": Q}, "takes triplets or quadruplets, but got both"),
-        ({"quadruplets": T}, r"must have shape \(n_quadruplets, 4\).* Got shape \(80, 3\)"),
+        (
+            {"triplets": T, "quadruplets": Q},
+            "takes triplets or quadruplets, but got both",
+        ),
+        (
+            {"quadruplets": T},
+            r"must have shape \(n_quadruplets, 4\).* Got shape \(80, 3\)",
+        ),
         ({"triplets": Q}, r"must have shape \(n_triplets, 3\).* Got shape \(80, 4\)"),
         ({"quadruplets": [[3, 5, 5, 3]]}, r"compares the pair \(3, 5\) with itself"),
         ({"quadruplets": Q + N}, r"quadruplets\[0\] names row \d+, but X has 40 rows"),

@@ -22,7 +22,18 @@ matplotlib.use("Agg")
 matplotlib.rcParams["figure.dpi"] = 40
 plt = pytest.importorskip("matplotlib.pyplot")
 
-HOSTILE = [r"$\frac{1", "$x$", "_hidden", "$", r"\$", "<b>&", "a\nb\x1b", "{}%s", "^_^", "#~"]
+HOSTILE = [
+    r"$\frac{1",
+    "$x$",
+    "_hidden",
+    "$",
+    r"\$",
+    "<b>&",
+    "a\nb\x1b",
+    "{}%s",
+    "^_^",
+    "#~",
+]
 
 
 def data(seed=0, n=60, d=10):
@@ -39,7 +50,9 @@ X, Y = data()
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, step="away", min_rows=1, max_iter=40, random_state=0).fit(X, Y)
+    return HDSL(scale=5.0, step="away", min_rows=1, max_iter=40, random_state=0).fit(
+        X, Y
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +97,9 @@ def test_names_of_a_frame():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X).add_prefix("word")
     model = HDSL(scale=5.0, prior=1.0, max_iter=5, random_state=0).fit(frame, Y)
-    assert all(n.startswith("word") for n in plots.NetworkDisplay.from_estimator(model).names)
+    assert all(
+        n.startswith("word") for n in plots.NetworkDisplay.from_estimator(model).names
+    )
     drawn(plots.NeighborsDisplay.from_estimator(model, frame.iloc[0], frame))
 
 
@@ -108,13 +123,15 @@ def test_a_loaded_model_and_one_of_regions_are_drawn(model, tmp_path):
         for name, draw in DISPLAYS.items():
             if each is not local or name != "neighbors":
                 drawn(draw(each))
-    lines = [DISPLAYS["choice"](each).ax_.lines[0].get_ydata() for each in (model, loaded)]
+    lines = [
+        DISPLAYS["choice"](each).ax_.lines[0].get_ydata() for each in (model, loaded)
+    ]
     assert_array_equal(*lines)
     with pytest.raises(ValueError, match="999"):
         plots.NeighborsDisplay.from_estimator(model, 999, X)
 
 
-# --- the run -------------------------------------------------------------------------------------
+# --- the run --------------------------------------------------------------------------
 
 
 def test_trace_leaves_out_what_is_not_known(model):
@@ -141,7 +158,7 @@ def test_models_that_are_not_fitted():
             DISPLAYS[name](HDSL())
 
 
-# --- what was learned ----------------------------------------------------------------------------
+# --- what was learned -----------------------------------------------------------------
 
 
 def test_network_shows_the_heaviest_pairs(model):
@@ -153,15 +170,19 @@ def test_network_shows_the_heaviest_pairs(model):
     for (i, j), weight in zip(display.pairs, display.weights, strict=True):
         ends = HOSTILE.index(display.names[i]), HOSTILE.index(display.names[j])
         assert M[ends] == pytest.approx(weight)
-    styles = {weight > 0: line.get_linestyle() for weight, line in
-              zip(display.weights, display.ax_.lines, strict=True)}  # fmt: skip
+    styles = {
+        weight > 0: line.get_linestyle()
+        for weight, line in zip(display.weights, display.ax_.lines, strict=True)
+    }
     assert styles == {True: "-", False: "--"}
     widths = [line.get_linewidth() for line in display.ax_.lines]
     assert (np.diff(widths) <= 0).all()
 
 
 def test_network_of_no_pair():
-    similarity = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2)
+    similarity = Similarity(
+        np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2
+    )
     assert not drawn(plots.NetworkDisplay.from_estimator(similarity)).names
 
 
@@ -179,33 +200,41 @@ def test_network_labels_never_cover_each_other(n, seed):
         assert over.min() < 1e-3
 
 
-# --- what it is good for -------------------------------------------------------------------------
+# --- what it is good for --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_neighbors_before_and_after(form, model):
     for row in (7, -1):
-        found = plots.NeighborsDisplay.from_estimator(model, row, form(X), labels=Y, n_neighbors=5)
+        found = plots.NeighborsDisplay.from_estimator(
+            model, row, form(X), labels=Y, n_neighbors=5
+        )
         own = row % len(X)
         rows = model.index_rows(X)
-        assert_array_equal(found.before, top_k(rows, rows, 5, exclude_self=True).rows[own])
+        assert_array_equal(
+            found.before, top_k(rows, rows, 5, exclude_self=True).rows[own]
+        )
         learned = top_k(model.rewrite(X), rows, 5, exclude_self=True).rows[own]
         assert_array_equal(found.after, learned)
         assert_array_equal(found.right, Y[own] == Y)
         joined = [line for line in found.ax_.lines if len(line.get_xdata()) == 2]
         assert len(joined) == len({*found.before} & {*found.after})
-    new = plots.NeighborsDisplay.from_estimator(model, form(X)[[7]], form(X), n_neighbors=99)
+    new = plots.NeighborsDisplay.from_estimator(
+        model, form(X)[[7]], form(X), n_neighbors=99
+    )
     assert len(new.before) == len(X)
     assert new.right is None
     assert drawn(new).ax_.get_title() == "query"
 
 
-# --- matplotlib ----------------------------------------------------------------------------------
+# --- matplotlib -----------------------------------------------------------------------
 
 
 def test_without_matplotlib_the_message_says_how_to_install_it(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"needs matplotlib: `pip install hdsl\[plots\]`"):
+    with pytest.raises(
+        ImportError, match=r"needs matplotlib: `pip install hdsl\[plots\]`"
+    ):
         DISPLAYS["path"](model)
 
 
@@ -213,10 +242,14 @@ def test_names_and_labels_may_be_a_series_of_any_index(model):
     pandas = pytest.importorskip("pandas")
     index = np.arange(60)[::-1]
     labels = pandas.Series([f"label {row}" for row in range(60)], index=index)
-    found = plots.NeighborsDisplay.from_estimator(model, 3, X, labels=labels, n_neighbors=4)
+    found = plots.NeighborsDisplay.from_estimator(
+        model, 3, X, labels=labels, n_neighbors=4
+    )
     assert all(text == f"label {row}" for row, text in found.texts.items())
     names = [f"word {k}" for k in range(10)]
     series = pandas.Series(names, index=index[-10:])
-    shown = [plots.NetworkDisplay.from_estimator(model, X=X, top=4, feature_names=given)
-             for given in (names, series)]  # fmt: skip
+    shown = [
+        plots.NetworkDisplay.from_estimator(model, X=X, top=4, feature_names=given)
+        for given in (names, series)
+    ]
     assert shown[0].names == shown[1].names

@@ -31,10 +31,12 @@ def skip_without_library(name):
         pytest.importorskip("pyarrow")
 
 
-# --- the corpus, and damage to it ----------------------------------------------------------------
+# --- the corpus, and damage to it -----------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # NumPy's, about headers of old versions
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # NumPy's, about headers of old versions
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
     skip_without_library(name)
@@ -60,7 +62,7 @@ def test_damaged_files_are_read_or_refused(name, seed, data):
         fuzz.attempt(name, path)
 
 
-# --- large hostile files -------------------------------------------------------------------------
+# --- large hostile files --------------------------------------------------------------
 
 EXPANDED = 70 * 2**20  # more than a small file may expand to
 JUDGED = b'{"anchor": 0, "positive": 1, "negative": 2, "weight": 1.0}\n'
@@ -96,10 +98,14 @@ LARGE = {
         lambda: JUDGED * 5000 + JUDGED.replace(b"0,", b'"%s",' % (b"x" * 500_000), 1),
         lambda: JUDGED.replace(b"0,", b'{"a": 1},', 1),
     ],
-    "csv": [lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"],
+    "csv": [
+        lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"
+    ],
     "parquet": [  # many rows, and long texts, that are all the same, in few bytes
         lambda: parquet(np.zeros(3_000_000, dtype=np.int8)),
-        lambda: parquet(["x" * 10_000_000] * 40, compression="zstd", use_dictionary=False),
+        lambda: parquet(
+            ["x" * 10_000_000] * 40, compression="zstd", use_dictionary=False
+        ),
     ],
 }
 
@@ -141,19 +147,29 @@ print("DONE")
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited as on Linux")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="memory is limited as on Linux"
+)
 def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
     """A process that may allocate 250 MB more and run no code refuses each of them."""
     names = [name for name in fuzz.TARGETS if name != "checkpoint"]
     for name, made in LARGE.items():
         (tmp_path / name).mkdir()
         for k, make in enumerate(made):
-            (tmp_path / name / f"large-{k}{fuzz.TARGETS[name].suffix}").write_bytes(make())
-    code = CHILD.format(tests=str(Path(__file__).parents[1]), names=names, limit=250 * 2**20)
+            (tmp_path / name / f"large-{k}{fuzz.TARGETS[name].suffix}").write_bytes(
+                make()
+            )
+    code = CHILD.format(
+        tests=str(Path(__file__).parents[1]), names=names, limit=250 * 2**20
+    )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.stdout == "DONE\n", done.stdout + done.stderr[-3000:]
     assert not (tmp_path / "sprung").exists()  # the pickles of the corpus make it
 
@@ -163,7 +179,10 @@ HEAVY = {
     "svmlight": [b"1\n" * (N // 2), b"".join(b"%x \n" % k for k in range(N // 8))],
     "labels": [b"1\n" * (N // 2), b"".join(b"%x\n" % k for k in range(N // 6))],
     "csv": [b"anchor,positive,negative,weight\n" + b"1,2,3,4\n" * (N // 8)],
-    "jsonl": [JUDGED * (N // len(JUDGED)), b'{"anchor":[' + b"[]," * (N // 3) + b"[]]}\n"],
+    "jsonl": [
+        JUDGED * (N // len(JUDGED)),
+        b'{"anchor":[' + b"[]," * (N // 3) + b"[]]}\n",
+    ],
 }
 
 
@@ -183,7 +202,7 @@ def test_memory_is_a_small_multiple_of_the_file(tmp_path, name):
         assert peak < 80 * len(raw)
 
 
-# --- not a file ----------------------------------------------------------------------------------
+# --- not a file -----------------------------------------------------------------------
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -204,7 +223,7 @@ def test_anything_but_a_regular_file_is_refused(tmp_path, name):
         assert fuzz.attempt(name, place, seconds=10) is not None
 
 
-# --- tables --------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------
 
 
 def test_digits_with_underscores_are_no_row_numbers(tmp_path):
@@ -218,14 +237,27 @@ def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"
     words = pa.array(["x", "yy", "x"])
-    columns = {"id": [3, 1, 2], "word": words, "kind": words.dictionary_encode(), "rest": [[1]] * 3}
+    columns = {
+        "id": [3, 1, 2],
+        "word": words,
+        "kind": words.dictionary_encode(),
+        "rest": [[1]] * 3,
+    }
     pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), path)
     table = tables.read_table(path, {"a": "word", "b": "id", "c": "kind"})
-    assert table.columns["word"].tolist() == table.columns["kind"].tolist() == ["x", "yy", "x"]
+    assert (
+        table.columns["word"].tolist()
+        == table.columns["kind"].tolist()
+        == ["x", "yy", "x"]
+    )
     assert table.columns["id"].tolist() == [3, 1, 2]
-    with pytest.raises(ValueError, match=r"no column 'no'\. Its columns are 'id', 'word', 'kind'"):
+    with pytest.raises(
+        ValueError, match=r"no column 'no'\. Its columns are 'id', 'word', 'kind'"
+    ):
         tables.read_table(path, {"a": "no"})
-    with pytest.raises(ValueError, match=r"'rest' of table\.parquet must hold one value"):
+    with pytest.raises(
+        ValueError, match=r"'rest' of table\.parquet must hold one value"
+    ):
         tables.read_table(path, {"a": "rest"})
     with pytest.raises(FileNotFoundError):
         tables.read_table(tmp_path / "none.parquet", {"a": "id"})
@@ -246,7 +278,9 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     ends = pa.py_buffer(np.array([0, 1, 2, 3], np.int32))
     bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
     table = pa.table({"word": bad})
-    pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
+    pytest.importorskip("pyarrow.parquet").write_table(
+        table, path, use_dictionary=use_dictionary
+    )
     for one in (path, table):
         with pytest.raises(ValueError, match=r"table.*UTF-?8"):
             tables.read_table(one, {"a": "word"})
@@ -255,17 +289,28 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
 def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     path = tmp_path / "table.jsonl"
     path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
-    assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
+    assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [
+        1,
+        "sport",
+    ]
     from hdsl.cli import inputs
 
     found = inputs.read_data(path, text="text", label="topic")
     assert found.labels.tolist() == ["1", "sport"]
 
 
-# --- the source ----------------------------------------------------------------------------------
+# --- the source -----------------------------------------------------------------------
 
 RUNS_CODE = {"eval", "exec", "compile", "__import__"}
-UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"}
+UNSAFE_MODULES = {
+    "pickle",
+    "cPickle",
+    "dill",
+    "cloudpickle",
+    "marshal",
+    "shelve",
+    "yaml",
+}
 LOADERS = {"load", "open_memmap", "read_array", "fromfile"}  # of numpy, and joblib's
 
 
@@ -291,7 +336,11 @@ def test_nothing_in_the_source_unpickles_or_runs_text():
             assert function not in RUNS_CODE, where
             owner, _, name = function.rpartition(".")
             assert not (owner == "joblib" and name == "load"), where
-            given = [ast.unparse(word) for word in call.keywords if word.arg == "allow_pickle"]
+            given = [
+                ast.unparse(word)
+                for word in call.keywords
+                if word.arg == "allow_pickle"
+            ]
             if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
                 assert given == ["allow_pickle=False"], where
             assert "allow_pickle=True" not in given, where

@@ -67,7 +67,7 @@ def saved_arrays(**members):
     return stream.getvalue()
 
 
-# --- round trips ---------------------------------------------------------------------------------
+# --- round trips ----------------------------------------------------------------------
 
 
 @given(dense(), st.data(), st.sampled_from(sorted(COMPRESS)), st.booleans())
@@ -79,13 +79,18 @@ def test_svmlight_is_read_back(X, data, ending, zero_based):
     text = stream.getvalue()
     width = X.shape[1]
     read, labels = read_back(
-        f"rows.svm{ending}", COMPRESS[ending](text), n_features=width, zero_based=zero_based
+        f"rows.svm{ending}",
+        COMPRESS[ending](text),
+        n_features=width,
+        zero_based=zero_based,
     )
     np.testing.assert_allclose(read, X, rtol=1e-14, atol=0)
     np.testing.assert_allclose(labels, y, rtol=1e-14, atol=0)
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N"])), min_size=1))
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N"])), min_size=1)
+)
 def test_svmlight_keeps_words_as_labels(names):
     names = [*(f"_{name}" for name in names), "_"]
     lines = [f"{name} {i + 1}:1.5 # {i}" for i, name in enumerate(names)]
@@ -115,13 +120,17 @@ def test_labels_are_the_simplest_kind_that_holds_them(put, labels, expected):
 
 
 def test_svmlight_skips_comments_empty_lines_queries_and_the_byte_order_mark(put):
-    path = put("rows.svm", b"\xef\xbb\xbf1 qid:3 2:4 # note\r\n\n# all of it\n  2\t1:1\n")
+    path = put(
+        "rows.svm", b"\xef\xbb\xbf1 qid:3 2:4 # note\r\n\n# all of it\n  2\t1:1\n"
+    )
     X, y = read_matrix(path)
     assert_array_equal(X.toarray(), [[0, 4], [1, 0]])
     assert y.tolist() == [1, 2]
 
 
-@given(dense(), st.sampled_from(["csr", "csc", "coo"]), st.booleans(), st.integers(0, 3))
+@given(
+    dense(), st.sampled_from(["csr", "csc", "coo"]), st.booleans(), st.integers(0, 3)
+)
 def test_npz_is_read_back(X, kind, compressed, more):
     content = saved(sp.csr_array(X).asformat(kind), compressed=compressed)
     read, y = read_back("X.npz", content, n_features=X.shape[1] + more)
@@ -131,7 +140,7 @@ def test_npz_is_read_back(X, kind, compressed, more):
     assert y is None
 
 
-# --- bad text ------------------------------------------------------------------------------------
+# --- bad text -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,11 +177,17 @@ def test_indices_beyond_n_features_are_refused(put):
         read_matrix(put("X.npz", saved(sp.csr_array((2, 4)))), n_features=3)
 
 
-# --- bad binary files ----------------------------------------------------------------------------
+# --- bad binary files -----------------------------------------------------------------
 
 
 def csr_members(**changes):
-    members = {"format": "csr", "shape": [1, 2], "data": [1.0], "indices": [0], "indptr": [0, 1]}
+    members = {
+        "format": "csr",
+        "shape": [1, 2],
+        "data": [1.0],
+        "indices": [0],
+        "indptr": [0, 1],
+    }
     return saved_arrays(**{**members, **changes})
 
 
@@ -188,7 +203,10 @@ def csr_members(**changes):
         (csr_members(indices=[-1]), "damaged"),
         (csr_members(indptr=[0, 7]), "X.npz"),
         (csr_members(shape=[-1, 2]), "impossible shape"),
-        (csr_members(format="coo", row=[], col=[], data=[], shape=[-3, -2]), "impossible shape"),
+        (
+            csr_members(format="coo", row=[], col=[], data=[], shape=[-3, -2]),
+            "impossible shape",
+        ),
         (csr_members(format="csc", shape=[10**15, 1]), r"1e.15 rows, more than"),
         (csr_members(format="odd"), "X.npz"),
     ],
@@ -217,7 +235,7 @@ def test_npy_without_labels_is_refused(put, tmp_path, y):
         read_labels(tmp_path / "y.npy")
 
 
-# --- all formats ---------------------------------------------------------------------------------
+# --- all formats ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content", [b" \n\n", b"# a\n# b\n"])
@@ -231,7 +249,9 @@ BOMBS = {
     "rows.svm.gz": lambda: gzip.compress(b"1 1:2\n" + b" " * 2**24),
     "rows.svm.bz2": lambda: bz2.compress(b"1 1:2\n" + b" " * 2**24),
     "pairs.svm.gz": lambda: gzip.compress(b"1 1:1\n" * 10**6),  # parsing takes more
-    "ones.npz": lambda: saved(sp.csr_array(np.ones((1000, 1000), np.int8)), compressed=True),
+    "ones.npz": lambda: saved(
+        sp.csr_array(np.ones((1000, 1000), np.int8)), compressed=True
+    ),
 }
 
 
@@ -242,7 +262,9 @@ def saved_arrays_compressed(data):
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, monkeypatch, name):
+def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(
+    put, monkeypatch, name
+):
     monkeypatch.setattr(files, "FREE_BYTES", 2**20)
     path = put(name, BOMBS[name]())
     tracemalloc.start()

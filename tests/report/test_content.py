@@ -58,7 +58,7 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
         ({"feature_names": ["a"]}, "feature_names"),
         ({"max_items": -1}, "max_items"),
     ],
-)  # fmt: skip
+)
 def test_messages(given, message, model, tmp_path):
     with pytest.raises(ValueError, match=message):
         model.report(tmp_path / "report.html", **given)
@@ -81,8 +81,12 @@ def test_long_rows_leave_room_for_fewer_items(model):
 def test_memory_does_not_grow_with_the_classes():
     """10,000 classes of 2 rows: a number per class and feature would take 300 MB."""
     columns = np.random.default_rng(0).integers(5000, size=40 * 20_000)
-    rows = sp.csr_array((np.ones(len(columns)), columns, np.arange(20_001) * 40), (20_000, 5000))
-    model = HDSL(scale=1.0, prior=1.0, max_iter=2).fit(rows[:9], triplets=[[0, 1, 2], [3, 4, 5]])
+    rows = sp.csr_array(
+        (np.ones(len(columns)), columns, np.arange(20_001) * 40), (20_000, 5000)
+    )
+    model = HDSL(scale=1.0, prior=1.0, max_iter=2).fit(
+        rows[:9], triplets=[[0, 1, 2], [3, 4, 5]]
+    )
     tracemalloc.start()
     report.page(model, rows, np.arange(20_000) // 2)
     peak = tracemalloc.get_traced_memory()[1]

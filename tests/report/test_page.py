@@ -36,7 +36,9 @@ def weights_on(page, k):
 
 
 def weights_of(model):
-    return dict(zip(map(tuple, model.atoms_.tolist()), model.weights_.tolist(), strict=True))
+    return dict(
+        zip(map(tuple, model.atoms_.tolist()), model.weights_.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,16 +46,29 @@ def weights_of(model):
     [
         {"step": "away", "max_iter": 150},
         {"step": "corrective", "max_iter": 12},
-        {"step": "away", "max_iter": 60, "oracle": "heuristic", "init": "random", "prior": 0.0},
+        {
+            "step": "away",
+            "max_iter": 60,
+            "oracle": "heuristic",
+            "init": "random",
+            "prior": 0.0,
+        },
     ],
 )
 def test_every_model_of_the_path(parameters, show):
-    model = HDSL(**{"scale": 20.0, "prior": 0.3, "tol": 0.0, "random_state": 0} | parameters)
+    model = HDSL(
+        **{"scale": 20.0, "prior": 0.3, "tol": 0.0, "random_state": 0} | parameters
+    )
     model.fit(X, Y)
     page = show(model)
     last = len(model.trace_) - 1
     assert page.evaluate("window.hdslReport.lastIteration") == last
-    wanted = [*range(0, last, 29), last // 2, last, 0]  # back and forth over what it keeps
+    wanted = [
+        *range(0, last, 29),
+        last // 2,
+        last,
+        0,
+    ]  # back and forth over what it keeps
     for k in wanted:
         there = weights_on(page, k)
         expected = weights_of(model.at(k))
@@ -67,7 +82,12 @@ def test_page_follows_the_slider(model, show):
     assert slider.input_value() == str(model.n_iter_)
     slider.focus()
     last = len(model.trace_) - 1
-    for key, k in [("Home", 0), ("ArrowRight", 1), ("End", last), ("ArrowLeft", last - 1)]:
+    for key, k in [
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("End", last),
+        ("ArrowLeft", last - 1),
+    ]:
         slider.press(key)
         until_at(page, k)
         then = model.at(k)
@@ -76,7 +96,10 @@ def test_page_follows_the_slider(model, show):
         shown = [number(text) for text in column(page, 6)]
         assert_allclose(shown, effects[order][:50], rtol=6e-3)
         signs = {1: "+", -1: "−"}
-        names = [[f"x{i}", signs[sign], f"x{j}"] for i, j, sign in then.atoms_[order].tolist()]
+        names = [
+            [f"x{i}", signs[sign], f"x{j}"]
+            for i, j, sign in then.atoms_[order].tolist()
+        ]
         cells = [column(page, n) for n in (1, 2, 3)]
         assert list(map(list, zip(*cells, strict=True))) == names[:50]
         now = page.locator("#now").inner_text()
@@ -89,10 +112,17 @@ def test_search_and_sort(model, show):
     page = show(model, X, Y, feature_names=[f"Word{n}" for n in range(30)])
     n_atoms = len(model.weights_)
     page.locator("#search").fill("word2")
-    wanted = [a for a in model.atoms_.tolist() if any(str(f).startswith("2") for f in a[:2])]
+    wanted = [
+        a for a in model.atoms_.tolist() if any(str(f).startswith("2") for f in a[:2])
+    ]
     assert 0 < len(wanted) < n_atoms
-    assert page.locator("#found").inner_text() == f"{len(wanted)} of {len(wanted)} pairs found"
-    assert all("Word2" in a + b for a, b in zip(column(page, 1), column(page, 3), strict=True))
+    assert (
+        page.locator("#found").inner_text()
+        == f"{len(wanted)} of {len(wanted)} pairs found"
+    )
+    assert all(
+        "Word2" in a + b for a, b in zip(column(page, 1), column(page, 3), strict=True)
+    )
     page.locator("#search").fill("nothing has this name")
     assert column(page, 1) == []
     page.locator("#search").fill("")
@@ -124,7 +154,9 @@ def test_why_two_items_match(prior, dtype, show):
     a, b = chosen[np.array(pairs).T]
     # Python adds float32 in float32: then parts that cancel leave its rounding.
     precision = {"rtol": 1e-6, "atol": 1e-12 if dtype == np.float64 else 1e-5}
-    assert_allclose([why["total"] for why in told], model.pair_score(rows[a], rows[b]), **precision)
+    assert_allclose(
+        [why["total"] for why in told], model.pair_score(rows[a], rows[b]), **precision
+    )
     unit = sp.csr_array(model.index_rows(rows))
     plain = prior * np.asarray(unit[a].multiply(unit[b]).sum(axis=1))
     assert_allclose([why["plain"] for why in told], plain, **precision)
@@ -137,7 +169,9 @@ def test_why_two_items_match(prior, dtype, show):
         page.locator("#more-parts").click()
     adds = page.locator("#parts tbody .effect").all_inner_texts()
     parts = [number(text) for text in adds]
-    assert sum(parts) == pytest.approx(expected, rel=5e-3, abs=1e-2 * np.abs(parts).max())
+    assert sum(parts) == pytest.approx(
+        expected, rel=5e-3, abs=1e-2 * np.abs(parts).max()
+    )
     assert np.all(np.diff(np.abs(parts)) <= 0)
 
 
@@ -172,7 +206,9 @@ def test_neighbours_before_and_after(model, show):
     plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
     plain[7] = -np.inf
     shown = page.locator("#after button").first.inner_text()
-    assert number(shown.split()[0]) == pytest.approx(plain.max(), abs=6e-4)  # follows the slider
+    assert number(shown.split()[0]) == pytest.approx(
+        plain.max(), abs=6e-4
+    )  # follows the slider
 
 
 def test_words_are_searched_for(show):
@@ -184,7 +220,10 @@ def test_words_are_searched_for(show):
     x = np.zeros((1, 30))
     x[0, [3, 9]] = 1, 1 + np.log(2)
     scores = model.similarity(x, X, cosine=True)[0]
-    shown = [number(text.split()[0]) for text in page.locator("#after button").all_inner_texts()]
+    shown = [
+        number(text.split()[0])
+        for text in page.locator("#after button").all_inner_texts()
+    ]
     assert_allclose(shown, np.sort(scores)[::-1][:6], atol=6e-4)
     assert page.locator("#first-text").inner_text() == "W3 and w9, w9!"
     page.locator("#query").fill("w3 unheard")
@@ -212,7 +251,9 @@ def test_no_neighbour_has_a_score_of_0(show):
 
 def test_the_first_example_is_one_that_the_cosine_gets_wrong(model, show):
     page = show(model, X, Y)
-    assert "No error on test rows was measured" in page.locator("#measured").inner_text()
+    assert (
+        "No error on test rows was measured" in page.locator("#measured").inner_text()
+    )
     assert not page.locator("#gain").is_visible()
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
     unit = sp.csr_array(model.index_rows(X)).toarray()
@@ -244,7 +285,10 @@ def test_class_scores_are_taken_apart_into_words(chromium, tmp_path):
     unit = X / np.sqrt(X.power(2).sum(axis=1))[:, None]
     plain = (sp.csr_array(unit)[[7]] @ sp.csr_array(unit).T).toarray()[0]
     plain[7] = -np.inf
-    shown = [number(text.split()[0]) for text in page.locator("#before button").all_inner_texts()]
+    shown = [
+        number(text.split()[0])
+        for text in page.locator("#before button").all_inner_texts()
+    ]
     assert_allclose(shown, np.sort(plain)[::-1][:6], atol=6e-4)  # without the scores
     parts = page.locator("#parts tbody tr").all_inner_texts()
     assert any(re.search(r"class:\w.* by w\d", part) for part in parts)
@@ -255,7 +299,9 @@ def test_class_scores_are_taken_apart_into_words(chromium, tmp_path):
 
 
 def test_several_labels_per_row(show):
-    tags, new = ([[label] if label == Y[0] else [label, "z"] for label in y] for y in (Y, Y_TEST))
+    tags, new = (
+        [[label] if label == Y[0] else [label, "z"] for label in y] for y in (Y, Y_TEST)
+    )
     model = HDSL(max_iter=5, prior=4.0, random_state=0).fit(X, tags)
     page = show(model, X, tags, X_test=X_TEST, y_test=new)
     found = compare_errors(model, X, tags, X_TEST, new, cosine=True)
@@ -285,12 +331,16 @@ def test_errors_are_those_of_test_rows(model, show):
     text = page.locator("#measured").inner_text()
     assert "40 test rows" in text
     known = page.locator("#known-items").inner_text()
-    assert measure_labels(model.similarity_, X, Y, X_TEST, Y_TEST).ranks_sentence in known
+    assert (
+        measure_labels(model.similarity_, X, Y, X_TEST, Y_TEST).ranks_sentence in known
+    )
     assert "LinearSVC" in page.locator("#gain").inner_text()
     found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
     for rate in (found.before, found.after):
         low, high = (100 * share for share in rate.interval)
-        wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong:g}; {low:.1f} to {high:.1f} %)"
+        wrong = (
+            f"{100 * rate.share:.2f} % ({rate.n_wrong:g}; {low:.1f} to {high:.1f} %)"
+        )
         assert wrong in text
     assert text.endswith(found.sentence)
 
@@ -300,7 +350,10 @@ def test_learned_and_settings(model, show):
     assert page.title() == page.locator("h1").inner_text() == "Three classes"
     signs = model.atoms_[:, 2]
     sentence = page.locator("#sentence").inner_text()
-    assert f"learned {len(signs)} pairs of features: {(signs > 0).sum()} that count" in sentence
+    assert (
+        f"learned {len(signs)} pairs of features: {(signs > 0).sum()} that count"
+        in sentence
+    )
     for name, sign in (("together", 1), ("apart", -1)):
         own = np.flatnonzero(signs == sign)
         own = own[np.argsort(-model.weights_[own])][:8]
@@ -313,7 +366,9 @@ def test_learned_and_settings(model, show):
 
 def test_pairs_in_few_rows_come_last(show):
     rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
-    model = HDSL(scale=500.0, prior=0.0, max_iter=30, step="away", min_rows=1, random_state=0)
+    model = HDSL(
+        scale=500.0, prior=0.0, max_iter=30, step="away", min_rows=1, random_state=0
+    )
     model.fit(rows, Y)
     is_rare = ((rows != 0).sum(axis=0)[model.atoms_[:, :2]] < 5).any(axis=1)
     assert 0 < is_rare.sum() < len(is_rare)

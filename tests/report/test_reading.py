@@ -27,7 +27,7 @@ def model():
     return path_model()
 
 
-# --- for everyone --------------------------------------------------------------------------------
+# --- for everyone ---------------------------------------------------------------------
 
 
 def test_hostile_names_are_text(show):
@@ -36,10 +36,12 @@ def test_hostile_names_are_text(show):
     rows = rng.random((24, 30)) * (rng.random((24, 30)) < 0.3)
     rows[:, :8] += 3 * np.eye(8)[np.arange(24) % 8]
     labels = np.array(HOSTILE)[np.arange(24) % 4]
-    model = HDSL(scale=10.0, prior=1.0, max_iter=10, min_rows=1, tol=0.0, random_state=0).fit(
-        rows, labels
+    model = HDSL(
+        scale=10.0, prior=1.0, max_iter=10, min_rows=1, tol=0.0, random_state=0
+    ).fit(rows, labels)
+    page = show(
+        model, rows, labels, feature_names=names, title=HOSTILE[1], texts=(HOSTILE * 3)
     )
-    page = show(model, rows, labels, feature_names=names, title=HOSTILE[1], texts=(HOSTILE * 3))
     assert page.title() == page.locator("h1").inner_text() == HOSTILE[1]
     assert page.locator("script").count() == 2
     assert page.locator("b:text('bold'), img").count() == 0
@@ -121,17 +123,28 @@ def test_dark_and_light(model, show):
 
 def test_on_a_phone(model, show):
     width = 360
-    names = [f"feature-with-a-long-name-{n}" for n in range(28)] + ["x" * 300, "y " * 150]
-    page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST, feature_names=names,
-                texts=["word" * 200] * 60, title="long" * 40,
-                window={"viewport": {"width": width, "height": 740}})  # fmt: skip
+    names = [f"feature-with-a-long-name-{n}" for n in range(28)] + [
+        "x" * 300,
+        "y " * 150,
+    ]
+    page = show(
+        model,
+        X,
+        Y,
+        X_test=X_TEST,
+        y_test=Y_TEST,
+        feature_names=names,
+        texts=["word" * 200] * 60,
+        title="long" * 40,
+        window={"viewport": {"width": width, "height": 740}},
+    )
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.set_viewport_size({"width": 1400, "height": 740})  # turned: all is drawn anew
     until(page, "document.querySelector('#graph svg').clientWidth > 700")
     assert page.evaluate("document.documentElement.scrollWidth") == 1400
 
 
-# --- on text -------------------------------------------------------------------------------------
+# --- on text --------------------------------------------------------------------------
 
 
 def test_documents(show, tmp_path):
@@ -147,7 +160,9 @@ def test_documents(show, tmp_path):
     assert (tmp_path / "0.html").stat().st_size < 600_000
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
     assert page.locator("#first-text").text_content() == texts[row][:MAX_TEXT]
-    marked = {word.lower() for word in page.locator("#first-text mark").all_inner_texts()}
+    marked = {
+        word.lower() for word in page.locator("#first-text mark").all_inner_texts()
+    }
     assert marked
     held = {names[f] for f in rows[[row]].indices}
     assert marked <= held

@@ -15,7 +15,12 @@ from reproduce.auc import recovery_auc
 def symmetric(draw, d):
     """Symmetric matrices, mostly zeros, with ties and signs."""
     half = draw(
-        arrays(np.float64, (d, d), elements=st.sampled_from([0, 0.5, -0.5, 1, -2]), fill=st.just(0))
+        arrays(
+            np.float64,
+            (d, d),
+            elements=st.sampled_from([0, 0.5, -0.5, 1, -2]),
+            fill=st.just(0),
+        )
     )
     return np.triu(half) + np.triu(half, 1).T
 
@@ -57,7 +62,8 @@ def test_right_wrong_unknown_and_missing_answers():
 
 
 def test_pair_numbers_past_int32():
-    # Row 49,999 times d = 50,000 leaves int32; keys that wrapped round would meet by chance.
+    # Row 49,999 times d = 50,000 leaves int32; keys that wrapped round would meet by
+    # chance.
     d = 50_000
     rows = np.array([0, 49_998, 42_949, 20_000])
     columns = np.array([1, 49_999, 49_000, 30_000])

@@ -26,7 +26,9 @@ from reproduce.defaults import Ratio, geometric_mean, ratio_of_means
 from reproduce.runner import Settings
 from reproduce.sets import Split
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at their limit
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # few rows, runs that end at their limit
 
 
 def split(n=90, n_classes=3, seed=0):
@@ -35,14 +37,18 @@ def split(n=90, n_classes=3, seed=0):
     y = np.arange(n) % n_classes
     counts = rng.poisson(0.3, size=(n, 60)).astype(float)
     for label in range(n_classes):
-        counts[y == label, 6 * label : 6 * label + 6] += rng.poisson(0.5, (sum(y == label), 6))
+        counts[y == label, 6 * label : 6 * label + 6] += rng.poisson(
+            0.5, (sum(y == label), 6)
+        )
     X = sp.csr_array(normalize(counts))
     return Split(X[:60], y[:60], X[60:], y[60:])
 
 
 @pytest.fixture
 def settings(monkeypatch, tmp_path):
-    monkeypatch.setattr(sets, "split", lambda settings, name: split(n_classes=2 + (name == "r52")))
+    monkeypatch.setattr(
+        sets, "split", lambda settings, name: split(n_classes=2 + (name == "r52"))
+    )
     monkeypatch.setattr(sets, "present", lambda settings, names: list(names))
     names = ["r52", "bace_ecfp6", "docstrings", "bbc_counts"]
     for name in ("lsa", "away", "scores", "both"):  # slow, or tested as others
@@ -77,7 +83,10 @@ def test_quality_has_every_method_and_measure(settings, monkeypatch):
 def test_rivals_are_what_they_are_called(settings, monkeypatch):
     reproduce.reproduce("rivals", settings)
     lines = by_cell(settings, "rivals")
-    assert {name for name, _ in lines} == {"r52", "bace_ecfp6"}  # neither counts nor docstrings
+    assert {name for name, _ in lines} == {
+        "r52",
+        "bace_ecfp6",
+    }  # neither counts nor docstrings
     assert ("r52", "tanimoto") not in lines
     data = split(n_classes=2)
     rows, queries = (normalize(X, norm="l1").toarray() for X in (data.X, data.X_test))
@@ -88,14 +97,21 @@ def test_rivals_are_what_they_are_called(settings, monkeypatch):
     knn = KNeighborsClassifier(9, metric="jaccard").fit(bits, data.y)
     scores = knn.predict_proba(asked)[:, 1]
     found = lines["bace_ecfp6", "tanimoto"]
-    assert found["auc"]["9"] == pytest.approx(roc_auc_score(data.y_test, scores), abs=0.05)  # ties
+    assert found["auc"]["9"] == pytest.approx(
+        roc_auc_score(data.y_test, scores), abs=0.05
+    )  # ties
     assert lines["bace_ecfp6", "forest"]["auc"]["3"] > 0.7
-    monkeypatch.setattr(rivals, "MOST_ROWS", {"nca": 59})  # a set of 60 rows is too large
+    monkeypatch.setattr(
+        rivals, "MOST_ROWS", {"nca": 59}
+    )  # a set of 60 rows is too large
     assert "nca" not in [cell["method"] for cell in rivals.cells(settings)]
 
 
 def test_published_figures_are_marked_as_not_ours(settings):
-    tables = {table.name: table for table in published.publish(settings, _run(settings)).tables}
+    tables = {
+        table.name: table
+        for table in published.publish(settings, _run(settings)).tables
+    }
     accuracy = {row[0]: row[1:] for row in tables["accuracy"].rows}
     assert tables["accuracy"].head == ["method", "r8", "r52"]
     ours = [label for label in accuracy if "not ours" not in label]
@@ -117,7 +133,7 @@ def _run(settings):
     ]
 
 
-# --- candidates for the defaults -----------------------------------------------------------------
+# --- candidates for the defaults ------------------------------------------------------
 
 
 def test_the_choice_stands_beside_every_fixed_prior(settings, monkeypatch):
@@ -154,12 +170,14 @@ def test_ratios_of_paired_means():
     assert str(Ratio(1.0, 0.0)) == "1.00 (1.00-1.00)"
 
 
-# --- regions and landmarks -----------------------------------------------------------------------
+# --- regions and landmarks ------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_regions_help_where_they_contradict_each_other(tmp_path):
-    assert reproduce.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert (
+        reproduce.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    )
     lines = by_cell(Settings(tmp_path), "local")
     one, two = (lines[local.MADE, method]["wrong"] for method in ("0", "2"))
     assert two < 0.7 * one

@@ -29,9 +29,19 @@ def data(tmp_path_factory):
         folder.mkdir(parents=True)
         for table, columns in (("tableA", left), ("tableB", right)):
             rows = enumerate(zip(columns["title"], columns["price"], strict=True))
-            write(folder / f"{table}.csv.gz", ["id", "title", "price"], [(k, *r) for k, r in rows])
-        for part, rows in (("train", slice(30)), ("valid", slice(30, 45)), ("test", slice(45, 60))):
-            pairs = [(*pair, 1) for pair in matches[rows]] + [(*pair, 0) for pair in wrong[rows]]
+            write(
+                folder / f"{table}.csv.gz",
+                ["id", "title", "price"],
+                [(k, *r) for k, r in rows],
+            )
+        for part, rows in (
+            ("train", slice(30)),
+            ("valid", slice(30, 45)),
+            ("test", slice(45, 60)),
+        ):
+            pairs = [(*pair, 1) for pair in matches[rows]] + [
+                (*pair, 0) for pair in wrong[rows]
+            ]
             write(folder / f"{part}.csv.gz", ["ltable_id", "rtable_id", "label"], pairs)
     return home
 

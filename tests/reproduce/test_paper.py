@@ -36,21 +36,26 @@ def model(scale=100.0, **parameters):
     return paper_hdsl(scale, **{"oracle": "ascent", "random_state": 0, **parameters})
 
 
-# --- the objective, as quickly as promised -------------------------------------------------------
+# --- the objective, as quickly as promised --------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("oracle", "n_iter", "objective"),
-    [("ascent", 600, 0.1030), pytest.param("heuristic", 1000, 0.1060, marks=pytest.mark.slow)],
+    [
+        ("ascent", 600, 0.1030),
+        pytest.param("heuristic", 1000, 0.1060, marks=pytest.mark.slow),
+    ],
 )
 def test_objective_after_some_iterations(dexter, oracle, n_iter, objective):
     X, T = dexter
-    fitted = model(oracle=oracle, step="away", max_iter=n_iter, tol=0.0).fit(X, triplets=T)
+    fitted = model(oracle=oracle, step="away", max_iter=n_iter, tol=0.0).fit(
+        X, triplets=T
+    )
     assert fitted.n_iter_ == n_iter
     assert fitted.objective_ <= objective
 
 
-# --- reported numbers against plain NumPy --------------------------------------------------------
+# --- reported numbers against plain NumPy ---------------------------------------------
 
 
 class Recomputed:
@@ -97,15 +102,18 @@ class Recomputed:
 
 
 @pytest.mark.parametrize(
-    ("oracle", "step"), [("ascent", "blended"), ("heuristic", "pairwise"), ("exact", "forward")]
+    ("oracle", "step"),
+    [("ascent", "blended"), ("heuristic", "pairwise"), ("exact", "forward")],
 )
 def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
     X, T = dexter
     n_iter = 10 if oracle == "exact" else 50
-    fitted = model(oracle=oracle, step=step, max_iter=n_iter, tol=0.0).fit(X, triplets=T)
+    fitted = model(oracle=oracle, step=step, max_iter=n_iter, tol=0.0).fit(
+        X, triplets=T
+    )
     trace = fitted.trace_
-    # Where the step after row k goes to the oracle's atom, the gap of row k is that atom's; a
-    # pairwise step of the blended rule goes to another.
+    # Where the step after row k goes to the oracle's atom, the gap of row k is that
+    # atom's; a pairwise step of the blended rule goes to another.
     kinds = {"forward"} if step == "blended" else {"forward", "pairwise"}
     known = [k for k in range(n_iter) if trace["kind"][k + 1] in kinds]
     assert len(known) > 5
@@ -129,7 +137,7 @@ def test_gaps_do_not_exceed_the_true_one_and_exact_ones_equal_it(dexter):
             assert_allclose(reported, true, rtol=1e-10)
 
 
-# --- certified optima ----------------------------------------------------------------------------
+# --- certified optima -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +152,9 @@ def test_gaps_do_not_exceed_the_true_one_and_exact_ones_equal_it(dexter):
 def test_certified_optimum_is_reached(dexter, scale, step):
     X, T = dexter
     best, lower_bound, tol = OPTIMA[scale]
-    fitted = model(scale, oracle="ascent", step=step, max_iter=20_000, tol=tol).fit(X, triplets=T)
+    fitted = model(scale, oracle="ascent", step=step, max_iter=20_000, tol=tol).fit(
+        X, triplets=T
+    )
     assert fitted.status_ == "optimal"
     assert fitted.gap_is_exact_
     assert 0 <= fitted.gap_ <= tol
@@ -152,7 +162,9 @@ def test_certified_optimum_is_reached(dexter, scale, step):
     assert fitted.objective_ >= lower_bound
     again = Recomputed(fitted, X, T)
     assert_allclose(fitted.objective_, again.objective, rtol=1e-12)
-    assert_allclose(fitted.gap_, again.gap(), rtol=1e-6, atol=1e-11)  # a difference of O(1) numbers
+    assert_allclose(
+        fitted.gap_, again.gap(), rtol=1e-6, atol=1e-11
+    )  # a difference of O(1) numbers
 
 
 def test_sharp_constant_bounds_the_convergence(dexter):
@@ -160,26 +172,33 @@ def test_sharp_constant_bounds_the_convergence(dexter):
     X, T = dexter
     L = theory.lipschitz_constant(X, T)
     assert theory.lipschitz_constant(X, T, form="printed") > 5000 * L
-    fitted = model(1.0, oracle="exact", step="forward", max_iter=30, tol=0.0).fit(X, triplets=T)
+    fitted = model(1.0, oracle="exact", step="forward", max_iter=30, tol=0.0).fit(
+        X, triplets=T
+    )
     k = np.arange(1, 31)
     (_, lower_bound, _) = OPTIMA[1.0]
     excess = fitted.trace_["objective"][1:] - lower_bound
     assert (excess <= theory.convergence_bound(k, 1.0, L)).all()
 
 
-# --- the paper's method as one constructor -------------------------------------------------------
+# --- the paper's method as one constructor --------------------------------------------
 
 
 def test_the_papers_method_is_one_constructor():
-    X, triplets, *_ = make_recovery(60, 80, n_triplets=2000, density=0.1, n_atoms=4, block_size=8,
-                                    random_state=0)  # fmt: skip
+    X, triplets, *_ = make_recovery(
+        60, 80, n_triplets=2000, density=0.1, n_atoms=4, block_size=8, random_state=0
+    )
     paper = paper_hdsl(50.0, max_iter=300, random_state=0).fit(X, triplets=triplets)
-    best = model(50.0, oracle="ascent", max_iter=2000, tol=1e-4).fit(X, triplets=triplets)
+    best = model(50.0, oracle="ascent", max_iter=2000, tol=1e-4).fit(
+        X, triplets=triplets
+    )
     assert best.gap_is_exact_
     assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3
     assert_allclose(paper.weights_.sum(), 1.0)
     assert paper.prior_ == 0
     assert (paper.oracle, paper.min_rows, paper.max_anchors) == ("heuristic", 1, None)
     assert set(paper.trace_["kind"].tolist()) > {"away"}
-    assert_allclose(paper.similarity(X[:5], X), (X[:5] @ paper.matrix() @ X.T).toarray())
+    assert_allclose(
+        paper.similarity(X[:5], X), (X[:5] @ paper.matrix() @ X.T).toarray()
+    )
     assert PAPER_SCALES == (1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)

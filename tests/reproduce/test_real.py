@@ -14,16 +14,20 @@ from reproduce.runner import Settings
 NAMES = ("knn", "features", "sparsity")
 MORE = ("svm", "dimension")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at their limit
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # few rows, runs that end at their limit
 
 
 def rows_of(n, n_features, n_classes, rng):
     """Return rows with 12 random features and one or both of the 2 that belong to their class."""
     y = rng.permutation(np.arange(n) % n_classes)
     places = np.hstack(
-        [2 * y[:, None] + rng.integers(2, size=(n, 2)),
-         rng.integers(2 * n_classes, n_features, size=(n, 12))]
-    )  # fmt: skip
+        [
+            2 * y[:, None] + rng.integers(2, size=(n, 2)),
+            rng.integers(2 * n_classes, n_features, size=(n, 12)),
+        ]
+    )
     values = rng.integers(1, 10, size=places.shape).astype(float)
     rows = np.repeat(np.arange(n), places.shape[1])
     X = sp.coo_array((values.ravel(), (rows, places.ravel())), shape=(n, n_features))
@@ -77,7 +81,7 @@ def column(table, head):
     return [row[place] for row in table.rows]
 
 
-# --- what is computed ----------------------------------------------------------------------------
+# --- what is computed -----------------------------------------------------------------
 
 
 def test_every_experiment_writes_a_page_and_its_figures(settings):
@@ -104,8 +108,9 @@ def test_features_and_entries_are_those_of_the_chosen_models(settings):
         drawn = sp.coo_array((line["sign"], (line["row"], line["col"])), shape=M.shape)
         assert (drawn != M.sign()).nnz == 0
     assert column(table(settings, "sparsity", "entries"), "share, paper") == [
-        "0.00018 %", "0.00059 %",
-    ]  # fmt: skip
+        "0.00018 %",
+        "0.00059 %",
+    ]
 
 
 def test_errors_stand_beside_the_papers(settings):
@@ -120,7 +125,11 @@ def test_errors_stand_beside_the_papers(settings):
 def test_errors_of_classifiers_stand_beside_the_papers(more):
     shown = table(more, "svm", "errors")
     assert column(shown, "set") == ["dexter", "", "", "rcv1_4", ""]
-    for head, words in (("linear-ℓ2", "8.9 5.1"), ("poly-2", "9.4 5.7"), ("poly-3", "9.2 5.7")):
+    for head, words in (
+        ("linear-ℓ2", "8.9 5.1"),
+        ("poly-2", "9.4 5.7"),
+        ("poly-3", "9.2 5.7"),
+    ):
         errors = column(shown, head)
         assert [errors[2], errors[4]] == words.split()
         assert float(errors[0]) < 25
@@ -132,15 +141,24 @@ def test_errors_of_classifiers_stand_beside_the_papers(more):
 def test_errors_by_dimension_agree_with_those_of_knn(more):
     lines = lines_of(more, "dimension")
     known = runner.read(more, "knn").values()
-    assert {line["cell"]["method"] for line in lines} == {"hdsl", *list(dimension.LABELS)[2:]}
+    assert {line["cell"]["method"] for line in lines} == {
+        "hdsl",
+        *list(dimension.LABELS)[2:],
+    }
     for name, where in (("dexter", "valid"), ("rcv1_4", "test")):
         chosen = [line for line in lines if line["cell"]["set"] == name]
         hdsl = next(line for line in chosen if line["cell"]["method"] == "hdsl")
         wanted = {"set": name, "method": "hdsl", "draw": 0}.items()
         best = knn.chosen(
-            [ln for ln in known if wanted <= ln["cell"].items() and "fold" not in ln["cell"]]
+            [
+                ln
+                for ln in known
+                if wanted <= ln["cell"].items() and "fold" not in ln["cell"]
+            ]
         )
-        at_best = next(point for point in hdsl["path"] if point["n_iter"] == best["n_iter"])
+        at_best = next(
+            point for point in hdsl["path"] if point["n_iter"] == best["n_iter"]
+        )
         assert at_best["dimensions"] == hdsl["kept"] <= best["n_atoms"]
         assert at_best[where] == pytest.approx(best[where])
         assert hdsl["components"][-1][where] == at_best[where]
@@ -148,7 +166,7 @@ def test_errors_by_dimension_agree_with_those_of_knn(more):
     assert "±" in column(rows, "RP+OASIS")[list(column(rows, "")).index("test")]
 
 
-# --- choices -------------------------------------------------------------------------------------
+# --- choices --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -157,7 +175,8 @@ def test_validation_errors_alone_choose(more, name, head):
     choices = column(table(more, name, "choices"), head)
     for key in ("test", "valid"):
         lines = [
-            {**line, key: 1.0 - line[key]} if key in line else line for line in lines_of(more, name)
+            {**line, key: 1.0 - line[key]} if key in line else line
+            for line in lines_of(more, name)
         ]
         results = reproduce.load(name).publish(more, lines)
         assert (column(results.tables[1], head) == choices) == (key != "valid")
@@ -165,8 +184,12 @@ def test_validation_errors_alone_choose(more, name, head):
 
 def line(valid, test=0.0, curve=None, **cell):
     more = {"curve": curve} if curve else {}
-    return {"cell": {"set": "s", "method": "hdsl", "draw": 0, **cell}, "valid": valid,
-            "test": test, **more}  # fmt: skip
+    return {
+        "cell": {"set": "s", "method": "hdsl", "draw": 0, **cell},
+        "valid": valid,
+        "test": test,
+        **more,
+    }
 
 
 def test_folds_choose_the_value_and_the_iteration():
@@ -181,16 +204,20 @@ def test_folds_choose_the_value_and_the_iteration():
     ]
     best, error = knn.chosen_by_folds(lines)
     assert (best["cell"]["scale"], error) == (10.0, 0.1)
-    lines = [line(0.3, alpha=1.0), line(0.2, alpha=2.0), line(0.1, alpha=1.0, fold=0),
-             line(0.4, alpha=2.0, fold=0)]  # fmt: skip
+    lines = [
+        line(0.3, alpha=1.0),
+        line(0.2, alpha=2.0),
+        line(0.1, alpha=1.0, fold=0),
+        line(0.4, alpha=2.0, fold=0),
+    ]
     best, error = knn.chosen_by_folds(lines)
     assert (best["cell"]["alpha"], error) == (1.0, 0.3)
 
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------
 
 
-# --- judgements ----------------------------------------------------------------------------------
+# --- judgements -----------------------------------------------------------------------
 
 
 def test_judgements_of_texts(tmp_path):
@@ -202,12 +229,24 @@ def test_judgements_of_texts(tmp_path):
     sp.save_npz(folder / "X_background.npz", rows_of(80, 200, 4, rng)[0])
     drawn = rng.integers(50, size=(3000, 3))
     a, p, q = y[drawn.T]
-    np.save(folder / "triplets.npy", drawn[(a == p) & (a != q) & (drawn[:, 0] != drawn[:, 1])])
-    command = ["judgements", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    np.save(
+        folder / "triplets.npy",
+        drawn[(a == p) & (a != q) & (drawn[:, 0] != drawn[:, 1])],
+    )
+    command = [
+        "judgements",
+        "--quick",
+        "--data",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert reproduce.main([*command, "--jobs", "1"]) == 0
     lines = runner.read(Settings(tmp_path / "out"), "judgements").values()
     assert len(lines) == 5
-    cosine, learned = (np.mean([line[name] for line in lines]) for name in ("cosine", "learned"))
+    cosine, learned = (
+        np.mean([line[name] for line in lines]) for name in ("cosine", "learned")
+    )
     assert learned > cosine - 0.02
     assert "Mean of 5 folds" in (tmp_path / "out" / "judgements.md").read_text()
 
@@ -222,7 +261,14 @@ def test_topics_of_texts(tmp_path):
         Y[:, 4] = rng.random(n) < 0.2
         sp.save_npz(folder / f"X_{part}.npz", sp.csr_matrix(X))
         sp.save_npz(folder / f"Y_{part}_topics.npz", sp.csr_matrix(Y))
-    command = ["topics", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    command = [
+        "topics",
+        "--quick",
+        "--data",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert reproduce.main([*command, "--jobs", "1"]) == 0
     found = runner.read(Settings(tmp_path / "out"), "topics").values()
     scores = {line["cell"]["method"]: line for line in found}
@@ -240,15 +286,19 @@ def judged(tmp_path):
     folder.mkdir(parents=True)
     noise = [f"n{k}a" for k in range(30)]
     documents = [
-        {"id": k, "text": " ".join([f"topic{k % 4}b", *rng.choice(noise, 6)])} for k in range(80)
+        {"id": k, "text": " ".join([f"topic{k % 4}b", *rng.choice(noise, 6)])}
+        for k in range(80)
     ]
     queries = [
-        {"id": k, "text": " ".join([f"asked{k % 4}b", *rng.choice(noise, 4)])} for k in range(40)
+        {"id": k, "text": " ".join([f"asked{k % 4}b", *rng.choice(noise, 4)])}
+        for k in range(40)
     ]
     documents += [{"id": 80 + k, "text": f"asked{k % 4}b {noise[0]}"} for k in range(8)]
     with gzip.open(folder / "documents.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(document) + "\n" for document in documents)
-    (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
+    (folder / "queries.jsonl").write_text(
+        "".join(json.dumps(q) + "\n" for q in queries)
+    )
     pairs = [(q, d) for q in range(39) for d in range(80) if q % 4 == d % 4]
     (folder / "qrels.tsv").write_text("".join(f"{q}\t{d}\n" for q, d in pairs))
     return tmp_path / "data"
@@ -262,9 +312,14 @@ def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
     gain, low, _ = after.gain(before, "ndcg")
     assert gain > 0.2
     assert low > 0
-    assert [table.name for table in cisi.publish(settings, lines).tables] == ["measures", "choices"]
+    assert [table.name for table in cisi.publish(settings, lines).tables] == [
+        "measures",
+        "choices",
+    ]
     collection = cisi.load(judged)  # without a gain they are left as they are
     rng = np.random.default_rng(0)
-    random = [set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant]
+    random = [
+        set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant
+    ]
     collection = collection._replace(relevant=random)
     assert cisi.choose(collection, np.arange(12), ((15.0,), (1.0,), (5,))) is None

@@ -35,7 +35,9 @@ class Squares:
         def draw(figure):
             figure.subplots().plot([line["square"] for line in lines])
 
-        return Results([Table("squares", ["n", "square, of n"], rows, ["A note."])], {"line": draw})
+        return Results(
+            [Table("squares", ["n", "square, of n"], rows, ["A note."])], {"line": draw}
+        )
 
 
 @pytest.fixture
@@ -57,7 +59,9 @@ def test_cells_are_computed_once_and_published(squares, tmp_path, capsys):
     table = (tmp_path / "squares-squares.csv").read_text().splitlines()
     assert table[:3] == ['n,"square, of n"', "0,0", "1,1"]
     page = (tmp_path / "squares.md").read_text()
-    assert page.startswith("# Squares\n\n| n | square, of n |\n| --- | --- |\n| 0 | 0 |")
+    assert page.startswith(
+        "# Squares\n\n| n | square, of n |\n| --- | --- |\n| 0 | 0 |"
+    )
     assert "A note." in page
     assert "(squares-line.png)" in page
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -96,7 +100,10 @@ def test_quick_and_full_results_do_not_mix(squares, tmp_path, capsys, monkeypatc
 
 
 def test_wrong_arguments_exit_with_a_message(capsys):
-    for arguments, word in ((["square"], "recovery"), (["knn", "--jobs", "0"], "--jobs")):
+    for arguments, word in (
+        (["square"], "recovery"),
+        (["knn", "--jobs", "0"], "--jobs"),
+    ):
         with pytest.raises(SystemExit, match="2"):
             reproduce.main(arguments)
         assert word in capsys.readouterr().err

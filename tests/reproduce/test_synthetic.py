@@ -18,10 +18,17 @@ FILES = {
     "links": ["auc.csv", "choices.csv", "auc", "frequency"],
     "complexity": ["time.csv", "memory.csv", "time", "memory"],
     "phase": [
-        "law.csv", "noise.csv", "needed.csv", "methods.csv", "probability.csv",
-        "diagrams-features", "diagrams-entries", "law", "methods",
+        "law.csv",
+        "noise.csv",
+        "needed.csv",
+        "methods.csv",
+        "probability.csv",
+        "diagrams-features",
+        "diagrams-entries",
+        "law",
+        "methods",
     ],
-}  # fmt: skip
+}
 
 
 def table(out, name):
@@ -61,7 +68,12 @@ def test_recovery_finds_what_was_hidden(results):
         assert features[0] < 0.7
         assert features[-1] > 0.95
         assert entries[-1] > 0.95
-    assert [row["alpha"] for row in table(out, "recovery-auc")] == ["10%", "20%", "25%", "30%"]
+    assert [row["alpha"] for row in table(out, "recovery-auc")] == [
+        "10%",
+        "20%",
+        "25%",
+        "30%",
+    ]
 
 
 def test_links_are_predicted(results):
@@ -87,7 +99,10 @@ def test_validation_links_alone_choose():
         if line["cell"]["per_link"] != curve.per_link:
             line["valid"] = 1.0
     chosen = links._chosen(made, 7, curve)
-    assert [line["cell"]["scale"] for line in chosen] == [links.SCALES[1], links.SCALES[2]]
+    assert [line["cell"]["scale"] for line in chosen] == [
+        links.SCALES[1],
+        links.SCALES[2],
+    ]
 
 
 @pytest.mark.slow
@@ -107,24 +122,34 @@ def test_exponents_are_finite_and_memory_grows_with_s(results):
 @pytest.mark.slow
 def test_more_triplets_recover_more(results):
     rows = table(results("phase"), "phase-probability")
-    plain = [row for row in rows if (row["noise"], row["correlation"]) == ("0.0", "0.0")]
+    plain = [
+        row for row in rows if (row["noise"], row["correlation"]) == ("0.0", "0.0")
+    ]
     few, many = (
-        np.mean([float(row["entries"]) for row in plain if int(row["triplets"]) == count])
+        np.mean(
+            [float(row["entries"]) for row in plain if int(row["triplets"]) == count]
+        )
         for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
     )
     assert few < 0.2 < 0.8 < many
 
 
-# --- how a number of triplets grows --------------------------------------------------------------
+# --- how a number of triplets grows ---------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("recovered", "expected"),
-    [([0, 0, 1, 1], 2.0**1.5 * 100), ([0, 1, 0, 1], 2.0**1.5 * 100), ([1, 1, 1, 1], 100),
-     ([0, 0, 0, 0], math.inf)],
-)  # fmt: skip
+    [
+        ([0, 0, 1, 1], 2.0**1.5 * 100),
+        ([0, 1, 0, 1], 2.0**1.5 * 100),
+        ([1, 1, 1, 1], 100),
+        ([0, 0, 0, 0], math.inf),
+    ],
+)
 def test_threshold_lies_after_as_many_numbers_as_fail(recovered, expected):
-    assert thresholds.threshold([100, 200, 400, 800], recovered) == pytest.approx(expected)
+    assert thresholds.threshold([100, 200, 400, 800], recovered) == pytest.approx(
+        expected
+    )
 
 
 def test_exponents_of_a_known_law_are_found():
@@ -135,12 +160,22 @@ def test_exponents_of_a_known_law_are_found():
     for k, d in itertools.product((4, 8, 16), (100, 1000, 10_000)):
         middle = 5 * k**1.3 * np.log(d) ** 2
         needed = middle * np.exp(rng.normal(0, 0.5, size=30))
-        factors = {"k": k, "log d": np.log(d), "d": d, "right": middle, "k log d": k * np.log(d)}
+        factors = {
+            "k": k,
+            "log d": np.log(d),
+            "d": d,
+            "right": middle,
+            "k log d": k * np.log(d),
+        }
         samples.append(thresholds.Sample(factors, counts, counts >= needed[:, None]))
     found = thresholds.exponents(samples, ["k", "log d"], 200, rng)
     assert found["k"].low < 1.3 < found["k"].high
     assert found["log d"].low < 2 < found["log d"].high
     assert found["k"].high - found["k"].low < 0.4
-    right, other = (thresholds.explained(samples, name, ("k", "log d")) for name in ("right", "d"))
+    right, other = (
+        thresholds.explained(samples, name, ("k", "log d")) for name in ("right", "d")
+    )
     assert right == pytest.approx(1, abs=0.02)
-    assert other < 0.5 < thresholds.explained(samples, "k log d", ("k", "log d")) < right
+    assert (
+        other < 0.5 < thresholds.explained(samples, "k log d", ("k", "log d")) < right
+    )

@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "theory.md"
 smoothed_hinge = reference.LOSSES["smoothed_hinge"][0]
 
 
-# --- convergence ---------------------------------------------------------------------------------
+# --- convergence ----------------------------------------------------------------------
 
 
 @given(twins())
@@ -40,7 +40,10 @@ def test_sharp_constant_lies_between_curvature_and_printed_constant(twin):
     V = twin.dense.vertices - twin.dense.offset[:, None]  # ⟨Aᵗ, B⟩
     G = V.T @ (twin.dense.omega[:, None] * V)
     between = np.diag(G)[:, None] + np.diag(G) - 2 * G  # mean of ⟨Aᵗ, B - B'⟩²
-    for largest, factor in ((between.max(), 8), (np.diag(G).max(), 4)):  # two atoms; an atom and 0
+    for largest, factor in (
+        (between.max(), 8),
+        (np.diag(G).max(), 4),
+    ):  # two atoms; an atom and 0
         curvature = reference.SMOOTHNESS[twin.dense.loss] * largest
         assert curvature <= factor * sharp * twin.dense.scale**2 * (1 + 1e-9) + 1e-12
 
@@ -53,16 +56,27 @@ def test_sharp_constant_can_be_exact():
 
 @pytest.mark.parametrize(
     ("loss", "prior", "init"),
-    [(loss, (0.0, 0.5)[j % 2], ("zero", "random")[j // 2 % 2]) for j, loss in enumerate(LOSSES)],
+    [
+        (loss, (0.0, 0.5)[j % 2], ("zero", "random")[j // 2 % 2])
+        for j, loss in enumerate(LOSSES)
+    ],
 )
 def test_forward_steps_stay_below_the_convergence_bound(loss, prior, init):
     """Proposition 1 with the sharp L, on whole runs, in the paper's domain and in that with 0."""
     for seed, scale in ((0, 1.0), (1, 10.0)):
         X, triplets = random_arrays(seed)
         model = HDSL(
-            scale, prior=prior, norm=None, loss=loss, oracle="exact", step="forward", init=init,
-            max_iter=100, tol=0.0, random_state=seed,
-        ).fit(X, triplets=triplets)  # fmt: skip
+            scale,
+            prior=prior,
+            norm=None,
+            loss=loss,
+            oracle="exact",
+            step="forward",
+            init=init,
+            max_iter=100,
+            tol=0.0,
+            random_state=seed,
+        ).fit(X, triplets=triplets)
         dense = random_twin(seed, loss=loss, scale=scale, prior=prior).dense
         if init == "zero":
             dense.vertices = np.column_stack([dense.vertices, dense.offset])
@@ -74,7 +88,7 @@ def test_forward_steps_stay_below_the_convergence_bound(loss, prior, init):
         assert (excess <= theory.convergence_bound(k, scale, L)).all()
 
 
-# --- sizes ---------------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("norm", theory.NORMS)
@@ -95,14 +109,20 @@ def test_data_bound_covers_all_rows(norm, X):
 def test_domain_bound_is_reached_by_an_atom_and_exceeded_by_no_model(model, scale):
     M = reference.model_matrix(*model, 6, scale)
     atom = reference.atom_matrix((1, 4, -1), 6, scale)
-    for norm, dual in {"max": np.sum, "fro": lambda A: np.sqrt((A**2).sum()), "l1": np.max}.items():
+    for norm, dual in {
+        "max": np.sum,
+        "fro": lambda A: np.sqrt((A**2).sum()),
+        "l1": np.max,
+    }.items():
         bound = theory.domain_bound(scale, norm=norm)
         assert dual(np.abs(M)) <= bound * (1 + 1e-9)
         assert_allclose(dual(np.abs(atom)), bound, rtol=1e-12)
-    assert_allclose(np.linalg.norm(M, "nuc"), theory.domain_bound(scale, norm="fro"), rtol=1e-9)
+    assert_allclose(
+        np.linalg.norm(M, "nuc"), theory.domain_bound(scale, norm="fro"), rtol=1e-9
+    )
 
 
-# --- the formulas --------------------------------------------------------------------------------
+# --- the formulas ---------------------------------------------------------------------
 
 
 def test_printed_forms_are_those_of_the_paper():
@@ -119,11 +139,17 @@ def test_printed_forms_are_those_of_the_paper():
     excess = 16 * L * scale**2 / (k + 2) + 2 * rademacher + confidence
     given = {"B_X": B_X, "form": "printed"}
     assert_allclose(theory.rademacher_bound(n, scale, k=k, **given), rademacher)
-    assert_allclose(theory.deviation_bound(n, scale, k=k, delta=delta, **given), deviation)
-    assert_allclose(theory.excess_risk_bound(n, k, scale, L, delta=delta, **given), excess)
+    assert_allclose(
+        theory.deviation_bound(n, scale, k=k, delta=delta, **given), deviation
+    )
+    assert_allclose(
+        theory.excess_risk_bound(n, k, scale, L, delta=delta, **given), excess
+    )
 
 
-@pytest.mark.parametrize(("delta", "zero"), [(1e-9, 0.5), (0.05, math.log(2)), (0.999, 30.0)])
+@pytest.mark.parametrize(
+    ("delta", "zero"), [(1e-9, 0.5), (0.05, math.log(2)), (0.999, 30.0)]
+)
 @given(st.integers(3, 1000), st.floats(1e-3, 100.0))
 def test_confidence_covers_what_is_proved(delta, zero, n, size):
     """McDiarmid's term, and for the excess risk Hoeffding's for a U-statistic of order 3."""
@@ -135,10 +161,13 @@ def test_confidence_covers_what_is_proved(delta, zero, n, size):
     assert theory.deviation_bound(n, 1.0, **given) >= twice + mcdiarmid
     mcdiarmid = 3 * width * np.sqrt(np.log(2 / delta) / (2 * n))
     hoeffding = width * np.sqrt(np.log(2 / delta) / (2 * (n // 3)))
-    assert theory.excess_risk_bound(n, 1, 1.0, 0.0, **given) >= twice + mcdiarmid + hoeffding
+    assert (
+        theory.excess_risk_bound(n, 1, 1.0, 0.0, **given)
+        >= twice + mcdiarmid + hoeffding
+    )
 
 
-# --- Monte-Carlo: what holds ---------------------------------------------------------------------
+# --- Monte-Carlo: what holds ----------------------------------------------------------
 
 
 def atom_vectors(d):
@@ -169,16 +198,25 @@ def rademacher_draws(n, d, scale, n_draws, seed=0):
         yield (signs @ losses_of_atoms(X, triplets, scale)).max() / m, at_zero
 
 
-@pytest.mark.parametrize(("n", "scale", "expected"), [(90, 1.0, 0.20), (300, 1.0, 0.11)])
+@pytest.mark.parametrize(
+    ("n", "scale", "expected"), [(90, 1.0, 0.20), (300, 1.0, 0.11)]
+)
 def test_lemma_1_fails_as_printed(n, scale, expected):
     """One atom, chosen by the data: the complexity is not 0. All atoms: the bound holds."""
     draws, at_zero = np.array(list(rademacher_draws(n, 20, scale, 200))).T
     estimate = draws.mean()
     error = draws.std() / np.sqrt(len(draws))
     assert_allclose(estimate, expected, atol=0.02)
-    assert theory.rademacher_bound(n, scale, k=1, form="printed") == 0.0 < estimate - 5 * error
+    assert (
+        theory.rademacher_bound(n, scale, k=1, form="printed")
+        == 0.0
+        < estimate - 5 * error
+    )
     assert theory.rademacher_bound(n, scale, d=20) > estimate + 5 * error
-    assert theory.rademacher_bound(n, scale, d=20) > np.maximum(draws, at_zero).mean() + 5 * error
+    assert (
+        theory.rademacher_bound(n, scale, d=20)
+        > np.maximum(draws, at_zero).mean() + 5 * error
+    )
 
 
 def test_theorem_1_fails_as_printed_for_a_small_scale():
@@ -216,7 +254,9 @@ def test_theorem_1_holds_on_draws():
         X, y = draw_rows(n, d, rng)
         a, p, q = y[every.T]
         inside = every[(a == p) & (a != q)]
-        worst.append((risk - losses_of_atoms(X, inside, scale).sum(axis=0) / len(every)).max())
+        worst.append(
+            (risk - losses_of_atoms(X, inside, scale).sum(axis=0) / len(every)).max()
+        )
     assert max(worst) > 0.05
     assert max(worst) <= theory.deviation_bound(n, scale, d=d)
 
@@ -237,14 +277,17 @@ def test_sufficient_triplets_suffice_and_far_fewer_do_not(replace):
     assert 100 < many < len(every)
 
     def deviations(size):
-        drawn = [losses[rng.choice(len(every), size, replace)].mean(axis=0) for _ in range(200)]
+        drawn = [
+            losses[rng.choice(len(every), size, replace)].mean(axis=0)
+            for _ in range(200)
+        ]
         return np.abs(drawn - losses.mean(axis=0)).max(axis=1)
 
     assert deviations(many).max() <= accuracy
     assert (deviations(many // 200) > accuracy).mean() > 0.05
 
 
-# --- beside a run --------------------------------------------------------------------------------
+# --- beside a run ---------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -263,12 +306,21 @@ def recovery():
         ("smoothed_hinge", 20.0, 1.0, "l2", "zero"),
     ],
 )
-def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prior, norm, init):
+def test_gap_path_has_risks_and_bounds_of_each_model(
+    recovery, loss, scale, prior, norm, init
+):
     X, train, test = recovery
     model = HDSL(
-        scale, prior=prior, norm=norm, init=init, loss=loss, step="away", max_iter=50, tol=0.0,
+        scale,
+        prior=prior,
+        norm=norm,
+        init=init,
+        loss=loss,
+        step="away",
+        max_iter=50,
+        tol=0.0,
         random_state=0,
-    ).fit(X, triplets=train)  # fmt: skip
+    ).fit(X, triplets=train)
     path = theory.gap_path(model, X, X, test, n_iter=[0, 1, model.n_iter_], delta=0.1)
     assert_array_equal(path.n_iter, [0, 1, model.n_iter_])
     assert_array_equal(path.n_atoms, [len(model.at(k).weights_) for k in path.n_iter])
@@ -280,7 +332,9 @@ def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prio
         a, p, q = dense[triplets.T]
         for k, risk in zip(path.n_iter, risks, strict=True):
             M = model.at(k).matrix().toarray() + prior * np.eye(60)
-            assert_allclose(risk, ell(((a @ M) * (p - q)).sum(axis=1)).mean(), rtol=1e-9)
+            assert_allclose(
+                risk, ell(((a @ M) * (p - q)).sum(axis=1)).mean(), rtol=1e-9
+            )
     assert_allclose(path.gap, path.test_risk - path.train_risk)
     both = sp.vstack([X, X])  # rows learned from, and rows held out
     zero = float(ell(np.zeros(1))[0]) + prior * theory.data_bound(both, norm="fro")
@@ -293,7 +347,7 @@ def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prio
     assert (path.gap < path.bound).all()
 
 
-# --- messages ------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -304,7 +358,10 @@ def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prio
         (lambda: theory.rademacher_bound(9, 1.0), "d="),
         (lambda: theory.rademacher_bound(9, 1.0, d=3, norm="l2"), "'max', 'fro', 'l1'"),
         (lambda: theory.deviation_bound(9, 1.0, d=3, delta=1), "'delta'"),
-        (lambda: theory.excess_risk_bound(9, 1, 1.0, 1.0, d=3, loss_at_zero=-1), "loss_at_zero"),
+        (
+            lambda: theory.excess_risk_bound(9, 1, 1.0, 1.0, d=3, loss_at_zero=-1),
+            "loss_at_zero",
+        ),
         (lambda: theory.domain_bound(-1.0), "'scale'"),
         (lambda: theory.lipschitz_constant(np.eye(3), [[0, 1, 3]]), "row 3"),
     ],
@@ -314,13 +371,15 @@ def test_wrong_arguments_raise(call, word):
         call()
 
 
-# --- the page ------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------
 
 
 def test_examples_of_the_page_run():
     if not PAGE.is_file():
         pytest.skip(f"{PAGE} is not there: an installed library has no pages")
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    ran = doctest.testfile(str(PAGE), module_relative=False, optionflags=flags, encoding="utf-8")
+    ran = doctest.testfile(
+        str(PAGE), module_relative=False, optionflags=flags, encoding="utf-8"
+    )
     assert ran.failed == 0
     assert ran.attempted > 10

@@ -26,10 +26,17 @@ def population(n_classes, n=5000, seed=0):
 
 def matrices(rng, rows, y):
     """All vertices of the domain, some of its inside, and a model learned from the rows."""
-    vertices = [np.zeros((D, D))] + [reference.atom_matrix(atom, D, SCALE) for atom in ATOMS]
-    mixed = [np.tensordot(rng.dirichlet(np.full(len(vertices), 0.1)), vertices, 1) for _ in "12345"]
+    vertices = [np.zeros((D, D))] + [
+        reference.atom_matrix(atom, D, SCALE) for atom in ATOMS
+    ]
+    mixed = [
+        np.tensordot(rng.dirichlet(np.full(len(vertices), 0.1)), vertices, 1)
+        for _ in "12345"
+    ]
     model = HDSL(SCALE, prior=PRIOR, norm=None, max_iter=10, tol=0.0)
-    learned = SimilarityClassifier(model, landmarks="all", C=1.0).fit(rows, y).similarity_
+    learned = (
+        SimilarityClassifier(model, landmarks="all", C=1.0).fit(rows, y).similarity_
+    )
     return [*vertices, *mixed, learned.matrix().toarray()]
 
 
@@ -67,12 +74,18 @@ def test_the_goodness_and_landmark_bounds_hold(n_classes):
         for M in matrices(rng, rows, y):
             own = margins(similarities(X, M, found), Y)
             risk = VALUE(own).mean()
-            gaps.append((risk - VALUE(margins(similarities(rows, M, found), y)).mean()) / bound)
+            gaps.append(
+                (risk - VALUE(margins(similarities(rows, M, found), y)).mean()) / bound
+            )
             apart.append(np.abs(own - margins(similarities(X, M, true), Y)).max() / eta)
-            # The share of wrong rows is at most C - 1 times the risk over the loss at 0.
-            shares.append((own <= 0).any(axis=1).mean() / ((n_classes - 1) * risk / 0.5))
+            # The share of wrong rows is at most C - 1 times the risk over the loss at
+            # 0.
+            shares.append(
+                (own <= 0).any(axis=1).mean() / ((n_classes - 1) * risk / 0.5)
+            )
     assert max(shares) <= 1
-    # δ is 5 %, but the bounds are loose, and never fail: docs/theory.md has the figures.
+    # δ is 5 %, but the bounds are loose, and never fail: docs/theory.md has the
+    # figures.
     assert 100 < 1 / max(gaps) < 400
     assert 4 < 1 / max(apart) < 12
 
@@ -93,10 +106,13 @@ def test_the_classifier_bound_holds(n_classes):
         rows = X[drawn[n_landmarks:]]
         y = Y[drawn[n_landmarks:]]
         bound = theory.classifier_bound(N, n_landmarks, size, DOMAIN)
-        signs, own_signs = (np.where(of[:, None] == np.arange(n_classes), 1, -1) for of in (Y, y))
+        signs, own_signs = (
+            np.where(of[:, None] == np.arange(n_classes), 1, -1) for of in (Y, y)
+        )
         for M in matrices(rng, rows, y):
             S, S_rows = (similarities(A, M, landmarks) for A in (X, rows))
-            # The weights that fit this sample best beyond the population, of one landmark each.
+            # The weights that fit this sample best beyond the population, of one
+            # landmark each.
             over = (own_signs.T @ S_rows) / N - (signs.T @ S) / len(Y)
             best = np.abs(over).argmax(axis=1)
             coef = np.zeros((n_classes, n_landmarks))

@@ -53,7 +53,7 @@ def test_parameters_are_checked(parameters, message):
         BM25Transformer(**parameters).fit([[1, 2]])
 
 
-# --- an engine -----------------------------------------------------------------------------------
+# --- an engine ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -92,4 +92,6 @@ def test_scores_are_those_of_an_engine(counts):
         found = certified_top_k(engine.search, queries, weights, 10, slack=slack)
     best = -np.sort(-(queries @ weights.T).toarray(), axis=1)[:, :10]
     assert_allclose(found.scores, best, rtol=1e-12)
-    assert [len(row) for row, _ in sparse_rows(queries)] == np.diff(queries.indptr).tolist()
+    assert [len(row) for row, _ in sparse_rows(queries)] == np.diff(
+        queries.indptr
+    ).tolist()

@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from hdsl import HDSL
 from hdsl.search import top_k
-from hdsl.serving import certified_top_k, limit_weights, recall_at, sparse_rows, to_sparsevec
+from hdsl.serving import (
+    certified_top_k,
+    limit_weights,
+    recall_at,
+    sparse_rows,
+    to_sparsevec,
+)
 from small_fits import X as ROWS
 from small_fits import Y as LABELS
 
@@ -49,7 +55,7 @@ def cases(draw, values=INTEGERS, weights=WEIGHTS):
     )
 
 
-# --- rows ----------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------
 
 
 @given(cases(values=WEIGHTS))
@@ -97,28 +103,45 @@ def test_sparsevec_keeps_every_bit_of_float32(X):
 def test_sparsevec_has_the_limits_of_pgvector():
     with pytest.raises(ValueError, match="16,001 non-zeros"):
         to_sparsevec(np.ones((1, 16_001)))
-    with pytest.warns(UserWarning, match="than 1,000 non-zeros.* 1 of 1, with up to 1,001"):
+    with pytest.warns(
+        UserWarning, match="than 1,000 non-zeros.* 1 of 1, with up to 1,001"
+    ):
         to_sparsevec(np.ones((1, 1_001)))
     with pytest.raises(ValueError, match=r"X\[0, 1\] is too large for float32"):
         to_sparsevec([[1.0, 1e39]])
     assert to_sparsevec([[1e-60, 0.0]]) == ["{}/2"]  # 0 in float32
 
 
-# --- limits --------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------
 
 
-@given(cases(values=WEIGHTS), st.booleans(), st.none() | st.integers(1, 4), st.none() | st.just(2))
+@given(
+    cases(values=WEIGHTS),
+    st.booleans(),
+    st.none() | st.integers(1, 4),
+    st.none() | st.just(2),
+)
 def test_limits_of_weights(case, nonnegative, max_terms, max_weight):
     Z, _ = case
-    limits = {"nonnegative": nonnegative, "max_terms": max_terms, "max_weight": max_weight}
+    limits = {
+        "nonnegative": nonnegative,
+        "max_terms": max_terms,
+        "max_weight": max_weight,
+    }
     limited = limit_weights(Z, **limits)
-    assert limit_weights(np.array([[2, -4, 1]]), max_weight=2).tolist() == [[1.0, -2.0, 0.5]]
+    assert limit_weights(np.array([[2, -4, 1]]), max_weight=2).tolist() == [
+        [1.0, -2.0, 0.5]
+    ]
     assert_array_equal(limit_weights(sp.csr_array(Z), **limits).toarray(), limited)
     for z, found in zip(Z, limited, strict=True):
         z = np.maximum(z, 0) if nonnegative else z
         if max_terms is not None:
             z = np.where(
-                np.isin(np.arange(len(z)), np.argsort(-abs(z), kind="stable")[:max_terms]), z, 0
+                np.isin(
+                    np.arange(len(z)), np.argsort(-abs(z), kind="stable")[:max_terms]
+                ),
+                z,
+                0,
             )
         if max_weight is not None and abs(z).max() > max_weight:
             z = z * (max_weight / abs(z).max())
@@ -145,7 +168,7 @@ def test_rewritten_queries_within_limits(model):
         model.rewrite(ROWS, max_weight=-1.0)
 
 
-# --- certified -----------------------------------------------------------------------------------
+# --- certified ------------------------------------------------------------------------
 
 
 def check_exact(found, queries, X, lengths=1.0):
@@ -157,7 +180,10 @@ def check_exact(found, queries, X, lengths=1.0):
         assert size == len(best)
         assert_allclose(found.scores[q, :size], best, rtol=1e-12, atol=1e-12)
         assert_allclose(
-            all_scores[found.indices[q, :size].astype(int)], best, rtol=1e-12, atol=1e-12
+            all_scores[found.indices[q, :size].astype(int)],
+            best,
+            rtol=1e-12,
+            atol=1e-12,
         )
         assert len(set(found.indices[q, :size].tolist())) == size
         assert (found.scores[q, size:] == -np.inf).all()
@@ -175,7 +201,9 @@ def test_the_top_k_is_exact(case, k, all_documents, max_candidates):
 @given(cases(), st.integers(1, 4), st.data())
 def test_the_learned_cosine_needs_one_number_per_document(case, k, data):
     X, queries = case
-    lengths = data.draw(arrays(float, len(X), elements=st.sampled_from([0.5, 1.0, 2.0])))
+    lengths = data.draw(
+        arrays(float, len(X), elements=st.sampled_from([0.5, 1.0, 2.0]))
+    )
     found = certified_top_k(Engine(X), queries, X, k, lengths=lengths)
     check_exact(found, queries, X, lengths)
 
@@ -186,7 +214,9 @@ def test_rows_can_be_fetched_by_ids_of_any_type(case, k, with_lengths):
     ids = [("document", row) for row in range(len(X))]
     lengths = np.linspace(0.5, 2, len(X)) if with_lengths else np.ones(len(X))
     known = dict(zip(ids, X, strict=True))
-    given_lengths = dict(zip(ids, lengths.tolist(), strict=True)) if with_lengths else None
+    given_lengths = (
+        dict(zip(ids, lengths.tolist(), strict=True)) if with_lengths else None
+    )
 
     def fetch(wanted):
         return np.array([known[one] for one in wanted]).reshape(-1, X.shape[1])
@@ -195,19 +225,24 @@ def test_rows_can_be_fetched_by_ids_of_any_type(case, k, with_lengths):
     found = certified_top_k(engine, queries, fetch, k, lengths=given_lengths)
     scores = queries @ X.T / lengths
     for q, all_scores in enumerate(scores):
-        # Only documents that no other can beat are returned: all others score at most 0.
+        # Only documents that no other can beat are returned: all others score at most
+        # 0.
         size = found.size[q]
         best = np.sort(all_scores)[::-1]
         assert_allclose(found.scores[q, :size].astype(float), best[:size], atol=1e-12)
         assert size == k or (best[size:] <= 0).all()
-        assert [all_scores[row] for _, row in found.indices[q, :size]] == pytest.approx(best[:size])
+        assert [all_scores[row] for _, row in found.indices[q, :size]] == pytest.approx(
+            best[:size]
+        )
         assert found.indices[q, size:].tolist() == [None] * (k - size)
 
 
 def test_max_candidates_limits_what_is_proved():
     X = np.column_stack([np.linspace(1, 0.9, 100), np.linspace(1, 0, 100)])
     queries = np.array([[1.0, -1.0]])  # the best by the positive part are the worst
-    found = certified_top_k(Engine(X), queries, lambda ids: X[ids], 3, max_candidates=50)
+    found = certified_top_k(
+        Engine(X), queries, lambda ids: X[ids], 3, max_candidates=50
+    )
     assert found.size.tolist() == [0]
     assert found.n_candidates.tolist() == [50]
     found = certified_top_k(Engine(X), queries, lambda ids: X[ids], 3)
@@ -226,7 +261,7 @@ def test_few_candidates_are_enough_where_little_is_negative():
     assert len(engine.asked) <= 30
 
 
-# --- engines that do not keep their promises -----------------------------------------------------
+# --- engines that do not keep their promises ------------------------------------------
 
 X = np.random.default_rng(1).random((50, 8))
 QUERIES = np.random.default_rng(2).normal(size=(4, 8))
@@ -245,14 +280,23 @@ def changed(change):
 BROKEN = {
     "unsorted": (lambda ids, s: (ids[::-1], s[::-1]), "not sorted, best first"),
     "an id twice": (lambda ids, s: ([ids[0], *ids[:-1]], s), "the id .* twice"),
-    "an unknown id": (lambda ids, s: ([*ids[:-1], 50], s), "returned the id 50, but rows has"),
-    "an id of another type": (lambda ids, s: ([*ids[:-1], "a"], s), "returned the id 'a'"),
+    "an unknown id": (
+        lambda ids, s: ([*ids[:-1], 50], s),
+        "returned the id 50, but rows has",
+    ),
+    "an id of another type": (
+        lambda ids, s: ([*ids[:-1], "a"], s),
+        "returned the id 'a'",
+    ),
     "ids that are lists": (lambda ids, s: ([[one] for one in ids], s), "hashable"),
     "fewer scores": (lambda ids, s: (ids, s[1:]), "per id"),
     "no scores": (lambda ids, s: ids, "two sequences"),
     "NaN": (lambda ids, s: (ids, [*s[:-1], np.nan]), "finite"),
     "inflated scores": (lambda ids, s: (ids, s + 0.01), "the score"),
-    "other documents": (lambda ids, s: ((ids + 1) % 50, s), "other rows or another vocabulary"),
+    "other documents": (
+        lambda ids, s: ((ids + 1) % 50, s),
+        "other rows or another vocabulary",
+    ),
     "the best left out": (lambda ids, s: (ids[1:], s[1:]), "left out row"),
     "none found": (lambda ids, s: ([], []), "left out row"),
 }
@@ -332,7 +376,7 @@ def test_lengths_are_checked(lengths, message):
         ask(Engine(X), rows, lengths=lengths)
 
 
-# --- recall --------------------------------------------------------------------------------------
+# --- recall ---------------------------------------------------------------------------
 
 
 def test_recall_counts_ties_as_equal():

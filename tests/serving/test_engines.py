@@ -81,7 +81,10 @@ def test_signed_queries_are_answered_or_refused(engine, caplog):
     exact = top_k(queries(), index(), K)
     ids, scores = all_of(engine.search, queries())
     assert [len(one) for one in ids] == [K] * len(ids)
-    true = [(index()[found] @ queries()[[q]].T).toarray().ravel() for q, found in enumerate(ids)]
+    true = [
+        (index()[found] @ queries()[[q]].T).toarray().ravel()
+        for q, found in enumerate(ids)
+    ]
     # Engines compute in float32: documents that differ by less can change places.
     assert_allclose(true, exact.scores, atol=1e-5)
     assert_allclose(scores, exact.scores, atol=1e-5)
@@ -116,7 +119,9 @@ def test_documents_change_without_a_new_fit(engine):
     changed = sp.csr_array(
         sp.vstack([changed[N : N + 10], changed[10 : N + 50]])
     )  # replaced, added
-    engine.put([*range(10), *range(N, N + 50)], changed[[*range(10), *range(N, N + 50)]])
+    engine.put(
+        [*range(10), *range(N, N + 50)], changed[[*range(10), *range(N, N + 50)]]
+    )
     gone = list(range(100, 120))
     engine.remove(gone)
     engine.finish()

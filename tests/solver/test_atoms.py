@@ -16,7 +16,10 @@ def test_each_numbering_undoes_the_other(features):
     users = renumbered(own, np.array(features))
     wanted = [sorted(features[k] for k in pair) for pair in own[:-1, :2]]
     assert users.tolist() == [
-        *([*pair, sign] for pair, sign in zip(wanted, own[:-1, 2].tolist(), strict=True)),
+        *(
+            [*pair, sign]
+            for pair, sign in zip(wanted, own[:-1, 2].tolist(), strict=True)
+        ),
         no_atom,
     ]
     assert_array_equal(positioned(users, np.array(features)), own)

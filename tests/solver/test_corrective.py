@@ -16,7 +16,7 @@ from strategies import random_twin, twins
 
 LOSSES = ["smoothed_hinge", "squared_hinge", "logistic", "exponential"]
 
-# --- the quadratic model ------------------------------------------------------------------------
+# --- the quadratic model --------------------------------------------------------------
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 30))
@@ -56,21 +56,31 @@ def test_best_change_solves_the_quadratic_model(seed, n, rank):
     assert gain(found) >= gain(best) - 1e-6 * (1 + abs(gain(best)))
 
 
-# --- the path -----------------------------------------------------------------------------------
+# --- the path -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("loss", "oracle", "init", "prior", "batch_size"),
-    pairwise(LOSSES, sorted(ORACLES), ["zero", "oracle", "random"], [0.0, 0.3], [None, 20]),
+    pairwise(
+        LOSSES, sorted(ORACLES), ["zero", "oracle", "random"], [0.0, 0.3], [None, 20]
+    ),
 )
-def test_the_objective_never_rises_and_replay_is_the_run(loss, oracle, init, prior, batch_size):
+def test_the_objective_never_rises_and_replay_is_the_run(
+    loss, oracle, init, prior, batch_size
+):
     twin = random_twin(5, n=20, d=15, T=80, loss=loss, scale=5.0, prior=prior)
     seen = []
     keep = lambda state: seen.append((state.objective, as_dict(state)))  # noqa: E731
     found = run(
-        twin, oracle=oracle, rule="corrective", init=init, batch_size=batch_size, max_iter=12,
-        tol=1e-7, callback=keep,
-    )  # fmt: skip
+        twin,
+        oracle=oracle,
+        rule="corrective",
+        init=init,
+        batch_size=batch_size,
+        max_iter=12,
+        tol=1e-7,
+        callback=keep,
+    )
     values = np.array([value for value, _ in seen])
     assert (np.diff(values) <= 1e-13 * values[:-1]).all()
     for k, (_, model) in enumerate(seen):
@@ -83,7 +93,9 @@ def test_the_objective_never_rises_and_replay_is_the_run(loss, oracle, init, pri
 @pytest.mark.parametrize(("loss", "init"), pairwise(LOSSES, ["zero", "oracle"]))
 def test_the_end_is_certified_and_far_fewer_iterations_are_needed(loss, init):
     twin = random_twin(6, n=30, d=12, T=200, loss=loss, scale=3.0)
-    ours = run(twin, oracle="ascent", rule="corrective", init=init, max_iter=300, tol=1e-5)
+    ours = run(
+        twin, oracle="ascent", rule="corrective", init=init, max_iter=300, tol=1e-5
+    )
     away = run(twin, oracle="ascent", rule="away", init=init, max_iter=5000, tol=1e-5)
     assert ours.status in ("optimal", "no_violation")
     assert ours.gap_is_exact
@@ -108,7 +120,7 @@ def test_weights_of_the_final_atoms_are_the_best_there_are(twin):
     assert found.objective <= value + 1e-6 + 1e-9
 
 
-# --- the table of corrections --------------------------------------------------------------------
+# --- the table of corrections ---------------------------------------------------------
 
 
 GOOD = [(1, 0, 1, 1, 0.5), (2, 1, 2, -1, 0.5), (2, -1, -1, 1, 0.0)]
@@ -117,13 +129,17 @@ GOOD = [(1, 0, 1, 1, 0.5), (2, 1, 2, -1, 0.5), (2, -1, -1, 1, 0.0)]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({0: (0, 0, 1, 1, 0.5)}, "rising"), ({2: (9, 0, 1, 1, 0.5)}, "rising"),
-        ({1: (0, 0, 1, 1, 0.5)}, "rising"), ({0: (1, 1, 0, 1, 0.5)}, "expected"),
-        ({0: (1, 0, 99, 1, 0.5)}, "expected"), ({0: (1, 0, 1, 2, 0.5)}, "expected"),
-        ({0: (1, 0, 1, 1, np.nan)}, "between"), ({0: (1, 0, 1, 1, 1.5)}, "between"),
+        ({0: (0, 0, 1, 1, 0.5)}, "rising"),
+        ({2: (9, 0, 1, 1, 0.5)}, "rising"),
+        ({1: (0, 0, 1, 1, 0.5)}, "rising"),
+        ({0: (1, 1, 0, 1, 0.5)}, "expected"),
+        ({0: (1, 0, 99, 1, 0.5)}, "expected"),
+        ({0: (1, 0, 1, 2, 0.5)}, "expected"),
+        ({0: (1, 0, 1, 1, np.nan)}, "between"),
+        ({0: (1, 0, 1, 1, 1.5)}, "between"),
         ({0: (1, 0, 1, 1, -0.5)}, "between"),
     ],
-)  # fmt: skip
+)
 def test_damaged_corrections_are_refused(change, message):
     rows = [change.get(k, row) for k, row in enumerate(GOOD)]
     check_corrections(np.array(GOOD, CORRECTION_DTYPE), 3, 5)

@@ -18,31 +18,41 @@ from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, Watch, as_dict, assert_same_model, covering, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 
-# --- what holds at each step ---------------------------------------------------------------------
+# --- what holds at each step ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("loss", "oracle", "rule", "batches"), covering(LOSSES, ORACLES, RULES, [False, True])
+    ("loss", "oracle", "rule", "batches"),
+    covering(LOSSES, ORACLES, RULES, [False, True]),
 )
 @settings(max_examples=5)
 @given(
-    data=st.data(), max_iter=st.sampled_from([15, 60]), tol=st.sampled_from([0.0, 1e-4, 0.1]),
+    data=st.data(),
+    max_iter=st.sampled_from([15, 60]),
+    tol=st.sampled_from([0.0, 1e-4, 0.1]),
     seed=st.integers(0, 9),
-)  # fmt: skip
+)
 def test_every_step(loss, oracle, rule, batches, data, max_iter, tol, seed):
     """Directions may come from a batch, but the line search sees all triplets.
 
-    The callback sees every model, and the trace rebuilds it. Whatever the problem, "optimal" means
-    that the gap is small; the watch compares the gap of the last model with the reference.
+    The callback sees every model, and the trace rebuilds it. Whatever the problem,
+    "optimal" means that the gap is small; the watch compares the gap of the last model
+    with the reference.
     """
     twin = data.draw(twins(loss))
     batch_size = data.draw(st.integers(1, twin.dense.T)) if batches else None
     upper = twin.dense.optimum().upper if oracle == "exact" else np.inf
     watch = Watch(twin, upper=upper, one_atom_each=rule != "corrective")
     result = run(
-        twin, oracle=oracle, rule=rule, batch_size=batch_size,
-        max_iter=max_iter, tol=tol, seed=seed, callback=watch,
-    )  # fmt: skip
+        twin,
+        oracle=oracle,
+        rule=rule,
+        batch_size=batch_size,
+        max_iter=max_iter,
+        tol=tol,
+        seed=seed,
+        callback=watch,
+    )
     n_iter = result.n_iter
     trace = result.trace
     is_stalled = result.status == "stalled"
@@ -60,14 +70,21 @@ def test_every_step(loss, oracle, rule, batches, data, max_iter, tol, seed):
         assert result.gap <= tol
     assert len(watch.models) == n_iter + (not is_stalled)
     assert len(trace) == n_iter + 1
-    models = watch.models + [(result.atoms, result.weights, result.objective)] * is_stalled
+    models = (
+        watch.models + [(result.atoms, result.weights, result.objective)] * is_stalled
+    )
     for k, (atoms, weights, objective) in enumerate(models):
         again = replay(trace, k, result.corrections)
         row = trace[k]
         assert_array_equal(again.atoms, atoms)
         assert_allclose(again.weights, weights, rtol=0, atol=1e-12)
-        assert row["objective"] == pytest.approx(objective, rel=1e-12 * is_stalled, abs=0)
-        assert (row["n_atoms"], row["n_features"]) == (len(atoms), len(np.unique(atoms[:, :2])))
+        assert row["objective"] == pytest.approx(
+            objective, rel=1e-12 * is_stalled, abs=0
+        )
+        assert (row["n_atoms"], row["n_features"]) == (
+            len(atoms),
+            len(np.unique(atoms[:, :2])),
+        )
 
 
 @settings(max_examples=30)
@@ -78,10 +95,12 @@ def test_rate_of_forward_steps(twin):
     k = np.arange(1, result.n_iter + 1)
     bound = 16 * twin.dense.lipschitz() * twin.dense.scale**2 / (k + 2)
     excess = result.trace["objective"][1:] - twin.dense.optimum().upper
-    assert (excess <= bound * (1 + 1e-12) + 1e-14).all()  # the bound is 0 where all rows are equal
+    assert (
+        excess <= bound * (1 + 1e-12) + 1e-14
+    ).all()  # the bound is 0 where all rows are equal
 
 
-# --- where it begins -----------------------------------------------------------------------------
+# --- where it begins ------------------------------------------------------------------
 
 
 @settings(max_examples=30)
@@ -97,7 +116,10 @@ def test_the_start_is_the_oracles_atom_at_zero(twin):
 def test_a_random_start_may_be_any_atom():
     """The same one for the same seed."""
     twin = random_twin(0, d=3)
-    starts = [run(twin, init="random", max_iter=0, seed=s).atoms[0].tolist() for s in range(100)]
+    starts = [
+        run(twin, init="random", max_iter=0, seed=s).atoms[0].tolist()
+        for s in range(100)
+    ]
     assert {tuple(atom) for atom in starts} == set(reference.all_atoms(3))
     assert run(twin, init="random", max_iter=0, seed=7).atoms[0].tolist() == starts[7]
 
@@ -108,18 +130,25 @@ def test_a_run_that_continues_an_earlier_one():
     seen = []
     first = run(twin, max_iter=3)
     first.trace["seconds"] = [0.0, 1.0, 2.0, 500.0]
-    second = run(twin, max_iter=6, earlier=first, callback=lambda state: seen.append(state.n_iter))
+    second = run(
+        twin,
+        max_iter=6,
+        earlier=first,
+        callback=lambda state: seen.append(state.n_iter),
+    )
     assert seen == [4, 5, 6]
     assert second.trace["seconds"][:3].tolist() == [0.0, 1.0, 2.0]
     assert (second.trace["seconds"][3:] >= 500.0).all()
     whole = run(twin, max_iter=6)
     assert as_dict(second) == pytest.approx(as_dict(whole), abs=1e-12)
     for name in STEP_FIELDS:
-        assert second.trace[name].tolist() == pytest.approx(whole.trace[name].tolist(), abs=1e-12)
+        assert second.trace[name].tolist() == pytest.approx(
+            whole.trace[name].tolist(), abs=1e-12
+        )
     assert as_dict(replay(second.trace, 6)) == pytest.approx(as_dict(second), abs=1e-12)
 
 
-# --- batches -------------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------
 
 
 def test_a_batch_has_each_triplet_once(monkeypatch):
@@ -164,7 +193,7 @@ def test_a_batch_of_weight_0_does_not_end_the_run():
     assert result.objective == pytest.approx(twin.dense.optimum().upper, abs=1e-9)
 
 
-# --- what must make no difference ----------------------------------------------------------------
+# --- what must make no difference -----------------------------------------------------
 
 
 def two_forms(change):
@@ -180,37 +209,59 @@ def two_forms(change):
         "order of rows": ((X[rows], np.argsort(rows)[T]), 8.0),
         "scale in the data": ((np.sqrt(3.0) * X, T), 8.0 / 3.0),
     }[change]
-    weights = None if "weights" in change else times[order] if "triplets" in change else times
+    weights = (
+        None if "weights" in change else times[order] if "triplets" in change else times
+    )
     return (
-        make_twin(X, T, scale=8.0, weights=times), make_twin(*other, scale=scale, weights=weights)
-    )  # fmt: skip
+        make_twin(X, T, scale=8.0, weights=times),
+        make_twin(*other, scale=scale, weights=weights),
+    )
 
 
-CHANGES = ["repetitions for weights", "order of triplets", "order of rows", "scale in the data"]
+CHANGES = [
+    "repetitions for weights",
+    "order of triplets",
+    "order of rows",
+    "scale in the data",
+]
 
 
-@pytest.mark.parametrize(("change", "oracle", "rule"), covering(CHANGES, ORACLES, RULES))
+@pytest.mark.parametrize(
+    ("change", "oracle", "rule"), covering(CHANGES, ORACLES, RULES)
+)
 def test_the_form_of_a_problem_makes_no_difference(change, oracle, rule):
     """To the path where that is well defined, to the optimum where ties part the paths."""
     forms = two_forms(change)
     if rule in {"forward", "away"}:
-        a, b = (run(twin, oracle=oracle, rule=rule, max_iter=20, tol=NEVER) for twin in forms)
+        a, b = (
+            run(twin, oracle=oracle, rule=rule, max_iter=20, tol=NEVER)
+            for twin in forms
+        )
         for name in set(STEP_FIELDS) - {"step_size"}:
             assert_array_equal(a.trace[name], b.trace[name])
-        assert_allclose(a.trace["step_size"], b.trace["step_size"], rtol=1e-8, atol=1e-10)
+        assert_allclose(
+            a.trace["step_size"], b.trace["step_size"], rtol=1e-8, atol=1e-10
+        )
         assert_allclose(a.trace["objective"], b.trace["objective"], rtol=1e-12)
     else:
         a, b = (run(twin, oracle=oracle, rule=rule, tol=1e-9) for twin in forms)
         assert a.objective == pytest.approx(b.objective, abs=1e-9)
 
 
-@pytest.mark.parametrize(("oracle", "rule", "batch_size"), covering(ORACLES, RULES, [None, 7]))
+@pytest.mark.parametrize(
+    ("oracle", "rule", "batch_size"), covering(ORACLES, RULES, [None, 7])
+)
 def test_empty_columns_change_only_feature_numbers(oracle, rule, batch_size):
     X, T = random_arrays(12)
     where = np.sort(np.random.default_rng(0).choice(24, size=8, replace=False))
     wide = np.zeros((len(X), 24))
     wide[:, where] = X
-    parameters = {"oracle": oracle, "rule": rule, "batch_size": batch_size, "max_iter": 30}
+    parameters = {
+        "oracle": oracle,
+        "rule": rule,
+        "batch_size": batch_size,
+        "max_iter": 30,
+    }
     narrow = run(make_twin(X, T, scale=8.0), **parameters)
     found = run(make_twin(wide, T, scale=8.0), **parameters)
     assert_array_equal(found.atoms[:, :2], where[narrow.atoms[:, :2]])
@@ -222,7 +273,7 @@ def test_empty_columns_change_only_feature_numbers(oracle, rule, batch_size):
         assert_array_equal(found.trace[name], mapped)
 
 
-# --- rests ---------------------------------------------------------------------------------------
+# --- rests ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -235,9 +286,15 @@ def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size,
     taken = []
     rests = loop.Rests(None, lambda take: taken.append(take()))
     whole = run(random_twin(1, scale=8.0), **options, rests=rests)
-    assert [int(rest["counts"][0]) for rest in taken] == ([4, 8] if rule == "corrective" else [64])
+    assert [int(rest["counts"][0]) for rest in taken] == (
+        [4, 8] if rule == "corrective" else [64]
+    )
     for rest in taken:
-        again = run(random_twin(1, scale=8.0), **options, rests=loop.Rests(rest, lambda take: None))
+        again = run(
+            random_twin(1, scale=8.0),
+            **options,
+            rests=loop.Rests(rest, lambda take: None),
+        )
         assert_same_model(whole, again)
         assert again.corrections.tobytes() == whole.corrections.tobytes()
         for name in set(whole.trace.dtype.names) - {"seconds"}:
@@ -247,14 +304,21 @@ def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size,
 def test_a_damaged_rest_is_refused():
     taken = []
     options = {"rule": "corrective", "init": "zero", "max_iter": 6, "tol": NEVER}
-    run(random_twin(1), **options, rests=loop.Rests(None, lambda take: taken.append(take())))
+    run(
+        random_twin(1),
+        **options,
+        rests=loop.Rests(None, lambda take: taken.append(take())),
+    )
     rest = taken[0]
     damaged = [{**rest, "what": np.zeros(3)}]
     for name, array in rest.items():
         damaged += [{key: value for key, value in rest.items() if key != name}]
         damaged += [{**rest, name: array[..., None]}]
     damaged += [{**rest, "zero": np.array([zero])} for zero in (np.nan, -0.1, 0.9)]
-    damaged += [{**rest, "counts": rest["counts"] * 0 - 5}, {**rest, "trace": rest["trace"][:2]}]
+    damaged += [
+        {**rest, "counts": rest["counts"] * 0 - 5},
+        {**rest, "trace": rest["trace"][:2]},
+    ]
     damaged += [
         {**rest, "atoms": rest["atoms"] + [0, 99, 0]},
         {**rest, "seconds": np.array([np.nan])},
@@ -286,7 +350,10 @@ def test_the_objective_is_that_of_the_atoms(share, n_warnings):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         result = run(twin, callback=disturb)
-    assert ["Rounding" in str(warning.message) for warning in found] == [True] * n_warnings
+    assert ["Rounding" in str(warning.message) for warning in found] == [
+        True
+    ] * n_warnings
     assert result.objective == pytest.approx(
-        twin.dense.value(twin.dense.margins(twin.inside(result.atoms), result.weights)), rel=1e-12
+        twin.dense.value(twin.dense.margins(twin.inside(result.atoms), result.weights)),
+        rel=1e-12,
     )

@@ -16,7 +16,7 @@ from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, Blind, as_dict, assert_same_model, covering, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin
 
-# --- where it ends -------------------------------------------------------------------------------
+# --- where it ends --------------------------------------------------------------------
 
 
 #: Problems by name: from a loss, both sides.
@@ -25,9 +25,13 @@ PROBLEMS = {
     "large scale": lambda loss: random_twin(1, loss=loss, scale=5.0),
     "prior": lambda loss: random_twin(1, loss=loss, scale=5.0, prior=1.0),
     "one triplet": lambda loss: random_twin(0, n=3, T=1, loss=loss, scale=0.5),
-    "two features": lambda loss: make_twin(*random_arrays(0, d=2, density=1.0), loss, scale=2.0),
+    "two features": lambda loss: make_twin(
+        *random_arrays(0, d=2, density=1.0), loss, scale=2.0
+    ),
     "contradiction": lambda loss: make_twin(
-        [[2, 1, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]], [[0, 1, 2], [0, 2, 1]], loss
+        [[2, 1, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]],
+        [[0, 1, 2], [0, 2, 1]],
+        loss,
     ),
 }
 
@@ -50,7 +54,9 @@ def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, rule):
     assert result.status in {"optimal", "no_violation"}
     assert result.gap_is_exact
     assert result.gap <= tol
-    assert result.gap == pytest.approx(twin.dense.gap(*dense_model(twin, result)), abs=1e-9)
+    assert result.gap == pytest.approx(
+        twin.dense.gap(*dense_model(twin, result)), abs=1e-9
+    )
     assert lower - 1e-12 <= result.objective <= upper + tol
     assert result.n_exact_checks <= math.log2(max(result.n_iter, 1)) + 2
 
@@ -62,10 +68,21 @@ def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, rule):
 def test_a_run_ends_where_no_triplet_is_violated(size, oracle, rule, batch_size):
     """At the start where the prior satisfies all triplets, on the way where a model does."""
     X = np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.0]])
-    T = [(0, 1, 2), (0, 1, 3), (1, 0, 2), (1, 0, 3), (2, 3, 0), (2, 3, 1), (3, 2, 0), (3, 2, 1)]
+    T = [
+        (0, 1, 2),
+        (0, 1, 3),
+        (1, 0, 2),
+        (1, 0, 3),
+        (2, 3, 0),
+        (2, 3, 1),
+        (3, 2, 0),
+        (3, 2, 1),
+    ]
     for loss in ("smoothed_hinge", "squared_hinge"):
         twin = make_twin(X, T, loss, *size)
-        result = run(twin, oracle=oracle, rule=rule, batch_size=batch_size, init="random", seed=1)
+        result = run(
+            twin, oracle=oracle, rule=rule, batch_size=batch_size, init="random", seed=1
+        )
         assert (result.status, result.n_iter > 0) == ("no_violation", size[1] == 0.0)
         assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
 
@@ -97,7 +114,9 @@ def test_extreme_scales(loss, rule, scale, oracle):
     assert (np.diff(objectives) <= 1e-12 * objectives[:-1]).all()
     if scale < 1:  # nothing can be learned: the loss of a margin of 0
         assert result.status == "optimal"
-        assert result.objective == pytest.approx(twin.dense.ell(np.zeros(1))[0], abs=1e-8)
+        assert result.objective == pytest.approx(
+            twin.dense.ell(np.zeros(1))[0], abs=1e-8
+        )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +137,7 @@ def test_steps_of_size_zero_end_the_run(oracle, batch_size, enough, monkeypatch)
     assert result.gap_is_exact == (enough == 2)
 
 
-# --- exact checks --------------------------------------------------------------------------------
+# --- exact checks ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -132,9 +151,15 @@ def test_a_claimed_gap_is_not_believed(rule):
 
 @pytest.mark.parametrize(
     ("is_affordable", "batch_size", "status"),
-    [(True, None, "optimal"), (False, None, "gap_not_certified"), (False, 29, "gap_not_certified")],
+    [
+        (True, None, "optimal"),
+        (False, None, "gap_not_certified"),
+        (False, 29, "gap_not_certified"),
+    ],
 )
-def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, status, monkeypatch):
+def test_a_check_that_costs_too_much_is_left_out(
+    is_affordable, batch_size, status, monkeypatch
+):
     """The status says so. The gap of a batch is computed once more over all triplets."""
     twin = random_twin(1, T=30, scale=5.0)
     limit = twin.ours.exact_search_cost() - (not is_affordable)
@@ -147,7 +172,7 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     assert result.objective <= optimum("large scale", "smoothed_hinge").upper + 0.3
 
 
-# --- callbacks, interrupts -----------------------------------------------------------------------
+# --- callbacks, interrupts ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -202,10 +227,13 @@ class Interrupt:
 @pytest.mark.parametrize(
     ("oracle", "rule"),
     [
-        ("exact", "away"), ("ascent", "blended"), ("heuristic", "pairwise"), (Blind(), "forward"),
+        ("exact", "away"),
+        ("ascent", "blended"),
+        ("heuristic", "pairwise"),
+        (Blind(), "forward"),
         ("exact", "corrective"),
     ],
-)  # fmt: skip
+)
 def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     """Ctrl-C comes inside a step, not between two: model, trace and objective still agree."""
     twin = random_twin(0, scale=8.0)
@@ -215,8 +243,12 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     for moment in np.linspace(1, counter.count, num=20, dtype=int).tolist():
         result = Interrupt(moment).run(**parameters)
         assert result.status == "interrupted"
-        assert_array_equal(result.trace[STEP_FIELDS], whole.trace[STEP_FIELDS][: result.n_iter + 1])
-        assert as_dict(result) == as_dict(replay(result.trace, result.n_iter, result.corrections))
+        assert_array_equal(
+            result.trace[STEP_FIELDS], whole.trace[STEP_FIELDS][: result.n_iter + 1]
+        )
+        assert as_dict(result) == as_dict(
+            replay(result.trace, result.n_iter, result.corrections)
+        )
         value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
         assert result.objective == pytest.approx(value, rel=1e-12)
         assert result.trace["objective"][-1] == pytest.approx(value, rel=1e-12)

@@ -73,12 +73,16 @@ def test_a_copy_of_a_built_in_loss_learns_the_same(name, parameters):
 
 
 def test_a_new_loss_is_minimised():
-    model = small(loss=Quadratic(), oracle="exact", max_iter=2000, tol=1e-3).fit(X, triplets=T)
+    model = small(loss=Quadratic(), oracle="exact", max_iter=2000, tol=1e-3).fit(
+        X, triplets=T
+    )
     assert (model.status_, model.gap_is_exact_) == ("optimal", True)
     assert (np.diff(model.trace_["objective"]) <= 1e-13).all()
     S = model.similarity(X)
     a, p, q = T.T
-    assert model.objective_ == pytest.approx(np.mean((1 - S[a, p] + S[a, q]) ** 2), rel=1e-10)
+    assert model.objective_ == pytest.approx(
+        np.mean((1 - S[a, p] + S[a, q]) ** 2), rel=1e-10
+    )
 
 
 def changed(**methods):
@@ -101,7 +105,10 @@ FLOATS = r"{}\(\) of the loss must return one finite float per margin. Got "
         (changed(curvature=None), OBJECT),
         (LOSSES["logistic"], OBJECT),
         (changed(value=lambda margin: 0.5), FLOATS.format("value")),
-        (changed(value=lambda margin: np.sign(margin).astype(int)), FLOATS.format("value")),
+        (
+            changed(value=lambda margin: np.sign(margin).astype(int)),
+            FLOATS.format("value"),
+        ),
         (changed(derivative=lambda margin: margin[:1]), FLOATS.format("derivative")),
         (changed(curvature=lambda margin: margin * np.nan), FLOATS.format("curvature")),
         (changed(value=lambda margin: np.multiply(margin, 2, out=margin)), "read-only"),
@@ -121,9 +128,15 @@ def test_objects_that_are_not_losses_are_refused(loss, message):
 @pytest.mark.parametrize("method", ["value", "derivative", "curvature"])
 def test_wrong_answers_during_a_run_are_refused(method):
     right = getattr(Copied("logistic"), method)
-    for wrong in (lambda margin: right(margin[:2]), lambda margin: right(margin) / (margin < 0.6)):
+    for wrong in (
+        lambda margin: right(margin[:2]),
+        lambda margin: right(margin) / (margin < 0.6),
+    ):
         model = small(loss=changed(**{method: wrong}))
-        with np.errstate(divide="ignore"), pytest.raises(ValueError, match=FLOATS.format(method)):
+        with (
+            np.errstate(divide="ignore"),
+            pytest.raises(ValueError, match=FLOATS.format(method)),
+        ):
             model.fit(X, Y)
         assert not hasattr(model, "atoms_")
 
@@ -146,4 +159,6 @@ def test_files_leave_the_loss_out_and_it_takes_its_default(tmp_path):
     assert stored.get_params() == model.get_params() | {"loss": HDSL().loss}
     with pytest.raises(ValueError, match="loss"):
         stored.partial_fit(X, Y)
-    assert_same_model(stored.set_params(loss=model.loss).partial_fit(X, Y), model.partial_fit(X, Y))
+    assert_same_model(
+        stored.set_params(loss=model.loss).partial_fit(X, Y), model.partial_fit(X, Y)
+    )

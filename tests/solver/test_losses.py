@@ -52,8 +52,11 @@ def test_formulas(name, margin):
         context.prec = 60
         expected = exact_values(name, Decimal(margin))
     methods = loss.value, loss.derivative, loss.curvature
-    for order, (method, slow) in enumerate(zip(methods, reference.LOSSES[name], strict=True)):
-        # a few units in the last place of exp and log1p; below 1e-300 numbers lose digits
+    for order, (method, slow) in enumerate(
+        zip(methods, reference.LOSSES[name], strict=True)
+    ):
+        # a few units in the last place of exp and log1p; below 1e-300 numbers lose
+        # digits
         close = {"rtol": 1e-14, "atol": 1e-300}
         assert_allclose(kernels.loss(code, margin, order), method(at)[0], **close)
         if order < 2 or margin not in KINKS:
@@ -90,7 +93,12 @@ def test_convex_falling_and_smooth(name, a, b):
 
 @pytest.mark.parametrize(
     ("name", "steepest"),
-    [("smoothed_hinge", 0.5), ("squared_hinge", 0.5), ("logistic", 0.0), ("exponential", -30.0)],
+    [
+        ("smoothed_hinge", 0.5),
+        ("squared_hinge", 0.5),
+        ("logistic", 0.0),
+        ("exponential", -30.0),
+    ],
 )
 def test_smoothness_is_reached(name, steepest):
     """A larger constant would be safe and slow; this one is the least."""

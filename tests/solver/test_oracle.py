@@ -12,14 +12,23 @@ from hdsl.solver import oracle
 from hdsl.solver.atoms import Atom
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Vertex
-from strategies import exact_twins, make_twin, models, random_twin, subsets, twins_with_margins
+from strategies import (
+    exact_twins,
+    make_twin,
+    models,
+    random_twin,
+    subsets,
+    twins_with_margins,
+)
 
 every_oracle = pytest.mark.parametrize("name", sorted(ORACLES))
 
 
 def ask(name, twin, margins, seed=0, subset=None):
     """Return the vertex of a new oracle of that name."""
-    return ORACLES[name]()(twin.ours.gradient(margins, subset), np.random.default_rng(seed))
+    return ORACLES[name]()(
+        twin.ours.gradient(margins, subset), np.random.default_rng(seed)
+    )
 
 
 def toward(twin, atom, margins):
@@ -36,7 +45,12 @@ def dense_scores(twin, margins):
 def ties(twin, margins, score):
     """Whether several atoms have this score, but for rounding."""
     near = 1e-12 * twin.dense.score_size(margins)
-    return sum(abs(other - score) <= near for other in dense_scores(twin, margins).values()) > 1
+    return (
+        sum(
+            abs(other - score) <= near for other in dense_scores(twin, margins).values()
+        )
+        > 1
+    )
 
 
 def scores_of_feature(scores, feature):
@@ -79,7 +93,9 @@ def test_an_atom_has_the_score_that_it_is_given(name, case, seed, data):
 def test_answers_of_all_oracles(name):
     """The same seed gives the same atom; where nothing pulls, every atom scores 0."""
     twin = random_twin(5, n=30, d=40, T=200, density=0.2)
-    assert ask(name, twin, np.zeros(200), seed=3) == ask(name, twin, np.zeros(200), seed=3)
+    assert ask(name, twin, np.zeros(200), seed=3) == ask(
+        name, twin, np.zeros(200), seed=3
+    )
     score, atom = ask(name, twin, np.full(200, 2.0))
     assert score == 0.0
     assert name != "exact" or atom == Atom(0, 1, 1)
@@ -95,7 +111,7 @@ def test_a_vertex_beats_another_by_score_then_order():
         assert a[2].beats(b[2]) == (a[:2] < b[:2])
 
 
-# --- exact ---------------------------------------------------------------------------------------
+# --- exact ----------------------------------------------------------------------------
 
 
 @given(exact_twins())
@@ -111,7 +127,9 @@ def walks(draw):
     walk = [here]
     for _ in range(draw(st.integers(1, 8))):
         model = twin.dense.margins(*draw(models(twin.dense.d)))
-        here = here + draw(st.sampled_from([0.0, 1e-12, 1e-3, 0.1, 1.0])) * (model - here)
+        here = here + draw(st.sampled_from([0.0, 1e-12, 1e-3, 0.1, 1.0])) * (
+            model - here
+        )
         walk.append(here)
     return twin, walk
 
@@ -173,8 +191,10 @@ def test_an_ascent_to_many_vertices_starts_at_active_features():
         rng = np.random.default_rng(seed)
         gradient = twin.ours.gradient(rng.normal(size=200))
         best = oracle.Exact()(gradient, rng)
-        found = [oracle.Ascent().vertices(gradient, rng, 3, active)[0]
-                 for active in (np.array([best.atom.i]), np.array([], dtype=np.int64))]  # fmt: skip
+        found = [
+            oracle.Ascent().vertices(gradient, rng, 3, active)[0]
+            for active in (np.array([best.atom.i]), np.array([], dtype=np.int64))
+        ]
         assert found[0].atom == best.atom
         missed += found[1].atom != best.atom
     assert missed
@@ -188,20 +208,30 @@ def test_exact_is_not_misled_by_a_batch(batch_first):
     asked = oracle.Exact()
     for k in range(20):
         margins = rng.normal(size=30) * 10.0 ** rng.integers(-3, 1)
-        subset = np.sort(rng.choice(30, size=5, replace=False)) if k % 2 == batch_first else None
+        subset = (
+            np.sort(rng.choice(30, size=5, replace=False))
+            if k % 2 == batch_first
+            else None
+        )
         found = asked(twin.ours.gradient(margins, subset), rng)
         assert found.atom == ask("exact", twin, margins, subset=subset).atom
 
 
 @pytest.mark.parametrize("name", ["exact", "ascent"])
 def test_two_features_that_never_meet_may_be_the_best(name):
-    X = [[3.0, 0.0, 1.0], [3.0, 0.0, 1.0], [0.0, 3.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
+    X = [
+        [3.0, 0.0, 1.0],
+        [3.0, 0.0, 1.0],
+        [0.0, 3.0, 0.0],
+        [0.0, 3.0, 0.0],
+        [0.0, 0.0, 0.0],
+    ]
     twin = make_twin(X, [[0, 1, 4], [2, 3, 4]])
     assert twin.ours.gradient(np.zeros(2)).rows(np.array([0]))[0, 1] == 0.0
     assert ask(name, twin, np.zeros(2)) == Vertex(9.0, Atom(0, 1, 1))
 
 
-# --- heuristic and ascent ------------------------------------------------------------------------
+# --- heuristic and ascent -------------------------------------------------------------
 
 
 @given(exact_twins(max_features=7))
@@ -236,7 +266,8 @@ def test_climb_takes_the_passes_of_a_slow_twin(twin, data):
 @pytest.mark.parametrize("seed", range(8))
 def test_ascent(seed):
     """It starts from six of the largest diagonal, the first feature of the last atom and one at
-    random, ends where no other partner of one of its features is better, and forgets when asked to.
+    random, ends where no other partner of one of its features is better, and forgets
+    when asked to.
     """
     twin = random_twin(seed, n=30, d=40, T=200, density=0.2)
     asked = oracle.Ascent()

@@ -18,7 +18,7 @@ from hdsl.solver.trace import replay
 from runs import NEVER, as_dict, run
 from strategies import LOSSES, make_twin, random_twin
 
-# --- line search ---------------------------------------------------------------------------------
+# --- line search ----------------------------------------------------------------------
 
 
 def search(problem, margins, direction, max_step_size=1.0, sampled=None):
@@ -40,8 +40,15 @@ def lines(draw, loss):
     m, d = draw(st.sampled_from([(5.0, 10.0), (0.0, 1.0), (1e3, 1e3), (1.0, 1e-6)]))
     margins = draw(st.lists(st.floats(-m, m), min_size=T, max_size=T))
     direction = draw(st.lists(st.floats(-d, d), min_size=T, max_size=T))
-    direction = np.where(np.abs(direction) < 1e-12, 0.0, direction)  # less is nothing beside m
-    return twin, np.array(margins), direction, draw(st.sampled_from([1.0, 0.3, 1e-6, 5.0]))
+    direction = np.where(
+        np.abs(direction) < 1e-12, 0.0, direction
+    )  # less is nothing beside m
+    return (
+        twin,
+        np.array(margins),
+        direction,
+        draw(st.sampled_from([1.0, 0.3, 1e-6, 5.0])),
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -52,7 +59,8 @@ def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
     size, _ = search(twin.ours, margins, direction, max_step_size, sampled)
     there = margins + size * direction
     slope = twin.dense.slope(margins, direction, size)
-    # The terms of a sum may be huge where the sum is zero; and no step lies between two floats.
+    # The terms of a sum may be huge where the sum is zero; and no step lies between two
+    # floats.
     terms = twin.dense.omega @ np.abs(direction * twin.dense.ell1(there))
     terms += size * twin.dense.curvature(margins, direction, size)
     first = abs(twin.dense.slope(margins, direction, 0.0))
@@ -76,7 +84,9 @@ def test_line_search_between_atoms_takes_few_passes(loss, scale, mean):
     for seed in range(5):
         twin = random_twin(seed, loss=loss, scale=scale, T=100)
         for _ in range(20):
-            margins, toward = twin.dense.vertices[:, rng.choice(56, size=2, replace=False)].T
+            margins, toward = twin.dense.vertices[
+                :, rng.choice(56, size=2, replace=False)
+            ].T
             _, asked = search(twin.ours, margins, toward - margins)
             passes.append(len(asked))
     assert np.mean(passes) <= mean
@@ -94,7 +104,9 @@ def exact_slope(loss, margins, direction, step):
 
 
 @pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
-@given(st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=1, max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=1, max_size=12)
+)
 def test_line_search_is_exact_for_hinges(loss, pairs):
     """At most the last bits of the step are wrong: the slope changes sign around it."""
     margins, direction = np.array(pairs, dtype=float).T / 4
@@ -119,7 +131,9 @@ class Line:
         return self.slope(size), self.curvature
 
 
-@pytest.mark.parametrize(("down", "up"), [(-1.0, 2.0), (-2.0, 1.0), (-1.0, 1.0), (-1.0, 1e-9)])
+@pytest.mark.parametrize(
+    ("down", "up"), [(-1.0, 2.0), (-2.0, 1.0), (-1.0, 1.0), (-1.0, 1e-9)]
+)
 def test_line_search_on_a_jump_of_the_slope_ends_where_it_is_smaller(down, up):
     """With rounding there may be no number of slope 0."""
     line = Line(lambda s: down if s < 0.3 else up)
@@ -129,7 +143,7 @@ def test_line_search_on_a_jump_of_the_slope_ends_where_it_is_smaller(down, up):
     assert len(set(line.asked)) == len(line.asked) < 200  # nowhere twice
 
 
-# --- active set ----------------------------------------------------------------------------------
+# --- active set -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("largest", [True, False])
@@ -152,17 +166,21 @@ def test_an_atom_leaves_with_the_largest_step_away_from_it():
     active = ActiveSet(np.array([[0, 1, 1], [2, 3, 1]]), np.array([0.25, 0.75]))
     gone = active.moved(None, Atom(0, 1, 1), 1 / 3 - 1e-15, True)
     assert as_dict(gone) == {(2, 3, 1): 1.0}
-    assert_allclose(active.moved(None, Atom(0, 1, 1), 1 / 6, False).weights, [0.125, 0.875])
+    assert_allclose(
+        active.moved(None, Atom(0, 1, 1), 1 / 6, False).weights, [0.125, 0.875]
+    )
     other = active.moved(Atom(4, 5, -1), Atom(0, 1, 1), 0.25 - 1e-15, True)
     assert other.atoms.tolist() == [[2, 3, 1], [4, 5, -1]]
-    with pytest.raises(ValueError, match=r"moves away from \(0, 1, -1\), which is not active"):
+    with pytest.raises(
+        ValueError, match=r"moves away from \(0, 1, -1\), which is not active"
+    ):
         active.moved(None, Atom(0, 1, -1), 0.1, False)
 
 
-# --- step rules ----------------------------------------------------------------------------------
+# --- step rules -----------------------------------------------------------------------
 
 
-# --- the steps of a path -------------------------------------------------------------------------
+# --- the steps of a path --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", ["forward", "away"])
@@ -172,7 +190,9 @@ def test_the_path_is_that_of_the_dense_algorithm(rule, loss):
     for seed in range(3):
         twin = random_twin(seed, loss=loss, scale=8.0, prior=0.5 * (seed % 2))
         trace = run(twin, rule=rule, max_iter=12, tol=NEVER).trace
-        for k, (value, expected, size) in enumerate(reference.frank_wolfe(twin.dense, rule, 12)):
+        for k, (value, expected, size) in enumerate(
+            reference.frank_wolfe(twin.dense, rule, 12)
+        ):
             assert as_dict(replay(trace, k)) == pytest.approx(expected, abs=1e-8)
             assert trace["objective"][k] == pytest.approx(value, rel=1e-9)
             assert trace["step_size"][k] == pytest.approx(size, abs=1e-8)
@@ -182,8 +202,8 @@ def test_the_path_is_that_of_the_dense_algorithm(rule, loss):
 def test_each_step_obeys_its_rule(rule):
     """Toward the best atom or away from the worst, with the best size, and as the rule says.
 
-    After a pairwise step its two atoms score the same, so rounding decides which is worse next:
-    paths part, but each step can be judged from where it starts.
+    After a pairwise step its two atoms score the same, so rounding decides which is
+    worse next: paths part, but each step can be judged from where it starts.
     """
     kinds = set()
     has_drops = False
@@ -211,7 +231,8 @@ def assert_step(dense, rule, row, before, after):
     best = max(score.values())
     worst = min(score[atom] for atom in before)
     toward, away = (
-        tuple(int(row[prefix + part]) for part in ("i", "j", "sign")) for prefix in ("", "away_")
+        tuple(int(row[prefix + part]) for part in ("i", "j", "sign"))
+        for prefix in ("", "away_")
     )
     change = Counter()
     if row["kind"] != "away":
@@ -237,7 +258,9 @@ def assert_step(dense, rule, row, before, after):
     assert not (row["drop"] and away in after)  # not even with a residue of rounding
     expected = {atom: before.get(atom, 0.0) + size * change[atom] for atom in after}
     assert after == pytest.approx(expected, abs=1e-12)
-    assert all(before[atom] + size * change[atom] <= 1e-12 for atom in set(before) - set(after))
+    assert all(
+        before[atom] + size * change[atom] <= 1e-12 for atom in set(before) - set(after)
+    )
 
 
 def test_blended_steps_ask_the_oracle_rarely():

@@ -82,7 +82,9 @@ def test_the_model_at_zero_is_the_cosine(tmp_path):
     X = rng.random((30, 8)) * (rng.random((30, 8)) < 0.5)
     X[:, 0] += 0.1
     y = (X[:, 1] > X[:, 2]).astype(int)
-    model = HDSL(scale=1e4, prior=0.5, step="away", max_iter=20, tol=0.0, random_state=0).fit(X, y)
+    model = HDSL(
+        scale=1e4, prior=0.5, step="away", max_iter=20, tol=0.0, random_state=0
+    ).fit(X, y)
     start = model.at(0)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     assert_allclose(start.similarity(X), model.prior_ * unit @ unit.T, atol=1e-12)

@@ -40,9 +40,12 @@ def write_text(path, columns, separator):
 
 def write_jsonl(path, columns):
     records = (
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+        dict(zip(columns, values, strict=True))
+        for values in zip(*columns.values(), strict=True)
     )
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
+    )
 
 
 def write_parquet(path, columns):
@@ -62,9 +65,13 @@ WRITERS = {
 FRAMES = {
     "dict": dict,
     "pandas": lambda c: pytest.importorskip("pandas").DataFrame(c),
-    "pandas nullable": lambda c: pytest.importorskip("pandas").DataFrame(c).convert_dtypes(),
+    "pandas nullable": lambda c: (
+        pytest.importorskip("pandas").DataFrame(c).convert_dtypes()
+    ),
     "pandas categories": lambda c: (
-        pytest.importorskip("pandas").DataFrame(c).astype(dict.fromkeys(NAMES[:3], "category"))
+        pytest.importorskip("pandas")
+        .DataFrame(c)
+        .astype(dict.fromkeys(NAMES[:3], "category"))
     ),
     "polars": lambda c: pytest.importorskip("polars").DataFrame(c),
     "pyarrow": lambda c: pytest.importorskip("pyarrow").table(c),
@@ -83,10 +90,14 @@ def test_judgements_of_any_table(form, judgements):
     columns, expected = judgements
     assert_same(judgement_triplets(form(columns), weight="weight", ids=IDS), expected)
     assert judgement_triplets(form(columns), ids=IDS).weights is None
-    columns = dict(zip(NAMES, [*expected.triplets.T.tolist(), expected.weights], strict=True))
+    columns = dict(
+        zip(NAMES, [*expected.triplets.T.tolist(), expected.weights], strict=True)
+    )
     if form is FRAMES["pandas categories"]:
         columns = {name: list(map(str, columns[name])) for name in NAMES[:3]}
-        with pytest.raises(ValueError, match=r"'anchor' of table must hold row numbers.*pass ids="):
+        with pytest.raises(
+            ValueError, match=r"'anchor' of table must hold row numbers.*pass ids="
+        ):
             judgement_triplets(form(columns))
     else:
         assert_same(judgement_triplets(form(columns), weight="weight"), expected)
@@ -98,7 +109,10 @@ def test_judgements_of_any_file(suffix, judgements, tmp_path):
     path = tmp_path / f"judged{suffix}"
     WRITERS[suffix](path, columns)
     assert_same(judgement_triplets(str(path), weight="weight", ids=IDS), expected)
-    for ids, rows in ((None, expected.triplets), (np.arange(10, 15), expected.triplets + 10)):
+    for ids, rows in (
+        (None, expected.triplets),
+        (np.arange(10, 15), expected.triplets + 10),
+    ):
         columns = [*rows.T.tolist(), expected.weights.tolist()]
         WRITERS[suffix](path, dict(zip(NAMES, columns, strict=True)))
         assert_same(judgement_triplets(path, weight="weight", ids=ids), expected)
@@ -110,7 +124,10 @@ QUADRUPLET_NAMES = ("positive_a", "positive_b", "negative_a", "negative_b")
 @pytest.mark.parametrize("suffix", [None, ".csv", ".jsonl"])
 def test_quadruplets_of_tables_and_files(suffix, tmp_path):
     rows = np.array([[0, 1, 2, 3], [4, 0, 4, 1], [2, 2, 0, 1]])
-    columns = {name: [IDS[row] for row in rows[:, k]] for k, name in enumerate(QUADRUPLET_NAMES)}
+    columns = {
+        name: [IDS[row] for row in rows[:, k]]
+        for k, name in enumerate(QUADRUPLET_NAMES)
+    }
     table = {**columns, "weight": [1.0, 0.5, 2.0]}
     if suffix is not None:
         WRITERS[suffix](tmp_path / f"judged{suffix}", table)
@@ -171,7 +188,9 @@ def test_missing_values_of_frames_are_refused(library):
     if library == "pandas":
         frames += [frames[1].convert_dtypes(), frames[1].astype({"positive": object})]
     for frame in frames:
-        with pytest.raises(ValueError, match="row 1 has no value in column 'positive': drop it"):
+        with pytest.raises(
+            ValueError, match="row 1 has no value in column 'positive': drop it"
+        ):
             judgement_triplets(frame)
 
 
@@ -206,16 +225,21 @@ def test_csv_needs_no_table_library(tmp_path):
     path = tmp_path / "judged.csv"
     path.write_text("anchor,positive,negative\n0,1,2\n")
     code = (
-        "import sys\n"
-        "sys.modules.update(dict.fromkeys(['pandas', 'polars', 'pyarrow']))  # cannot be found\n"
-        "from hdsl.triplets import judgement_triplets\n"
-        f"print(judgement_triplets({str(path)!r}).triplets, 'numba' in sys.modules)"
+        "import sys\nsys.modules.update(dict.fromkeys(['pandas', 'polars', "
+        "'pyarrow']))  # cannot be found\nfrom hdsl.triplets import "
+        f"judgement_triplets\nprint(judgement_triplets({str(path)!r}).triplets, "
+        "'numba' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[[0 1 2]] False\n"
 
 
 def test_ids_of_many_digits_stay_as_they_are():
     ids = [2**53 + 1, 1, 3, 1.5, 2**53]
     table = {"anchor": [2**53 + 1, 1.5], "positive": [1, 1], "negative": [3, 3]}
-    assert judgement_triplets(table, ids=ids).triplets.tolist() == [[0, 1, 2], [3, 1, 2]]
+    assert judgement_triplets(table, ids=ids).triplets.tolist() == [
+        [0, 1, 2],
+        [3, 1, 2],
+    ]

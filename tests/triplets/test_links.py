@@ -23,7 +23,9 @@ def signed_links(draw):
 
 def completions(links, signs, directed):
     """Return, for each link, all triplets that another link completes it to."""
-    known = {(a, b, s) for (a, b), s in zip(links.tolist(), signs.tolist(), strict=True)}
+    known = {
+        (a, b, s) for (a, b), s in zip(links.tolist(), signs.tolist(), strict=True)
+    }
     if not directed:
         known |= {(b, a, s) for a, b, s in known}
     made = {}
@@ -38,7 +40,9 @@ def completions(links, signs, directed):
 def test_all_link_triplets_are_those_of_the_slow_twin(links, directed):
     slow = set().union(*completions(*links, directed).values())
     if not slow:
-        with pytest.raises(ValueError, match=r"No triplet can be built: no row has both"):
+        with pytest.raises(
+            ValueError, match=r"No triplet can be built: no row has both"
+        ):
             link_triplets(*links, n_per_link=None, directed=directed)
         return
     made = link_triplets(*links, n_per_link=None, directed=directed)
@@ -47,7 +51,9 @@ def test_all_link_triplets_are_those_of_the_slow_twin(links, directed):
 
 
 @given(signed_links(), st.booleans(), st.integers(1, 4), st.integers(0, 100))
-def test_link_triplets_are_drawn_link_by_link_without_replacement(links, directed, n, seed):
+def test_link_triplets_are_drawn_link_by_link_without_replacement(
+    links, directed, n, seed
+):
     slow = completions(*links, directed)
     if not any(slow.values()):
         return
@@ -68,21 +74,45 @@ def test_links_of_a_matrix_are_links_of_a_list():
     expected = link_triplets(links, signs, random_state=0)
     for matrix in (upper, upper.tocsc(), sp.csr_matrix(upper + sp.triu(upper, 1).T)):
         assert_array_equal(link_triplets(matrix, random_state=0), expected)
-    assert_array_equal(link_triplets(links.tolist(), signs > 0, random_state=0), expected)
-    assert_array_equal(link_triplets(links[::-1, ::-1], signs[::-1], random_state=0), expected)
+    assert_array_equal(
+        link_triplets(links.tolist(), signs > 0, random_state=0), expected
+    )
+    assert_array_equal(
+        link_triplets(links[::-1, ::-1], signs[::-1], random_state=0), expected
+    )
 
 
 @pytest.mark.parametrize(
     ("links", "signs", "message"),
     [
-        ([[0, 1, 2]], [1], r"links must be integers of shape \(n_links, 2\).*Got shape \(1, 3\)"),
+        (
+            [[0, 1, 2]],
+            [1],
+            r"links must be integers of shape \(n_links, 2\).*Got shape \(1, 3\)",
+        ),
         ([[0.0, 1.0]], [1], r"links must be integers.*dtype float64"),
-        ([[0, 1], [2, -3]], [1, 1], r"links\[1\] is \[2, -3\]: rows are numbered from 0"),
+        (
+            [[0, 1], [2, -3]],
+            [1, 1],
+            r"links\[1\] is \[2, -3\]: rows are numbered from 0",
+        ),
         ([[0, 1]], None, r"signs must be given with a list of links"),
-        ([[0, 1]], [1, -1], r"signs must have shape \(1,\), one per link. Got shape \(2,\)"),
+        (
+            [[0, 1]],
+            [1, -1],
+            r"signs must have shape \(1,\), one per link. Got shape \(2,\)",
+        ),
         ([[0, 1], [0, 2]], [1, 0], r"signs\[1\] is 0: pass signs == 1"),
-        (sp.eye_array(3), [1, 1, 1], r"signs must be None if links is an adjacency matrix"),
-        (sp.eye_array(3, 4), None, r"shape \(n_rows, n_rows\). links has shape \(3, 4\)"),
+        (
+            sp.eye_array(3),
+            [1, 1, 1],
+            r"signs must be None if links is an adjacency matrix",
+        ),
+        (
+            sp.eye_array(3, 4),
+            None,
+            r"shape \(n_rows, n_rows\). links has shape \(3, 4\)",
+        ),
         (sp.csr_array([[0, np.nan], [0, 0]]), None, r"links\[0, 1\] is NaN"),
         (sp.csr_array((3, 3)), None, r"No triplet can be built: no row has both"),
         (np.empty((0, 2), dtype=int), [], r"No triplet can be built: no row has both"),

@@ -12,7 +12,9 @@ import strategies
 from hdsl import HDSL
 from hdsl.triplets import neighbor_triplets, random_triplets
 
-ignore_small_classes = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
+ignore_small_classes = pytest.mark.filterwarnings(
+    "ignore:There is one row only:UserWarning"
+)
 
 
 @st.composite
@@ -36,14 +38,18 @@ def slow_neighbor_triplets(X, y, n_targets, n_impostors):
     return [
         [a, p, q]
         for a in rows
-        for p in nearest(similarity[a], [r for r in rows if y[r] == y[a] and r != a], n_targets)
+        for p in nearest(
+            similarity[a], [r for r in rows if y[r] == y[a] and r != a], n_targets
+        )
         for q in nearest(similarity[a], [r for r in rows if y[r] != y[a]], n_impostors)
     ]
 
 
 @ignore_small_classes
 @given(labelled(), st.integers(1, 4), st.integers(1, 4), st.sampled_from([None, 2]))
-def test_neighbor_triplets_are_those_of_the_slow_twin(data, n_targets, n_impostors, n_jobs):
+def test_neighbor_triplets_are_those_of_the_slow_twin(
+    data, n_targets, n_impostors, n_jobs
+):
     X, y = data
     made = neighbor_triplets(X, y, n_targets, n_impostors, n_jobs=n_jobs)
     assert made.dtype == np.int64
@@ -54,7 +60,9 @@ def test_neighbor_triplets_are_those_of_the_slow_twin(data, n_targets, n_imposto
 def test_neighbor_triplets_take_any_matrix(form):
     X = np.random.default_rng(0).integers(0, 4, size=(12, 5)).astype(float)
     y = np.arange(12) % 3
-    assert_array_equal(neighbor_triplets(form(X), y, 2, 2), neighbor_triplets(X, y, 2, 2))
+    assert_array_equal(
+        neighbor_triplets(form(X), y, 2, 2), neighbor_triplets(X, y, 2, 2)
+    )
 
 
 def test_a_class_of_one_row_has_no_anchor_but_an_impostor():
@@ -66,9 +74,13 @@ def test_a_class_of_one_row_has_no_anchor_but_an_impostor():
 
 
 @ignore_small_classes
-@pytest.mark.parametrize("make", [lambda y: neighbor_triplets(np.eye(4), y), random_triplets])
+@pytest.mark.parametrize(
+    "make", [lambda y: neighbor_triplets(np.eye(4), y), random_triplets]
+)
 def test_classes_of_one_row_each_make_no_triplet(make):
-    with pytest.raises(ValueError, match=r"No triplet can be built.*one row.*triplets="):
+    with pytest.raises(
+        ValueError, match=r"No triplet can be built.*one row.*triplets="
+    ):
         make([0, 1, 2, 3])
 
 
@@ -76,7 +88,9 @@ def test_classes_of_one_row_each_make_no_triplet(make):
 @given(labelled(), st.data())
 def test_neighbors_under_a_similarity_are_those_of_the_transformed_rows(data, more):
     X, y = data
-    columns = more.draw(arrays(np.float64, (X.shape[1], 3), elements=strategies.INTEGERS))
+    columns = more.draw(
+        arrays(np.float64, (X.shape[1], 3), elements=strategies.INTEGERS)
+    )
 
     class Linear:
         def transform(self, X):
@@ -100,7 +114,9 @@ def test_neighbors_under_a_fitted_model_are_the_most_similar(form):
         made = neighbor_triplets(form(X), y, 1, 1, similarity=similarity)
         best = [S[a][(y == y[a]) & (np.arange(30) != a)].max() for a in range(30)]
         assert_allclose(S[made[:, 0], made[:, 1]], best)
-        assert_allclose(S[made[:, 0], made[:, 2]], [S[a][y != y[a]].max() for a in range(30)])
+        assert_allclose(
+            S[made[:, 0], made[:, 2]], [S[a][y != y[a]].max() for a in range(30)]
+        )
 
 
 def test_a_model_fitted_on_named_columns_gets_them():

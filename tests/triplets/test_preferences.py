@@ -29,18 +29,24 @@ def slow_graded(lines, by_event):
 
 
 def as_columns(lines):
-    return dict(zip(("event", "anchor", "item", "grade"), zip(*lines, strict=True), strict=True))
+    return dict(
+        zip(("event", "anchor", "item", "grade"), zip(*lines, strict=True), strict=True)
+    )
 
 
 def listed(judgements):
-    return sorted((*t, w) for t, w in zip(judgements[0].tolist(), judgements[1], strict=True))
+    return sorted(
+        (*t, w) for t, w in zip(judgements[0].tolist(), judgements[1], strict=True)
+    )
 
 
 @given(graded_lines(), st.sampled_from([None, "event"]))
 def test_graded_triplets_are_those_of_the_slow_twin(lines, event):
     slow = sorted(itertools.chain(*slow_graded(lines, event is not None).values()))
     if not slow:
-        with pytest.raises(ValueError, match=r"No triplet can be built: no anchor has two items"):
+        with pytest.raises(
+            ValueError, match=r"No triplet can be built: no anchor has two items"
+        ):
             graded_triplets(as_columns(lines), event=event)
         return
     made = graded_triplets(as_columns(lines), event=event)
@@ -51,19 +57,29 @@ def test_graded_triplets_are_those_of_the_slow_twin(lines, event):
 
 @given(graded_lines(), st.integers(1, 4), st.integers(0, 100))
 def test_n_per_anchor_limits_the_triplets_of_each_anchor(lines, n, seed):
-    lines = list({line[:3]: line for line in lines}.values())  # an item has one grade in an event
+    lines = list(
+        {line[:3]: line for line in lines}.values()
+    )  # an item has one grade in an event
     slow = slow_graded(lines, by_event=True)
     if not slow:
         return
-    made = graded_triplets(as_columns(lines), event="event", n_per_anchor=n, random_state=seed)
+    made = graded_triplets(
+        as_columns(lines), event="event", n_per_anchor=n, random_state=seed
+    )
     assert not Counter(listed(made)) - Counter(itertools.chain(*slow.values()))
     assert len(made.triplets) == sum(min(n, len(found)) for found in slow.values())
 
 
 def test_too_many_triplets_are_refused_before_memory_is_allocated():
     n = 70_000
-    table = {"anchor": np.zeros(n, dtype=int), "item": np.arange(n), "grade": np.arange(n)}
-    with pytest.raises(ValueError, match=r"2449965000 triplets would be made.*set n_per_anchor"):
+    table = {
+        "anchor": np.zeros(n, dtype=int),
+        "item": np.arange(n),
+        "grade": np.arange(n),
+    }
+    with pytest.raises(
+        ValueError, match=r"2449965000 triplets would be made.*set n_per_anchor"
+    ):
         graded_triplets(table)
     assert len(graded_triplets(table, n_per_anchor=100, random_state=0).triplets) == 100
 
@@ -74,7 +90,9 @@ def test_choice_triplets_are_query_times_chosen_times_the_others(data):
     events = []
     for _ in range(data.draw(st.integers(1, 5))):
         shown = data.draw(st.lists(row, min_size=1, max_size=5, unique=True))
-        chosen = data.draw(st.sampled_from(shown) | st.lists(st.sampled_from(shown), unique=True))
+        chosen = data.draw(
+            st.sampled_from(shown) | st.lists(st.sampled_from(shown), unique=True)
+        )
         events.append((data.draw(row), shown, chosen))
     slow = [
         [query, p, n]
@@ -84,7 +102,9 @@ def test_choice_triplets_are_query_times_chosen_times_the_others(data):
         if n not in np.atleast_1d(chosen)
     ]
     if not slow:
-        with pytest.raises(ValueError, match=r"No triplet can be built: no event has both"):
+        with pytest.raises(
+            ValueError, match=r"No triplet can be built: no event has both"
+        ):
             choice_triplets(events)
         return
     made = choice_triplets(events)
@@ -93,7 +113,11 @@ def test_choice_triplets_are_query_times_chosen_times_the_others(data):
 
 
 def test_choices_of_a_table_with_ids(tmp_path):
-    events = [("q", ["a", "b", "c"], ["b"]), ("a", ["q", "b"], "q"), ("q", ["a", "b"], [])]
+    events = [
+        ("q", ["a", "b", "c"], ["b"]),
+        ("a", ["q", "b"], "q"),
+        ("q", ["a", "b"], []),
+    ]
     ids = ["a", "b", "c", "q"]
     expected = [[3, 1, 0], [3, 1, 2], [0, 3, 1]]
     assert choice_triplets(events, ids=ids).tolist() == expected
@@ -108,8 +132,14 @@ def test_choices_of_a_table_with_ids(tmp_path):
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        ([(0, [1, 2])], r"events\[0\] must be \(query, shown, chosen\). Got \(0, \[1, 2\]\)"),
-        ([(0, [1, 2], 1), (0, [1, 2], [3])], r"events\[1\]: 3 was chosen but is not among"),
+        (
+            [(0, [1, 2])],
+            r"events\[0\] must be \(query, shown, chosen\). Got \(0, \[1, 2\]\)",
+        ),
+        (
+            [(0, [1, 2], 1), (0, [1, 2], [3])],
+            r"events\[1\]: 3 was chosen but is not among",
+        ),
         (
             {"event": [1, 1], "anchor": [0, 0], "item": [1, 2], "clicked": [0, 2]},
             r"table, row 1 has 2 in column 'clicked': true or false, or 1 or 0",

@@ -35,8 +35,16 @@ def test_restrict_takes_a_mask_and_refuses_rows_that_are_not_there():
     triplets = np.array([[0, 1, 3]])
     mask = np.array([True, True, False, True])
     assert restrict(triplets, mask, n_rows=4).tolist() == [[0, 1, 2]]
-    assert restrict(triplets, [], n_rows=4).shape == restrict([], [1], n_rows=4).shape == (0, 3)
-    for wrong, rows in ((triplets - 1, [0, 1]), (triplets, [0, 1, 4]), (triplets, mask[:2])):
+    assert (
+        restrict(triplets, [], n_rows=4).shape
+        == restrict([], [1], n_rows=4).shape
+        == (0, 3)
+    )
+    for wrong, rows in (
+        (triplets - 1, [0, 1]),
+        (triplets, [0, 1, 4]),
+        (triplets, mask[:2]),
+    ):
         with pytest.raises(ValueError, match="from 0 to 3"):
             restrict(wrong, np.array(rows), n_rows=4)
 
@@ -50,13 +58,19 @@ def same_form(comparison):
 
 def opposite(comparison):
     a, *rest = comparison
-    return (a, *rest[::-1]) if len(comparison) == 3 else (*comparison[2:], *comparison[:2])
+    return (
+        (a, *rest[::-1]) if len(comparison) == 3 else (*comparison[2:], *comparison[:2])
+    )
 
 
 @given(st.data(), st.sampled_from([1, 2**29]), st.booleans())
 def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
-    given = data.draw(strategies.comparisons(4)) * spread  # large numbers do not fit in one key
-    values = st.lists(st.sampled_from([1.0, 2.0, 0.5]), min_size=len(given), max_size=len(given))
+    given = (
+        data.draw(strategies.comparisons(4)) * spread
+    )  # large numbers do not fit in one key
+    values = st.lists(
+        st.sampled_from([1.0, 2.0, 0.5]), min_size=len(given), max_size=len(given)
+    )
     weights = data.draw(st.none() | values)
     slow: dict = {}
     for t, comparison in enumerate(given.tolist()):
@@ -79,7 +93,8 @@ def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
     X = data.draw(strategies.matrices(elements=strategies.INTEGERS, max_features=3))
     labels = data.draw(arrays(np.int64, len(X), elements=st.integers(0, 1)))
     weights = data.draw(
-        st.none() | arrays(np.float64, len(X), elements=st.sampled_from([0.0, 1.0, 2.5]))
+        st.none()
+        | arrays(np.float64, len(X), elements=st.sampled_from([0.0, 1.0, 2.5]))
     )
     if weights is not None:
         weights[0] = 1.0  # validation refuses weights that are all zero
@@ -90,10 +105,12 @@ def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
             first = slow.setdefault((*x, label), [row, 0.0])
             first[1] += weight
     kept, total = distinct_rows(row_keys(sp.csr_array(X)), labels, weights)
-    assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(slow.values())
+    assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(
+        slow.values()
+    )
 
 
-# --- draws without replacement --------------------------------------------------------------------
+# --- draws without replacement --------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 8), st.integers(0, 100))
@@ -102,7 +119,9 @@ def test_a_sample_has_distinct_numbers_of_each_range(sizes, n, seed):
     drawn = sample_ranges(size, n, np.random.default_rng(seed))
     stops = np.cumsum(size)
     assert (np.diff(drawn) > 0).all()
-    per_range = [((drawn >= b - s) & (drawn < b)).sum() for s, b in zip(size, stops, strict=True)]
+    per_range = [
+        ((drawn >= b - s) & (drawn < b)).sum() for s, b in zip(size, stops, strict=True)
+    ]
     assert per_range == np.minimum(size, n).tolist()
 
 

@@ -1,11 +1,13 @@
 """The paper's own model, and the methods it compares with: feature weights, OASIS, COMET.
 
-A method that learns a similarity stores it as ``similarity_``, so the same k-NN serves all::
+A method that learns a similarity stores it as ``similarity_``, so the same k-NN serves
+all::
 
     knn_error(None, X, y, X_test, y_test)                       DOT
-    knn_error(DiagonalSimilarity("l1").fit(X, y), X, y, ...)    DIAG
-    knn_error(None, Z, y, Z_test, y_test)                       RP, PCA;   Z = project.transform(X)
-    knn_error(pipeline[-1], Z, y, Z_test, y_test)               with OASIS; Z of pipeline[:-1]
+    knn_error(DiagonalSimilarity("l1").fit(X, y), X, y, ...)    DIAG knn_error(None, Z,
+    y, Z_test, y_test)                       RP, PCA;   Z = project.transform(X)
+    knn_error(pipeline[-1], Z, y, Z_test, y_test)               with OASIS; Z of
+    pipeline[:-1]
 """
 
 from .dense import COMET, OASIS

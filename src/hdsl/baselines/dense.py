@@ -24,10 +24,10 @@ MEMORY: dict[str, Any] = {"low": 0, "words": ("auto", None)}
 class OASIS(TripletLearner):
     """Bilinear similarity xᵀWx' learned online, one triplet per step, from W = I.
 
-    Passive-aggressive steps on the hinge loss: W ← W + τV, V = x(y - z)ᵀ,
-    τ = min(C, max(0, 1 - S(x, y) + S(x, z)) / ‖V‖²), for triplets drawn at random. W has a row and
-    a column for every feature that occurs, and a step costs the square of their number. Project
-    rows with many features first, with `rp_oasis` or `pca_oasis`.
+    Passive-aggressive steps on the hinge loss: W ← W + τV, V = x(y - z)ᵀ, τ = min(C,
+    max(0, 1 - S(x, y) + S(x, z)) / ‖V‖²), for triplets drawn at random. W has a row and
+    a column for every feature that occurs, and a step costs the square of their number.
+    Project rows with many features first, with `rp_oasis` or `pca_oasis`.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class OASIS(TripletLearner):
     n_jobs : int or None, default=None
         Threads to make triplets with. Steps use the threads of BLAS.
     memory_limit : "auto", float or None, default="auto"
-        GiB that W may take; "auto" is the free memory. A fit that needs more raises MemoryError at
-        once. None never raises.
+        GiB that W may take; "auto" is the free memory. A fit that needs more raises
+        MemoryError at once. None never raises.
 
     Attributes
     ----------
@@ -56,8 +56,8 @@ class OASIS(TripletLearner):
 
     References
     ----------
-    G. Chechik, V. Sharma, U. Shalit and S. Bengio. Large scale online learning of image similarity
-    through ranking. Journal of Machine Learning Research, 2010.
+    G. Chechik, V. Sharma, U. Shalit and S. Bengio. Large scale online learning of image
+    similarity through ranking. Journal of Machine Learning Research, 2010.
 
     Examples
     --------
@@ -91,14 +91,22 @@ class OASIS(TripletLearner):
         self.memory_limit = memory_limit
 
     def _learn(
-        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: Weights,
+        rng: np.random.Generator,
     ) -> None:
         if weights is None:
             drawn = rng.integers(len(triplets), size=self.n_steps)
         else:
-            drawn = rng.choice(len(triplets), size=self.n_steps, p=weights / weights.sum())
+            drawn = rng.choice(
+                len(triplets), size=self.n_steps, p=weights / weights.sum()
+            )
         features = np.unique(X.indices)
-        W, self.n_updates_ = passive_aggressive(X[:, features], triplets[drawn], float(self.C))
+        W, self.n_updates_ = passive_aggressive(
+            X[:, features], triplets[drawn], float(self.C)
+        )
         self.similarity_ = BilinearSimilarity(W, features, 1.0, X.shape[1])
 
 
@@ -107,8 +115,9 @@ def passive_aggressive(
 ) -> tuple[np.ndarray, int]:
     """Return W after one step per triplet, and the number of steps of length > 0.
 
-    The scores that a block of steps needs are those of W at its start, plus what its own earlier
-    steps add, τ_s ⟨V_s, V_t⟩. So W is read and written once per block, by matrix products.
+    The scores that a block of steps needs are those of W at its start, plus what its
+    own earlier steps add, τ_s ⟨V_s, V_t⟩. So W is read and written once per block, by
+    matrix products.
     """
     W = np.eye(X.shape[1])
     n_updates = 0
@@ -132,11 +141,12 @@ def passive_aggressive(
 class COMET(TripletLearner):
     """Bilinear similarity xᵀWx' with W positive definite, learned one feature at a time.
 
-    Minimises (1/T) Σ_t ℓ(margin_t) - barrier·log det W + (ridge/2)·‖W‖², the dense form of the
-    method. A step moves one row and column of W along a direction found by conjugate gradients.
-    W⁻¹, updated at each step, gives in closed form how far the step can go before W ceases to be
-    positive definite. Time per step and memory grow with the square of the number of features that
-    occur: thousands of features are possible, more are not.
+    Minimises (1/T) Σ_t ℓ(margin_t) - barrier·log det W + (ridge/2)·‖W‖², the dense form
+    of the method. A step moves one row and column of W along a direction found by
+    conjugate gradients. W⁻¹, updated at each step, gives in closed form how far the
+    step can go before W ceases to be positive definite. Time per step and memory grow
+    with the square of the number of features that occur: thousands of features are
+    possible, more are not.
 
     Parameters
     ----------
@@ -149,14 +159,15 @@ class COMET(TripletLearner):
     max_iter : int, default=10
         Passes over the features.
     tol : float >= 0, default=1e-3
-        Stop after a pass that lowered the objective by at most this share of the whole decrease.
+        Stop after a pass that lowered the objective by at most this share of the whole
+        decrease.
     random_state : int, RandomState or None, default=None
         For the order of the features, and for the triplets, where they are drawn.
     n_jobs : int or None, default=None
         Threads to make triplets with.
     memory_limit : "auto", float or None, default="auto"
-        GiB that W, its inverse and work arrays may take; "auto" is the free memory. A fit that
-        needs more raises MemoryError at once. None never raises.
+        GiB that W, its inverse and work arrays may take; "auto" is the free memory. A
+        fit that needs more raises MemoryError at once. None never raises.
 
     Attributes
     ----------
@@ -172,8 +183,8 @@ class COMET(TripletLearner):
 
     References
     ----------
-    Y. Atzmon, U. Shalit and G. Chechik. Learning sparse metrics, one feature at a time. Journal of
-    Machine Learning Research: Workshop and Conference Proceedings 44, 2015.
+    Y. Atzmon, U. Shalit and G. Chechik. Learning sparse metrics, one feature at a time.
+    Journal of Machine Learning Research: Workshop and Conference Proceedings 44, 2015.
 
     Examples
     --------
@@ -184,9 +195,12 @@ class COMET(TripletLearner):
     """
 
     numbers = {  # noqa: RUF012
-        "barrier": POSITIVE, "ridge": POSITIVE, "max_iter": COUNT, "tol": {"low": 0},
+        "barrier": POSITIVE,
+        "ridge": POSITIVE,
+        "max_iter": COUNT,
+        "tol": {"low": 0},
         "memory_limit": MEMORY,
-    }  # fmt: skip
+    }
     words = {"loss": losses.LOSSES}  # noqa: RUF012
     n_matrices = 4
 
@@ -218,14 +232,22 @@ class COMET(TripletLearner):
         self.memory_limit = memory_limit
 
     def _learn(
-        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: Weights,
+        rng: np.random.Generator,
     ) -> None:
         features = np.unique(X.indices)
         weights = np.ones(len(triplets)) if weights is None else weights
         state = PositiveDefinite(
-            X[:, features], triplets, weights / weights.sum(), losses.get(self.loss),
-            float(self.barrier), float(self.ridge),
-        )  # fmt: skip
+            X[:, features],
+            triplets,
+            weights / weights.sum(),
+            losses.get(self.loss),
+            float(self.barrier),
+            float(self.ridge),
+        )
         start = state.objective
         for n_iter in range(1, self.max_iter + 1):
             before = state.objective
@@ -246,14 +268,20 @@ class COMET(TripletLearner):
 class PositiveDefinite:
     """W, its inverse P and the margins; a step changes one row and column of W.
 
-    The step adds e_k vᵀ + v e_kᵀ. With p = P e_k, it multiplies det W by (1 + p·v)² - p_k vᵀPv. W
-    stays positive definite as long as this factor stays positive along the step.
+    The step adds e_k vᵀ + v e_kᵀ. With p = P e_k, it multiplies det W by (1 + p·v)² -
+    p_k vᵀPv. W stays positive definite as long as this factor stays positive along the
+    step.
     """
 
     def __init__(
-        self, X: sp.csr_array, triplets: np.ndarray, omega: np.ndarray, loss: losses.Loss,
-        barrier: float, ridge: float,
-    ) -> None:  # fmt: skip
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        omega: np.ndarray,
+        loss: losses.Loss,
+        barrier: float,
+        ridge: float,
+    ) -> None:
         self.X = X
         self.columns = X.tocsc()
         self.triplets = triplets
@@ -264,7 +292,9 @@ class PositiveDefinite:
         scale = np.sqrt(barrier / ridge)
         a, p, q = triplets.T
         self.W = scale * np.eye(X.shape[1])
-        self.margins = scale * np.asarray(X[a].multiply(X[p] - X[q]).sum(axis=1)).ravel()
+        self.margins = (
+            scale * np.asarray(X[a].multiply(X[p] - X[q]).sum(axis=1)).ravel()
+        )
         self.refresh()
 
     def refresh(self) -> None:
@@ -305,7 +335,9 @@ class PositiveDefinite:
         def hessian(v: np.ndarray) -> np.ndarray:
             out = pull(curvature * change(v)) + 2.0 * self.ridge * v
             out[k] += 2.0 * self.ridge * v[k]
-            return out + 2.0 * self.barrier * (inverse * (inverse @ v) + inverse[k] * (P @ v))
+            return out + 2.0 * self.barrier * (
+                inverse * (inverse @ v) + inverse[k] * (P @ v)
+            )
 
         w = self.W[k]
         inverse = P[k]
@@ -323,7 +355,9 @@ class PositiveDefinite:
 
         def value(step: float) -> float:
             loss = omega @ self.loss.value(margins + step * moves)
-            log_det = np.log1p(step * (linear + root)) + np.log1p(step * (linear - root))
+            log_det = np.log1p(step * (linear + root)) + np.log1p(
+                step * (linear - root)
+            )
             ridge = 2.0 * step * along + step**2 * squared
             return float(loss - self.barrier * log_det + self.ridge * ridge)
 

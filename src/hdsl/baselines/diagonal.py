@@ -18,24 +18,24 @@ class DiagonalSimilarity(TripletLearner):
     """Similarity Σ_j w_j x_j x'_j: one weight per feature, of any sign.
 
     Minimises (1/T) Σ_t ℓ(margin_t) + alpha·Ω(w), Ω = ‖w‖₁ or ‖w‖₂², by L-BFGS with
-    bounds: for ‖w‖₁, w is the difference of two parts that are not negative. The products of rows
-    that triplets compare are computed once.
+    bounds: for ‖w‖₁, w is the difference of two parts that are not negative. The
+    products of rows that triplets compare are computed once.
 
     Parameters
     ----------
     penalty : {"l2", "l1"}, default="l2"
     alpha : float >= 0, default=1e-4
-        Weight of the penalty. The best one depends on the lengths of the rows. The paper tries
-        1e-9, 1e-8, …, 1e8.
+        Weight of the penalty. The best one depends on the lengths of the rows. The
+        paper tries 1e-9, 1e-8, …, 1e8.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"}
         Loss of a triplet's margin S(x, y) - S(x, z).
     mining, n_targets, n_impostors
         How ``fit(X, y)`` makes triplets, as in `HDSL`.
     max_iter : int, default=2000
     tol : float >= 0, default=1e-3
-        Stop when no feature violates the optimality conditions by more than this times the
-        largest derivative of the loss at w = 0. An alpha below that product has little effect:
-        early stopping regularises instead.
+        Stop when no feature violates the optimality conditions by more than this times
+        the largest derivative of the loss at w = 0. An alpha below that product has
+        little effect: early stopping regularises instead.
     random_state : int, RandomState or None, default=None
         For the triplets, where they are drawn.
     n_jobs : int or None, default=None
@@ -56,8 +56,8 @@ class DiagonalSimilarity(TripletLearner):
 
     References
     ----------
-    X. Gao, S. C. H. Hoi, Y. Zhang, J. Wan and J. Li. SOML: sparse online metric learning with
-    application to image retrieval. AAAI, 2014.
+    X. Gao, S. C. H. Hoi, Y. Zhang, J. Wan and J. Li. SOML: sparse online metric
+    learning with application to image retrieval. AAAI, 2014.
 
     Examples
     --------
@@ -96,12 +96,18 @@ class DiagonalSimilarity(TripletLearner):
         self.n_jobs = n_jobs
 
     def _learn(
-        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: Weights,
+        rng: np.random.Generator,
     ) -> None:
         objective = _DiagonalObjective(X, triplets, weights, self)
         zero = np.zeros(X.shape[1])
         w, found, violation = objective.minimize(zero, self.max_iter, self.tol)
-        if violation > self.tol and found.nit < self.max_iter:  # old versions of SciPy give up
+        if (
+            violation > self.tol and found.nit < self.max_iter
+        ):  # old versions of SciPy give up
             w, found, violation = objective.minimize(w, self.max_iter, self.tol)
         if violation > self.tol and found.nit >= self.max_iter:
             self._warn_not_converged("a violation of", violation)
@@ -117,11 +123,16 @@ class DiagonalSimilarity(TripletLearner):
 class _DiagonalObjective:
     """Mean loss plus penalty, as a function of the feature weights w.
 
-    Margins are differences of Zw, Z the products x_a ∘ x_b of the pairs of rows that are compared.
+    Margins are differences of Zw, Z the products x_a ∘ x_b of the pairs of rows that
+    are compared.
     """
 
     def __init__(
-        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, model: DiagonalSimilarity
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: Weights,
+        model: DiagonalSimilarity,
     ) -> None:
         self.penalty = model.penalty
         self.alpha = float(model.alpha)
@@ -149,23 +160,37 @@ class _DiagonalObjective:
         """Return the objective and its derivatives at w, or at w as the difference of two parts."""
         if self.penalty == "l2":
             value, gradient = self.loss_and_gradient(parts)
-            return value + self.alpha * float(parts @ parts), gradient + 2.0 * self.alpha * parts
+            return value + self.alpha * float(
+                parts @ parts
+            ), gradient + 2.0 * self.alpha * parts
         plus, minus = np.split(parts, 2)
         value, gradient = self.loss_and_gradient(plus - minus)
         slopes = np.concatenate([gradient, -gradient]) + self.alpha
         return value + self.alpha * float(parts.sum()), slopes
 
-    def minimize(self, w: np.ndarray, max_iter: int, tol: float) -> tuple[np.ndarray, Any, float]:
+    def minimize(
+        self, w: np.ndarray, max_iter: int, tol: float
+    ) -> tuple[np.ndarray, Any, float]:
         """Return the weights, what the solver says, and the relative violation that is left."""
         unit = float(np.abs(self.loss_and_gradient(np.zeros_like(w))[1]).max())
         is_split = self.penalty == "l1"
         start = np.concatenate([w.clip(min=0.0), (-w).clip(min=0.0)]) if is_split else w
         found = minimize(
-            self.of_parts, start, jac=True, method="L-BFGS-B",
+            self.of_parts,
+            start,
+            jac=True,
+            method="L-BFGS-B",
             bounds=[(0.0, None)] * len(start) if is_split else None,
-            options={"maxiter": max_iter, "maxfun": 10 * max_iter, "maxcor": HISTORY, "ftol": 0.0,
-                     "gtol": tol * unit},
-        )  # fmt: skip
+            options={
+                "maxiter": max_iter,
+                "maxfun": 10 * max_iter,
+                "maxcor": HISTORY,
+                "ftol": 0.0,
+                "gtol": tol * unit,
+            },
+        )
         w = np.subtract(*np.split(found.x, 2)) if is_split else found.x
-        slopes = np.where((found.x > 0) | (not is_split), found.jac, found.jac.clip(max=0.0))
+        slopes = np.where(
+            (found.x > 0) | (not is_split), found.jac, found.jac.clip(max=0.0)
+        )
         return w, found, float(np.abs(slopes).max()) / (unit or 1.0)

@@ -65,7 +65,11 @@ class BilinearSimilarity(Pairwise):
         k = np.arange(shape[0])
         place = sp.csr_array((np.ones(shape[0]), (k, self.features)), shape=shape)
         out = sp.csr_array(listed @ self.matrix) @ place
-        return out if self.rest == 0 else sp.csr_array(out + self.rest * (X - listed @ place))
+        return (
+            out
+            if self.rest == 0
+            else sp.csr_array(out + self.rest * (X - listed @ place))
+        )
 
 
 class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
@@ -74,7 +78,8 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
     A subclass lists the limits of its own parameters and learns in `_learn`.
     """
 
-    #: Limits of numbers, the words that other parameters may be, and dense matrices in memory.
+    #: Limits of numbers, the words that other parameters may be, and dense matrices in
+    #: memory.
     numbers: ClassVar[dict[str, dict[str, Any]]] = {}
     words: ClassVar[dict[str, Any]] = {}
     n_matrices: ClassVar[int] = 0
@@ -126,13 +131,17 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(
-        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: Weights,
+        rng: np.random.Generator,
     ) -> None:
         """Set the fitted attributes."""
 
     def _warn_not_converged(self, what: str, value: float) -> None:
         checks.warn(
-            f"{type(self).__name__} stopped at max_iter={self.max_iter} with {what} {value:.1e} > "
-            f"tol={self.tol:.0e}. Raise max_iter or tol.",
+            f"{type(self).__name__} stopped at max_iter={self.max_iter} with {what} "
+            f"{value:.1e} > tol={self.tol:.0e}. Raise max_iter or tol.",
             ConvergenceWarning,
         )

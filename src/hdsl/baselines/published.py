@@ -12,25 +12,34 @@ from .dense import OASIS
 #: The grid of λ that the paper chooses from on validation rows: 1, 10, …, 10⁹.
 PAPER_SCALES = tuple(10.0**e for e in range(10))
 
-#: The paper's model and algorithm: no prior, rows as they are, pairs of all features, a domain
-#: without 0, the smoothed hinge, its heuristic search, away steps, 3 targets and 5 impostors of
-#: every row.
+#: The paper's model and algorithm: no prior, rows as they are, pairs of all features, a
+#: domain without 0, the smoothed hinge, its heuristic search, away steps, 3 targets and
+#: 5 impostors of every row.
 PAPER_MODEL: dict[str, Any] = {
-    "prior": 0.0, "norm": None, "init": "oracle", "loss": "smoothed_hinge", "oracle": "heuristic",
-    "step": "away", "n_targets": 3, "n_impostors": 5, "max_iter": 1000, "tol": 0.0, "min_rows": 1,
+    "prior": 0.0,
+    "norm": None,
+    "init": "oracle",
+    "loss": "smoothed_hinge",
+    "oracle": "heuristic",
+    "step": "away",
+    "n_targets": 3,
+    "n_impostors": 5,
+    "max_iter": 1000,
+    "tol": 0.0,
+    "min_rows": 1,
     "max_anchors": None,
-}  # fmt: skip
+}
 
 
 def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     """Return HDSL with the paper's model and algorithm.
 
-    No prior, rows as they are (the paper divides each feature by its largest value beforehand),
-    pairs of all features, weights that sum to 1, the first atom from the oracle, the heuristic
-    search, away steps, and for labels 3 × 5 neighbour triplets of every row. The paper chooses
-    `scale` in `PAPER_SCALES` and the number of iterations by the error of 3 nearest neighbours on
-    validation rows. It does not say how long its runs are: up to 1,000 iterations here, and no
-    early end at a small gap.
+    No prior, rows as they are (the paper divides each feature by its largest value
+    beforehand), pairs of all features, weights that sum to 1, the first atom from the
+    oracle, the heuristic search, away steps, and for labels 3 × 5 neighbour triplets of
+    every row. The paper chooses `scale` in `PAPER_SCALES` and the number of iterations
+    by the error of 3 nearest neighbours on validation rows. It does not say how long
+    its runs are: up to 1,000 iterations here, and no early end at a small gap.
 
     Parameters
     ----------
@@ -47,7 +56,8 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
 
     Examples
     --------
-    Each λ gives a path; validation rows choose the path and the iteration, as in the paper.
+    Each λ gives a path; validation rows choose the path and the iteration, as in the
+    paper.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -67,7 +77,7 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     return HDSL(scale, **{**PAPER_MODEL, **changes})
 
 
-# --- projections, and OASIS after them ------------------------------------------------------------
+# --- projections, and OASIS after them ------------------------------------------------
 
 
 def rp_oasis(
@@ -75,8 +85,8 @@ def rp_oasis(
 ) -> Pipeline:
     """Return the pipeline of ``GaussianRandomProjection`` ("project") and `OASIS` ("oasis").
 
-    ``fit(X, y)`` makes triplets from the projected rows. To learn from triplets of the rows
-    themselves, as the other methods do, pass them: ``fit(X, oasis__triplets=T)``.
+    ``fit(X, y)`` makes triplets from the projected rows. To learn from triplets of the
+    rows themselves, as the other methods do, pass them: ``fit(X, oasis__triplets=T)``.
 
     Parameters
     ----------

@@ -11,7 +11,17 @@ from .shell import Parser, run
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 
-COMMANDS = ("fit", "link", "evaluate", "search", "explain", "report", "export", "info", "demo")
+COMMANDS = (
+    "fit",
+    "link",
+    "evaluate",
+    "search",
+    "explain",
+    "report",
+    "export",
+    "info",
+    "demo",
+)
 
 
 def make_parser() -> Parser:
@@ -24,8 +34,12 @@ def make_parser() -> Parser:
         "interrupted. `hdsl COMMAND --help` has examples.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="show the version and exit")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument(
+        "--version", action="store_true", help="show the version and exit"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error"
+    )
     parser.set_defaults(run=_about, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     fit.add(commands)

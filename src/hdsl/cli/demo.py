@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .fit import show_outcome
-from .shell import INTERRUPTED, Section, add_command, add_json, begin, say, seed, show, show_json
+from .shell import (
+    INTERRUPTED,
+    Section,
+    add_command,
+    add_json,
+    begin,
+    say,
+    seed,
+    show,
+    show_json,
+)
 from .use import show_hits, write_report
 
 if TYPE_CHECKING:
@@ -17,8 +27,8 @@ if TYPE_CHECKING:
 #: The cosine ranks a text about XML third; a learned pair of words ranks it first.
 QUERY = "parse the dom of a document"
 
-#: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors with this
-#: one. Stop words help where texts are as short as these.
+#: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors
+#: with this one. Stop words help where texts are as short as these.
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
 
 
@@ -35,8 +45,8 @@ def add(commands: Any) -> None:
 def demo(given: Namespace) -> int | None:
     """See it work on Python's own docstrings, in under a minute.
 
-    Learns which summaries of the standard library belong to the same module. A fifth of them is
-    held out to measure the error. Nothing is downloaded.
+    Learns which summaries of the standard library belong to the same module. A fifth of
+    them is held out to measure the error. Nothing is downloaded.
 
     For example:
 
@@ -52,10 +62,14 @@ def demo(given: Namespace) -> int | None:
     inputs.check_output(output, taken=[] if model is None else [model])
     if model is not None:
         inputs.check_model_output(model)
-    outcome, seconds = run(given.seed, quiet=as_json, class_scores=not given.no_class_scores)
+    outcome, seconds = run(
+        given.seed, quiet=as_json, class_scores=not given.no_class_scores
+    )
     found = outcome.collection
     begin("writing the page", quiet=as_json)
-    write_report(found, output, "Docstrings of Python's standard library", outcome.measured)
+    write_report(
+        found, output, "Docstrings of Python's standard library", outcome.measured
+    )
     if model is not None:
         from ..saving import save
 
@@ -70,7 +84,11 @@ def demo(given: Namespace) -> int | None:
         show_outcome(outcome, n_pairs=6)
         show("", f'Most similar to "{QUERY}", and why')
         show_hits(hits)
-        show("", f"{output} shows all pairs and why documents match. {seconds:.0f} s in all.")
+        show(
+            "",
+            f"{output} shows all pairs and why documents match. {seconds:.0f} s in "
+            "all.",
+        )
     if outcome.model.status_ != "interrupted":
         return None
     say("interrupted: the figures are those of the model so far.")
@@ -93,7 +111,9 @@ def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, 
 
     docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     outcome = learn(
-        Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
+        Data(
+            Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y
+        ),
         HDSL(random_state=seed),
         words=Words(**WORDS),
         class_scores=class_scores,
@@ -101,7 +121,9 @@ def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, 
         quiet=quiet,
     )
     found = outcome.collection
-    named = [f"{name}: {text}" for name, text in zip(docs.names, docs.texts, strict=True)]
+    named = [
+        f"{name}: {text}" for name, text in zip(docs.names, docs.texts, strict=True)
+    ]
     documents = replace(found.documents, texts=np.array(named, dtype=object))
     collection = Collection(found.model, found.words, documents)
     return replace(outcome, collection=collection), time.perf_counter() - start

@@ -34,17 +34,21 @@ NO_LABEL = ("", "na", "n/a", "nan", "null")
 
 #: How to read a data file: the options that commands share, and their defaults.
 OPTIONS: dict[str, Any] = {
-    **dict.fromkeys(("text", "label", "label_sep", "labels", "ids", "sep", *JUDGEMENTS)),
-    "encoding": "utf-8", "skip_missing": False, "zero_based": False,
-}  # fmt: skip
+    **dict.fromkeys(
+        ("text", "label", "label_sep", "labels", "ids", "sep", *JUDGEMENTS)
+    ),
+    "encoding": "utf-8",
+    "skip_missing": False,
+    "zero_based": False,
+}
 
 
 @dataclass(frozen=True)
 class Data:
     """Rows or texts, with labels or judgements.
 
-    `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their weights.
-    `n_skipped` rows of the file had no text, label or id and are left out.
+    `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their
+    weights. `n_skipped` rows of the file had no text, label or id and are left out.
     """
 
     path: Path
@@ -72,24 +76,31 @@ class Data:
 def read_data(path: Path, **options: Any) -> Data:
     """Return the rows or texts in a file, with its labels or judgements; others are ignored."""
     source = Namespace(**OPTIONS | options)
-    given = {kind: getattr(source, kind) for kind in JUDGEMENTS if getattr(source, kind)}
+    given = {
+        kind: getattr(source, kind) for kind in JUDGEMENTS if getattr(source, kind)
+    }
     if len(given) > 1:
         raise ValueError(
             f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}."
         )
     if source.label is not None and source.labels is not None:
-        raise ValueError("Give --label, a column, or --labels, a file: labels are of one of them.")
+        raise ValueError(
+            "Give --label, a column, or --labels, a file: labels are of one of them."
+        )
     check_input(path, source.encoding)
     for file in (source.labels, *given.values()):
         if file is not None:
             check_input(file)
     data = _read_table(path, source) if is_table(path) else _read_matrix(path, source)
-    beside = [source.labels, *(file for file in given.values() if file.suffix == ".npy")]
+    beside = [
+        source.labels,
+        *(file for file in given.values() if file.suffix == ".npy"),
+    ]
     if data.n_skipped and any(beside):
         raise ValueError(
-            f"--skip-missing leaves {counted(data.n_skipped, 'row')} of {path} out, so the rows of "
-            f"{next(filter(None, beside))} have other numbers: take --label, or judgements in a "
-            "table."
+            f"--skip-missing leaves {counted(data.n_skipped, 'row')} of {path} out, so "
+            f"the rows of {next(filter(None, beside))} have other numbers: take "
+            "--label, or judgements in a table."
         )
     if source.labels is not None:
         data = replace(data, labels=readers.read_labels(source.labels))
@@ -97,9 +108,12 @@ def read_data(path: Path, **options: Any) -> Data:
         labels = counted(len(data.labels), "label")
         rows = counted(data.n_rows, "row")
         raise ValueError(
-            f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
+            f"{source.labels} has {labels}, but {path} has {rows}: one label per row "
+            "is expected."
         )
-    data = replace(data, label_sep=source.label_sep and source.label_sep.replace("\\t", "\t"))
+    data = replace(
+        data, label_sep=source.label_sep and source.label_sep.replace("\\t", "\t")
+    )
     for kind, file in given.items():
         comparisons, weights = read_comparisons(kind, file, data)
         data = replace(data, comparisons=comparisons, weights=weights)
@@ -120,8 +134,8 @@ def check_size(path: Path) -> None:
     if free is not None and GROWTH * size > free:
         has, takes, there = map(memory.format_bytes, (size, GROWTH * size, free))
         raise ValueError(
-            f"{path} has {has}: reading it takes about {takes} of memory, but {there} are free. Is "
-            "it the right file? If so, learn from a sample of its rows."
+            f"{path} has {has}: reading it takes about {takes} of memory, but {there} "
+            "are free. Is it the right file? If so, learn from a sample of its rows."
         )
 
 
@@ -134,7 +148,9 @@ def check_input(path: Path, encoding: str = "utf-8") -> None:
         if b"\0" in (start := file.read(4096)):
             utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             hint = ": pass --encoding utf-16" if utf16 and is_table(path) else ""
-            raise ValueError(f"{path} is not UTF-8 text, as its first bytes contain zeros{hint}.")
+            raise ValueError(
+                f"{path} is not UTF-8 text, as its first bytes contain zeros{hint}."
+            )
 
 
 def read_lines(path: Path) -> list[str]:
@@ -145,14 +161,22 @@ def read_lines(path: Path) -> list[str]:
 
 
 def check_output(
-    path: Path, what: str = "the output", *, taken: Iterable[Path] = (), is_model: bool = True
+    path: Path,
+    what: str = "the output",
+    *,
+    taken: Iterable[Path] = (),
+    is_model: bool = True,
 ) -> None:
     """Raise unless a file can be written, and is none of those that the command uses otherwise."""
     check_can_write(path, what)
     if path.resolve() in [other.resolve() for other in taken]:
-        raise ValueError(f"{path} is {what} and also another file of this command: name two files.")
+        raise ValueError(
+            f"{path} is {what} and also another file of this command: name two files."
+        )
     if not is_model and path.suffix == ".hdsl":
-        raise ValueError(f"{path} is named as a model, which {what} is not: give another name.")
+        raise ValueError(
+            f"{path} is named as a model, which {what} is not: give another name."
+        )
 
 
 def check_model_output(path: Path) -> None:
@@ -164,7 +188,9 @@ def check_model_output(path: Path) -> None:
         except ValueError:
             is_model = False
         if not is_model:
-            raise ValueError(f"{path} exists and is not a model: delete it or give another name.")
+            raise ValueError(
+                f"{path} exists and is not a model: delete it or give another name."
+            )
 
 
 def load_collection(path: Path) -> Any:
@@ -178,19 +204,21 @@ def load_collection(path: Path) -> Any:
         return saved
     if not hasattr(saved, "similarity_") and not hasattr(saved, "steps"):
         raise ValueError(
-            f"{path} holds a {type(saved).__name__}: this command needs a model of `hdsl fit`. Use "
-            "hdsl.load(path) in Python."
+            f"{path} holds a {type(saved).__name__}: this command needs a model of "
+            "`hdsl fit`. Use hdsl.load(path) in Python."
         )
     return Collection(saved)
 
 
-# --- tables --------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------
 
 
 def separator(given: str | None) -> str | None:
     """Return what --sep names; raise ValueError unless it is one character."""
     if given is not None and len(given.replace("\\t", "\t")) != 1:
-        raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {given!r}.")
+        raise ValueError(
+            f"--sep must be one character, such as ';' or '\\t'. Got {given!r}."
+        )
     return given and given.replace("\\t", "\t")
 
 
@@ -200,10 +228,12 @@ def _read_table(path: Path, source: Namespace) -> Data:
     named = {option: column for option, column in wanted.items() if column is not None}
     try:
         table = tables.read_table(
-            path, named or {"--text": "\0"},
-            sep=sep, encoding=source.encoding,
+            path,
+            named or {"--text": "\0"},
+            sep=sep,
+            encoding=source.encoding,
             skip_missing=source.skip_missing,
-        )  # fmt: skip
+        )
     except tables.MissingColumnError as error:
         raise ValueError(_about_columns(path, source, error, named)) from None
     if source.text is None:
@@ -211,12 +241,14 @@ def _read_table(path: Path, source: Namespace) -> Data:
     texts = table.columns[source.text]
     if not all(isinstance(value, str) for value in texts.tolist()):
         raise ValueError(
-            f"Column {source.text!r} of {path} holds {texts.dtype}, not text: name another with "
-            "--text."
+            f"Column {source.text!r} of {path} holds {texts.dtype}, not text: name "
+            "another with --text."
         )
     if source.label is not None:
         table = _clean_labels(table, source.label, source.skip_missing)
-    labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
+    labels, ids = (
+        table.columns[name] if name else None for name in (source.label, source.ids)
+    )
     if ids is not None:
         if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
             ids = ids.astype(np.int64)  # a missing value elsewhere made 1.0 of 1
@@ -225,7 +257,9 @@ def _read_table(path: Path, source: Namespace) -> Data:
         ids = table.rows  # rows keep the numbers that they have in the file
     columns = {"text": source.text} | ({"label": source.label} if source.label else {})
     texts = table.columns[source.text].astype(object)
-    return Data(path, None, texts, labels, columns=columns, ids=ids, n_skipped=table.n_skipped)
+    return Data(
+        path, None, texts, labels, columns=columns, ids=ids, n_skipped=table.n_skipped
+    )
 
 
 def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
@@ -248,7 +282,11 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
     alike: dict[str, set[str]] = {}
     for label in labels[~empty].tolist():
         alike.setdefault(label.lower(), set()).add(label)
-    several = [" and ".join(map(repr, sorted(ways))) for ways in alike.values() if len(ways) > 1]
+    several = [
+        " and ".join(map(repr, sorted(ways)))
+        for ways in alike.values()
+        if len(ways) > 1
+    ]
     if several:
         more = " and others" if len(several) > 3 else ""
         say(f"warning: {', '.join(several[:3])}{more} count as different labels.")
@@ -262,14 +300,17 @@ def _check_ids(table: tables.Table, ids: list[Any]) -> None:
     for row, name in enumerate(ids):
         if name in seen:
             raise ValueError(
-                f"{table.place(row)} has the id {one_line(name, 60)!r} for the second time: ids "
-                "must differ."
+                f"{table.place(row)} has the id {one_line(name, 60)!r} for the second "
+                "time: ids must differ."
             )
         seen.add(name)
 
 
 def _about_columns(
-    path: Path, source: Namespace, error: tables.MissingColumnError, named: dict[str, str]
+    path: Path,
+    source: Namespace,
+    error: tables.MissingColumnError,
+    named: dict[str, str],
 ) -> str:
     """Return what to do about a table without a column: another separator, or another name."""
     there = error.columns
@@ -285,27 +326,31 @@ def _about_columns(
 
 def _no_text(path: Path, columns: str) -> str:
     return (
-        f"{path} is a table: name its column of texts with --text{columns}. Rows of numbers are "
-        "read from .npz or svmlight files."
+        f"{path} is a table: name its column of texts with --text{columns}. Rows of "
+        "numbers are read from .npz or svmlight files."
     )
 
 
 def _read_matrix(path: Path, source: Namespace) -> Data:
     for option in ("text", "label", "ids", "sep", "skip_missing"):
         if getattr(source, option):
-            name = {"ids": "--id", "skip_missing": "--skip-missing"}.get(option, f"--{option}")
+            name = {"ids": "--id", "skip_missing": "--skip-missing"}.get(
+                option, f"--{option}"
+            )
             raise ValueError(
-                f"{name} is about a table ({', '.join(TABLES)}), but {path} is read as a matrix: "
-                "leave it out, or rename the file."
+                f"{name} is about a table ({', '.join(TABLES)}), but {path} is read as "
+                "a matrix: leave it out, or rename the file."
             )
     X, y = readers.read_matrix(path, zero_based=source.zero_based)
     return Data(path, X, labels=y)
 
 
-# --- judgements ----------------------------------------------------------------------------------
+# --- judgements -----------------------------------------------------------------------
 
 
-def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
+def read_comparisons(
+    kind: str, path: Path, data: Data
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the triplets or quadruplets of a file of judgements, and their weights."""
     name, width = ("quadruplets", 4) if kind == "quadruplets" else ("triplets", 3)
     if path.suffix == ".npy" and kind in ("triplets", "quadruplets"):
@@ -345,10 +390,15 @@ def _links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     names = ("left", "right", "same")[: 2 + has_signs]
     table = tables.read_table(path, dict(zip(names, names, strict=True)))
     index = tables.row_index(data.ids, table.is_text)
-    links = np.column_stack([tables.row_numbers(table, name, index) for name in ("left", "right")])
+    links = np.column_stack(
+        [tables.row_numbers(table, name, index) for name in ("left", "right")]
+    )
     if has_signs:
         return links, 2 * tables.flags(table, "same") - 1
-    say(f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} random rows each.")
+    say(
+        f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} "
+        "random rows each."
+    )
     known = {*map(tuple, links.tolist()), *map(tuple, links[:, ::-1].tolist())}
     others = np.random.default_rng(0).integers(data.n_rows, size=(len(links), N_RANDOM))
     drawn = np.column_stack([np.repeat(links[:, 0], N_RANDOM), others.ravel()])

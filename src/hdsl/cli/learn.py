@@ -18,8 +18,9 @@ from . import measure
 from .inputs import Data
 from .shell import begin, counted, is_watched, say
 
-#: Beside class scores, a feature that is paired must have this power of the number of rows: pairs
-#: of rarer words lead lists and change no error (benchmarks/rare_features.py).
+#: Beside class scores, a feature that is paired must have this power of the number of
+#: rows: pairs of rarer words lead lists and change no error
+#: (benchmarks/rare_features.py).
 MIN_ROWS_POWER = 0.25
 
 
@@ -77,9 +78,13 @@ class Outcome:
         names = scored.names(self.collection.feature_names)
         found = self.model.importance(X, feature_names=names).pairs
         fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
-        pairs = [dict(zip(fields, pair, strict=True)) for pair in found[fields].tolist()]
+        pairs = [
+            dict(zip(fields, pair, strict=True)) for pair in found[fields].tolist()
+        ]
         if scored.n_scores:
-            pairs = [pairs[k] for k in np.argsort(has_class(found["name"]), kind="stable")]
+            pairs = [
+                pairs[k] for k in np.argsort(has_class(found["name"]), kind="stable")
+            ]
         return pairs[:n]
 
 
@@ -95,9 +100,9 @@ def choice_of(model: Any) -> str | None:
     if n_tried == 1:
         return f"One prior was tried on held-out rows, {table['prior'][taken]:.4g}."
     return (
-        f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is the largest, "
-        "so the simplest model, within one standard error of the best: score "
-        f"{table['score'][taken]:.3f}, best {best:.3f}."
+        f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is "
+        "the largest, so the simplest model, within one standard error of the best: "
+        f"score {table['score'][taken]:.3f}, best {best:.3f}."
     )
 
 
@@ -115,7 +120,8 @@ def learn(
 ) -> Outcome:
     """Learn a similarity from a data file.
 
-    A share of the rows only measures the model: it does not even add words to the vocabulary.
+    A share of the rows only measures the model: it does not even add words to the
+    vocabulary.
 
     Parameters
     ----------
@@ -125,10 +131,11 @@ def learn(
     words : Words
         For texts; it is fitted.
     tfidf : bool
-        For rows: whether to weigh them as counts. None does so if they are whole numbers, and not
-        only 0 and 1.
+        For rows: whether to weigh them as counts. None does so if they are whole
+        numbers, and not only 0 and 1.
     class_scores : bool
-        Whether to learn from labels with class scores beside the rows. Judgements have none.
+        Whether to learn from labels with class scores beside the rows. Judgements have
+        none.
     test : float
         Share of the rows to measure on; 0 measures nothing.
     seed : int
@@ -146,7 +153,11 @@ def learn(
     labels = data.y if data.comparisons is None else None
     part = split(labels if labels is None else data.labels, data.n_rows, test, seed)
     begin("counting words" if words is not None else "weighing values", quiet=quiet)
-    X, idf = _weighted(data, part, tfidf) if words is None else (_rows(words, data, part), None)
+    X, idf = (
+        _weighted(data, part, tfidf)
+        if words is None
+        else (_rows(words, data, part), None)
+    )
     given: dict[str, Any]
     if labels is None:
         given, held = _by_judgements(data, part == TEST)
@@ -178,7 +189,9 @@ def learn(
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
     facts |= {"label_sep": data.label_sep} if data.label_sep else {}
     known = _plain(data.labels), data.texts, _plain(data.ids)
-    collection = Collection(fitted, words, Documents(X, *known, part, idf, **held, facts=facts))
+    collection = Collection(
+        fitted, words, Documents(X, *known, part, idf, **held, facts=facts)
+    )
     begin("measuring on the rows held out", quiet=quiet)
     found = measure.held_out(collection)
     if found is not None:
@@ -200,8 +213,9 @@ def check_labels(data: Data) -> None:
         return
     if data.labels is None:
         raise ValueError(
-            f"{data.path} has no labels to learn from: name their column with --label, their file "
-            "with --labels, or a file of judgements with --triplets, --clicks, --links or --grades."
+            f"{data.path} has no labels to learn from: name their column with --label, "
+            "their file with --labels, or a file of judgements with --triplets, "
+            "--clicks, --links or --grades."
         )
     if isinstance(y := data.y, LabelSets):
         y.check_differ()
@@ -211,8 +225,8 @@ def check_labels(data: Data) -> None:
         labels = counted(len(sizes), "different label")
         rows = counted(len(data.labels), "row")
         raise ValueError(
-            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at least 2 are "
-            "needed, one of them with several rows."
+            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at "
+            "least 2 are needed, one of them with several rows."
         )
 
 
@@ -226,7 +240,9 @@ def split(labels: np.ndarray | None, n_rows: int, test: float, seed: int) -> np.
     ([4, 1], [4, 1])
     """
     if not 0 <= test < 1:
-        raise ValueError(f"--test must be a share of the rows, from 0 to below 1. Got {test:g}.")
+        raise ValueError(
+            f"--test must be a share of the rows, from 0 to below 1. Got {test:g}."
+        )
     codes = np.zeros(n_rows, dtype=np.int64)
     if labels is not None:
         _, codes = np.unique(labels, return_inverse=True)
@@ -245,8 +261,8 @@ def _rows(words: Words, data: Data, part: np.ndarray) -> sp.csr_array:
         words.fit(data.texts[part != TEST])
     except ValueError as error:
         raise ValueError(
-            f"No word is left to learn from ({error}): lower --min-df, raise --max-df, or try "
-            "--stop-words none."
+            f"No word is left to learn from ({error}): lower --min-df, raise --max-df, "
+            "or try --stop-words none."
         ) from None
     return words.transform(data.texts)
 
@@ -260,8 +276,8 @@ def _weighted(
         return X, None
     if tfidf is None:
         say(
-            f"the values of {data.path} are whole numbers: they are taken as counts and weighted "
-            "by TF-IDF. --no-tfidf leaves them as they are."
+            f"the values of {data.path} are whole numbers: they are taken as counts "
+            "and weighted by TF-IDF. --no-tfidf leaves them as they are."
         )
     idf = text.inverse_frequencies(X[part != TEST])
     return text.weigh_counts(X, idf), idf
@@ -278,13 +294,15 @@ def _is_scored(X: sp.csr_array, y: Any) -> bool:
     is_small = (X.shape[0] + X.shape[1]) * n_labels <= MAX_SCORES
     if not is_small:
         say(
-            f"class scores are left out: {n_labels:,} labels with {X.shape[1]:,} features and "
-            f"{X.shape[0]:,} rows need too much memory."
+            f"class scores are left out: {n_labels:,} labels with {X.shape[1]:,} "
+            f"features and {X.shape[0]:,} rows need too much memory."
         )
     return is_small
 
 
-def _by_judgements(data: Data, new: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+def _by_judgements(
+    data: Data, new: np.ndarray
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return judgements to learn from, which name no new row, and others to measure by."""
     compared = data.comparisons
     weights = data.weights
@@ -296,14 +314,17 @@ def _by_judgements(data: Data, new: np.ndarray) -> tuple[dict[str, Any], dict[st
     for chosen, purpose in ((learned, "learn from"), (held, "measure by")):
         if not chosen.any() and (purpose == "learn from" or new.any()):
             raise ValueError(
-                f"Of {len(compared)} judgements none is left to {purpose}, as each row is learned "
-                "from or held out: change --test, or set it to 0."
+                f"Of {len(compared)} judgements none is left to {purpose}, as each row "
+                "is learned from or held out: change --test, or set it to 0."
             )
     given = {"triplets" if is_triplet else "quadruplets": compared[learned]}
     n_unused = int((~learned & ~held).sum())
     if n_unused:
         shares = f"{learned.sum():,} judgements are learned from and {held.sum():,} measure; "
-        say(f"{shares}{n_unused:,} name rows of both and are left out: --test 0 learns from all.")
+        say(
+            f"{shares}{n_unused:,} name rows of both and are left out: --test 0 learns "
+            "from all."
+        )
     kept = {"judgements": compared[held]} if held.any() else {}
     if weights is not None:
         given["sample_weight"] = weights[learned]

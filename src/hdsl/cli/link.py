@@ -42,7 +42,8 @@ def add(commands: Any) -> None:
     parser.add_argument("tables", metavar="TABLE", type=Path, nargs="+", help=help)
     options = shell.Section(parser, "links")
     help = (
-        "Known pairs: left, right and perhaps match (yes, no or empty). Several files may be given."
+        "Known pairs: left, right and perhaps match (yes, no or empty). "
+        "Several files may be given."
     )
     options.add("--matches", help, [], type=Path, metavar="FILE", action="append")
     options.add("-o --output", "Links to write.", Path("links.csv"))
@@ -52,7 +53,9 @@ def add(commands: Any) -> None:
     options.add("--threshold", "Least probability of a link.", 0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
     options.add("--label", "Add this many pairs to label to --label-file.", 0)
-    options.add("--label-file", "Pairs to label: fill in match, run again.", Path("labels.csv"))
+    options.add(
+        "--label-file", "Pairs to label: fill in match, run again.", Path("labels.csv")
+    )
     options.add("--html", "HTML page with links and reasons.", Path, dest="page")
     options.add("--model", "Model file to write, for hdsl.load.", Path)
     options.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
@@ -64,14 +67,15 @@ def add(commands: Any) -> None:
 def link(given: Namespace) -> None:
     """Find the records of two tables that are the same thing, or duplicates in one.
 
-    Known matches teach which words count. Without any, links are by cosine; --label asks about the
-    pairs that teach most.
+    Known matches teach which words count. Without any, links are by cosine; --label
+    asks about the pairs that teach most.
 
     For example:
 
       hdsl link left.csv right.csv --matches pairs.csv -o links.csv --html links.html
 
-      hdsl link people.csv --label 20     # fill in labels.csv, then the same command again
+      hdsl link people.csv --label 20     # fill in labels.csv, then the same command
+      again
     """
     from . import inputs
 
@@ -80,7 +84,9 @@ def link(given: Namespace) -> None:
         raise ValueError(f"One or two tables are linked, {limits}.")
     label_file = given.label_file if given.label else None
     if label_file is not None and label_file.suffix.lower() != ".csv":
-        raise ValueError(f"--label-file must end in .csv, as it is read again. Got {label_file}.")
+        raise ValueError(
+            f"--label-file must end in .csv, as it is read again. Got {label_file}."
+        )
     others = [path for path in given.matches if path != label_file]
     taken = [*given.tables, *others]
     for path in filter(None, (given.output, given.page, given.model, label_file)):
@@ -91,7 +97,12 @@ def link(given: Namespace) -> None:
     how = {"encoding": given.encoding, "sep": inputs.separator(given.sep)}
     tables = [_read(path, **how) for path in given.tables]
     id_columns = given.id_column or _id_columns(tables, bool(others))
-    ids = {str(x) for table in tables for column in id_columns for x in table.get(column, ())}
+    ids = {
+        str(x)
+        for table in tables
+        for column in id_columns
+        for x in table.get(column, ())
+    }
     answers = [answer for path in others for answer in _answers(path, ids, **how)]
     labelled: Answers = []
     if label_file is not None and label_file.exists():
@@ -100,24 +111,36 @@ def link(given: Namespace) -> None:
     from ..linking import Linker
 
     linker = Linker(
-        given.columns, id_column=id_columns or None,
-        random_state=given.seed, verbose=shell.is_watched(given.as_json),
-    )  # fmt: skip
+        given.columns,
+        id_column=id_columns or None,
+        random_state=given.seed,
+        verbose=shell.is_watched(given.as_json),
+    )
     known: dict[str, Any] = {"matches": [], "non_matches": []}
     for record, is_match in answers + labelled:
-        known["matches" if is_match else "non_matches"].append((record["left"], record["right"]))
+        known["matches" if is_match else "non_matches"].append(
+            (record["left"], record["right"])
+        )
     linker.fit(*tables, **known)
     # With other columns texts are not those that were asked about.
     _check_records(linker, [] if given.columns else labelled, label_file)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
-        links = linker.records(linker.predict(given.threshold, one_to_one=given.one_to_one))
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # the statement is shown in any case
+        links = linker.records(
+            linker.predict(given.threshold, one_to_one=given.one_to_one)
+        )
     n_known = sum(record["known"] != "" for record in links)
     _write_csv(given.output, (*NAMES, "known"), links)
     if label_file is not None:
-        kept = [record for record, _ in labelled]  # what has no answer yet is asked anew
+        kept = [
+            record for record, _ in labelled
+        ]  # what has no answer yet is asked anew
         header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(kept)))
-        _write_csv(label_file, header, kept + linker.records(linker.to_label(given.label)))
+        _write_csv(
+            label_file, header, kept + linker.records(linker.to_label(given.label))
+        )
     found = f"from a probability of {given.threshold:g} on"
     if given.page is not None:
         from ..report import write
@@ -129,19 +152,26 @@ def link(given: Namespace) -> None:
     if given.as_json:
         facts = {"links": len(links), "known": n_known, "output": str(given.output)}
         facts |= {"learned": linker.is_learned_, "statement": linker.statement_}
-        shell.show_json(facts | {"recall": linker.recall_, "reliability": linker.reliability_})
+        shell.show_json(
+            facts | {"recall": linker.recall_, "reliability": linker.reliability_}
+        )
         return
     shell.show(linker.statement_, *_measured(linker))
     found += f", {n_known:,} of them known" * (n_known > 0)
     shell.show("", f"{shell.counted(len(links), 'link')} {found}: {given.output}")
     if label_file is not None:
-        shell.show(f"{label_file} has pairs to label: fill in the column match, run this again.")
+        shell.show(
+            f"{label_file} has pairs to label: fill in the column match, run this "
+            "again."
+        )
 
 
-# --- files ---------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str = "utf-8", sep: str | None = None) -> dict[str, list[Any]]:
+def _read(
+    path: Path, encoding: str = "utf-8", sep: str | None = None
+) -> dict[str, list[Any]]:
     from ..readers.tables import read_columns
     from .inputs import check_input
 
@@ -161,37 +191,54 @@ def _id_columns(tables: list[dict[str, list[Any]]], is_asked: bool) -> list[str]
     def is_id(name: str, values: list[Any]) -> bool:
         return name == "id" or (name.lower() == "id" and len({*values}) == len(values))
 
-    found = [next((name for name in table if is_id(name, table[name])), "") for table in tables]
+    found = [
+        next((name for name in table if is_id(name, table[name])), "")
+        for table in tables
+    ]
     if is_asked and any(found) and not all(found):
         way_out = "name both with --id, or give both one or none"
         raise ValueError(f"One table has a column id, the other has none: {way_out}.")
     return found if all(found) else []
 
 
-def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: Any) -> Answers:
+def _answers(
+    path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: Any
+) -> Answers:
     """Return the records of a file that have an answer, and whether they are matches."""
     table = _read(path, **how)
     if not {*needed} <= {*table}:
-        raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
+        raise ValueError(
+            f"{path} exists and is no file of labels: name another with --label-file."
+        )
     sides = [name for name in table if name != "match"][:2]
     if len(sides) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
     sides = ["left", "right"] if {"left", "right"} <= {*table} else sides
     if all(side.strip() in ids or side.strip().isdecimal() for side in sides):
         first = " and ".join(map(shell.one_line, sides))
-        raise ValueError(f"{path} has no header, but a pair, {first}: put left,right above it.")
+        raise ValueError(
+            f"{path} has no header, but a pair, {first}: put left,right above it."
+        )
     for name, values in table.items() if "match" not in table else ():
-        words = [v for value in values if (v := str(value).strip().lower()) not in UNKNOWN]
+        words = [
+            v for value in values if (v := str(value).strip().lower()) not in UNKNOWN
+        ]
         if name not in sides and sum(v in YES + NO for v in words) > 0.5 * len(words):
-            raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")
+            raise ValueError(
+                f"{path} has no column match: rename {name!r} if it has the answers."
+            )
     table |= zip(("left", "right"), [table[side] for side in sides], strict=True)
-    records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    records = [
+        dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)
+    ]
     answers = []
     for row, record in enumerate(records, start=1):
         said = str(record.get("match", "yes")).strip().lower()
         if said not in YES + NO + UNKNOWN:
             said = shell.one_line(said, 40)
-            raise ValueError(f"{path}, record {row} answers {said!r}: say yes, no or nothing.")
+            raise ValueError(
+                f"{path}, record {row} answers {said!r}: say yes, no or nothing."
+            )
         if said not in UNKNOWN:
             answers.append((record, said in YES))
     return answers
@@ -203,7 +250,9 @@ def _check_records(linker: Linker, labelled: Answers, path: Path | None) -> None
 
     from ..linking import Links
 
-    left, right = (np.array([r[side] for r, _ in labelled], object) for side in ("left", "right"))
+    left, right = (
+        np.array([r[side] for r, _ in labelled], object) for side in ("left", "right")
+    )
     now = linker.records(Links(left, right, np.zeros(len(labelled))))
     for (then, _), record in zip(labelled, now, strict=True):
         for name in ("left_text", "right_text"):
@@ -212,7 +261,9 @@ def _check_records(linker: Linker, labelled: Answers, path: Path | None) -> None
                 was = shell.one_line(then[name], 60)
                 text = shell.one_line(record[name], 60)
                 way_out = "delete it, or name another file with --label-file"
-                raise ValueError(f"{path} is about {was!r}, which is now {text!r}: {way_out}.")
+                raise ValueError(
+                    f"{path} is about {was!r}, which is now {text!r}: {way_out}."
+                )
 
 
 def _write_csv(path: Path, header: Iterable[str], records: Records) -> None:
@@ -226,7 +277,7 @@ def _write_csv(path: Path, header: Iterable[str], records: Records) -> None:
         file.write(text.getvalue().encode("utf-8", "replace"))
 
 
-# --- what is shown -------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------
 
 
 def _measured(linker: Linker) -> list[str]:
@@ -252,24 +303,34 @@ def _page(title: str, linker: Linker, links: Records, found: str) -> str:
     new = [link for link in links if not link["known"]]
     known = shell.counted(len(links) - len(new), "known match", "known matches")
     texts = {
-        "title": title, "measured": "\n".join(_measured(linker)),
+        "title": title,
+        "measured": "\n".join(_measured(linker)),
         "said": f"{linker.statement_} Not shown: {known}.",
         "found": f"{shell.counted(len(new), 'new link')} {found}"
         + f", the first {N_SHOWN}" * (len(new) > N_SHOWN),
-    }  # fmt: skip
-    tables = {"links": new[:N_SHOWN], "doubtful": linker.records(linker.to_label(N_DOUBTFUL))}
+    }
+    tables = {
+        "links": new[:N_SHOWN],
+        "doubtful": linker.records(linker.to_label(N_DOUBTFUL)),
+    }
     parts = {name: html.escape(text) for name, text in texts.items()}
     parts |= {name: _rows(linker, table) for name, table in tables.items()}
-    return Template((files("hdsl.report") / "links.html").read_text("utf-8")).substitute(parts)
+    return Template(
+        (files("hdsl.report") / "links.html").read_text("utf-8")
+    ).substitute(parts)
 
 
 def _rows(linker: Linker, links: Records) -> str:
     """Return rows of HTML: links with their texts and reasons."""
     rows = []
     for r in links:
-        sides = (f"{r[s]}: {shell.one_line(r[f'{s}_text'], 300)}" for s in ("left", "right"))
+        sides = (
+            f"{r[s]}: {shell.one_line(r[f'{s}_text'], 300)}" for s in ("left", "right")
+        )
         reasons = linker.reasons(r["left"], r["right"])
-        why = ", ".join(f"{word} {value:+.2f}" for word, value in reasons if abs(value) >= 0.005)
+        why = ", ".join(
+            f"{word} {value:+.2f}" for word, value in reasons if abs(value) >= 0.005
+        )
         cells = (f"{r['probability']:.2f}", *sides, why)
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}" for cell in cells))
     return "\n".join(rows)

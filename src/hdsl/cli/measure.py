@@ -62,8 +62,8 @@ def measure_held_out(found: Collection, n_neighbors: int) -> Evaluation:
     measured = held_out(found, n_neighbors=n_neighbors)
     if measured is None:
         raise ValueError(
-            "The model has no rows or judgements that were held out: name a file of rows that it "
-            "was not learned from."
+            "The model has no rows or judgements that were held out: name a file of "
+            "rows that it was not learned from."
         )
     held = f"{counted(measured.n, 'row' if measured.n_neighbors else 'judgement')} held out"
     among = " among the documents in the model" if measured.n_neighbors else ""
@@ -78,22 +78,30 @@ def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
     y = split_labels(data.labels, documents.facts.get("label_sep"))
     if data.comparisons is None and data.labels is None:
         raise ValueError(
-            f"{data.path} has no labels to compare with: name them with --label or --labels, or "
-            "judgements with --triplets and the like."
+            f"{data.path} has no labels to compare with: name them with --label or "
+            "--labels, or judgements with --triplets and the like."
         )
     is_new = _is_held_out(data, X, found)
-    seen = {True: "", False: ", not all held out", None: ", not known to be held out"}[is_new]
+    seen = {True: "", False: ", not all held out", None: ", not known to be held out"}[
+        is_new
+    ]
     if data.comparisons is not None:
         measured = measure_judgements(scored, X, data.comparisons, data.weights)
-        return Evaluation(measured, f", {counted(measured.n, 'judgement')}{seen}", is_new)
+        return Evaluation(
+            measured, f", {counted(measured.n, 'judgement')}{seen}", is_new
+        )
     if documents.X is None or documents.labels is None:
         measured = measure_labels(scored, X, y, n_neighbors=n_neighbors)
         among = "among the other rows"
     else:
         known = labels_of(documents)
         if not isinstance(y, LabelSets) and known.dtype.kind != y.dtype.kind:
-            known, y = (np.array(list(map(str, labels)), object) for labels in (known, y))
-        measured = measure_labels(scored, documents.X, known, X, y, n_neighbors=n_neighbors)
+            known, y = (
+                np.array(list(map(str, labels)), object) for labels in (known, y)
+            )
+        measured = measure_labels(
+            scored, documents.X, known, X, y, n_neighbors=n_neighbors
+        )
         among = "among the documents in the model"
     return Evaluation(measured, f" {among}, {counted(measured.n, 'row')}{seen}", is_new)
 
@@ -104,19 +112,23 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
     what = "are in the model already and find themselves"
     if known is None:
         say(
-            "warning: the model file has no documents, so it is not known whether these rows were "
-            "learned from. If they were, the errors are too low: name other rows."
+            "warning: the model file has no documents, so it is not known whether "
+            "these rows were learned from. If they were, the errors are too low: name "
+            "other rows."
         )
         return None
     if data.comparisons is not None:
         known = known[~found.documents.is_new]
         what = "were learned from"
-    seen, keys = (row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X))
+    seen, keys = (
+        row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X)
+    )
     n_seen = int(np.isin(keys, seen).sum())
     if n_seen:
         say(
-            f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the errors are too "
-            "low. `hdsl evaluate MODEL` alone measures on rows held out."
+            f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the "
+            "errors are too low. `hdsl evaluate MODEL` alone measures on rows held "
+            "out."
         )
     return n_seen == 0
 
@@ -128,9 +140,14 @@ def _rows(data: Data, found: Collection) -> sp.csr_array:
     X = data.X
     d = found.scored.n_features
     if found.words is not None or X.shape[1] > d:
-        learned = "texts: give a table of texts" if found.words is not None else f"{d} features"
+        learned = (
+            "texts: give a table of texts"
+            if found.words is not None
+            else f"{d} features"
+        )
         raise ValueError(
-            f"{data.path} has rows of {X.shape[1]} features, the model was learned on {learned}."
+            f"{data.path} has rows of {X.shape[1]} features, the model was learned on "
+            f"{learned}."
         )
     X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
     return X if found.documents.idf is None else weigh_counts(X, found.documents.idf)

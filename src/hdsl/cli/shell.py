@@ -30,7 +30,8 @@ BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 #: Columns of output that does not go to a terminal.
 WIDTH = 120
 
-#: Files of judgements: the option, and what its table says of rows, by number from 0 or by --id.
+#: Files of judgements: the option, and what its table says of rows, by number from 0 or
+#: by --id.
 JUDGEMENTS = {
     "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
     "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
@@ -54,7 +55,7 @@ WAYS_OUT = {
 }
 
 
-# --- options -------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------
 
 
 class UsageError(ValueError):
@@ -78,21 +79,32 @@ class Section:
     def add(self, name: str, help: str, default: Any = None, **settings: Any) -> None:
         """Add an option such as ``--max-iter``, or with a short form, ``-o --output``.
 
-        `default` is its default, a tuple of words of which the first is the default, or a type
-        where there is no default.
+        `default` is its default, a tuple of words of which the first is the default, or
+        a type where there is no default.
         """
         if isinstance(default, tuple):
-            settings = {"choices": default, "metavar": "{" + ",".join(default) + "}"} | settings
+            settings = {
+                "choices": default,
+                "metavar": "{" + ",".join(default) + "}",
+            } | settings
             default = default[0]
         if isinstance(default, type):
             settings = {"type": default} | settings
             default = None
         if "action" not in settings:
-            kind = Path if isinstance(default, Path) else type("" if default is None else default)
+            kind = (
+                Path
+                if isinstance(default, Path)
+                else type("" if default is None else default)
+            )
             kind = settings.setdefault("type", kind)
             settings.setdefault("metavar", kind.__name__.upper())
             if default is not None and "required" not in settings:
-                help += f" [default: {default:g}]" if kind is float else f" [default: {default}]"
+                help += (
+                    f" [default: {default:g}]"
+                    if kind is float
+                    else f" [default: {default}]"
+                )
         help = help.replace("%", "%%")
         self._group.add_argument(*name.split(), help=help, default=default, **settings)
 
@@ -118,7 +130,9 @@ def add_command(commands: Any, run: Callable[..., Any]) -> Parser:
 
 def add_model(parser: Parser) -> None:
     """Add the argument of a model file."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model file of `hdsl fit`")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a model file of `hdsl fit`"
+    )
 
 
 def add_json(section: Section) -> None:
@@ -131,12 +145,21 @@ def add_input(parser: Parser) -> Section:
     section = Section(parser, "input")
     section.add("--text", "Column of texts in a table.", metavar="COLUMN")
     section.add("--label", "Column of labels in a table.", metavar="COLUMN")
-    section.add("--labels", "Labels: .npy, or text with one per line.", Path, metavar="FILE")
+    section.add(
+        "--labels", "Labels: .npy, or text with one per line.", Path, metavar="FILE"
+    )
     about_ids = "Column of ids: judgements and searches name rows by id."
     section.add("--id", about_ids, dest="ids", metavar="COLUMN")
     section.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
-    section.add("--encoding", "Encoding of a table: latin-1, utf-16, ...", "utf-8", type=encoding)
-    section.flag("--skip-missing", "Leave out rows of a table without a text, label or id.")
+    section.add(
+        "--encoding",
+        "Encoding of a table: latin-1, utf-16, ...",
+        "utf-8",
+        type=encoding,
+    )
+    section.flag(
+        "--skip-missing", "Leave out rows of a table without a text, label or id."
+    )
     section.flag("--zero-based", "Indices of an svmlight file start at 0.")
     judged = Section(parser, "judgements instead of labels, as tables")
     for name, columns in JUDGEMENTS.items():
@@ -159,7 +182,7 @@ def encoding(name: str) -> str:
         raise ValueError(name) from None  # told by the parser
 
 
-# --- a command and its end -----------------------------------------------------------------------
+# --- a command and its end ------------------------------------------------------------
 
 
 def run(parser: Any, arguments: Sequence[str]) -> int:
@@ -204,8 +227,8 @@ def _explain(error: Exception, given: Any) -> int:
         say(str(error))
         return 1
     say(
-        f"this should not have happened: {type(error).__name__}: {error}. Please report it; "
-        "`hdsl --debug COMMAND ...` shows where."
+        f"this should not have happened: {type(error).__name__}: {error}. Please "
+        "report it; `hdsl --debug COMMAND ...` shows where."
     )
     return 1
 
@@ -251,7 +274,7 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# --- output --------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------
 
 
 def show_json(facts: Any) -> None:
@@ -282,7 +305,9 @@ def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
     show(*table_lines(rows, right=right))
 
 
-def table_lines(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+def table_lines(
+    rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> list[str]:
     """Return the lines of a table, as `show_table` prints them."""
     n_columns = len(rows[0])
     lines = []
@@ -358,8 +383,8 @@ def show_measured(title: str, measured: Measured) -> None:
     found = measured.known_items["learned"]
     show(
         "",
-        f"Known-item search: mean reciprocal rank of a row among {found.n_rows:,}, by half of its "
-        f"features, {len(found.ranks):,} queries",
+        f"Known-item search: mean reciprocal rank of a row among {found.n_rows:,}, by "
+        f"half of its features, {len(found.ranks):,} queries",
     )
     rows = []
     for name, found in measured.known_items.items():
@@ -377,7 +402,9 @@ def is_watched(quiet: bool = False) -> bool:
 
 
 def _is_terminal(stream: Any) -> bool:
-    return stream is not None and stream.isatty()  # None: the process was started without it
+    return (
+        stream is not None and stream.isatty()
+    )  # None: the process was started without it
 
 
 def begin(what: str, *, quiet: bool = False) -> None:

@@ -26,7 +26,11 @@ def add(commands: Any) -> None:
     add_model(parser)
     parser.add_argument("query", metavar="WORDS", nargs="*", help="words to search for")
     more = Section(parser, "search")
-    more.add("--row", "A document in the model, by its id, or its number from 0.", metavar="ROW")
+    more.add(
+        "--row",
+        "A document in the model, by its id, or its number from 0.",
+        metavar="ROW",
+    )
     more.add("--queries", "File of queries, one text per line.", Path, metavar="FILE")
     more.add("-k", "Neighbours to show.", 5, dest="n_neighbors")
     more.add("--why", "Reasons to show per neighbour.", 4)
@@ -36,7 +40,9 @@ def add(commands: Any) -> None:
     add_model(parser)
     more = Section(parser, "explanation")
     for name in ("--x", "--y"):
-        more.add(name, "A document in the model, by id or number, or a text.", required=True)
+        more.add(
+            name, "A document in the model, by id or number, or a text.", required=True
+        )
     more.add("--rather-than", "A third: explain why x is more like y than like this.")
     more.add("--by", "Parts per feature pair, or per learned pair.", ("pair", "atom"))
     more.add("--top", "Parts to show.", 10)
@@ -52,16 +58,26 @@ def add(commands: Any) -> None:
     add_model(parser)
     more = Section(parser, "export")
     kinds = (
-        "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights. With --query "
-        "also postgresql, sqlite (FTS5) and elasticsearch: a full-text query with learned terms."
+        "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights. "
+        "With --query also postgresql, sqlite (FTS5) and elasticsearch: a full-text "
+        "query with learned terms."
     )
-    full_text = ("postgresql", "sqlite", "elasticsearch")  # without loading hdsl.serving
+    full_text = (
+        "postgresql",
+        "sqlite",
+        "elasticsearch",
+    )  # without loading hdsl.serving
     more.add("--to", kinds, (*SUFFIXES, *full_text), required=True)
-    more.add("-o --output", "File. Default: the model's name with another ending.", Path)
-    more.add("--query", "Print this text as a query for the engine instead.", metavar="TEXT")
+    more.add(
+        "-o --output", "File. Default: the model's name with another ending.", Path
+    )
+    more.add(
+        "--query", "Print this text as a query for the engine instead.", metavar="TEXT"
+    )
     lengths = (
-        "Divide each document by its learned length, so that dot products are the learned cosine. "
-        "Otherwise they are the similarity, and a new model needs no new index."
+        "Divide each document by its learned length, so that dot products are the "
+        "learned cosine. Otherwise they are the similarity, and a new model needs no "
+        "new index."
     )
     more.add("--cosine", lengths, True, action=BooleanOptionalAction)
 
@@ -69,7 +85,9 @@ def add(commands: Any) -> None:
     about = "a model file, or a matrix of rows: .npz or svmlight"
     parser.add_argument("data", metavar="FILE", type=Path, nargs="?", help=about)
     more = Section(parser, "facts")
-    more.add("--per-row", "Triplets per row. Default: as `hdsl fit` makes from labels.", int)
+    more.add(
+        "--per-row", "Triplets per row. Default: as `hdsl fit` makes from labels.", int
+    )
     more.flag("--zero-based", "Indices of an svmlight file start at 0.")
     add_json(more)
 
@@ -77,9 +95,9 @@ def add(commands: Any) -> None:
 def evaluate(given: Namespace) -> None:
     """Measure a model against the cosine, with intervals.
 
-    The neighbours of new rows are the documents in the model, or the other new rows where it has
-    none. Columns default to those of the fit. Known-item search ranks rows by half of their
-    features.
+    The neighbours of new rows are the documents in the model, or the other new rows
+    where it has none. Columns default to those of the fit. Known-item search ranks rows
+    by half of their features.
 
     For example:
 
@@ -90,10 +108,14 @@ def evaluate(given: Namespace) -> None:
     from . import inputs
 
     found = inputs.load_collection(given.model)
-    about_data = {"ids": "id"} | {n: n for n in ("text", "label", "labels", *shell.JUDGEMENTS)}
+    about_data = {"ids": "id"} | {
+        n: n for n in ("text", "label", "labels", *shell.JUDGEMENTS)
+    }
     named = [option for name, option in about_data.items() if vars(given)[name]]
     if given.data is None and named:
-        raise ValueError(f"--{named[0]} says what is in DATA, which is not given: name its file.")
+        raise ValueError(
+            f"--{named[0]} says what is in DATA, which is not given: name its file."
+        )
     if given.n_neighbors < 1:
         raise ValueError(f"-k must be 1 or more. Got {given.n_neighbors}.")
     from . import measure
@@ -104,7 +126,9 @@ def evaluate(given: Namespace) -> None:
         if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
             given.text = given.text or columns.get("text")
-            if not (given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)):
+            if not (
+                given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)
+            ):
                 given.label = given.label or columns.get("label")
         data = inputs.read_data(given.data, **vars(given))
         result = measure.measure_new(data, found, given.n_neighbors)
@@ -120,9 +144,10 @@ def evaluate(given: Namespace) -> None:
 def search(given: Namespace) -> None:
     """Find the documents most similar to a query, and why.
 
-    Each has its learned cosine, its rank by plain cosine, and the parts that the learned cosine
-    is the sum of. "a ~ b" is a pair: a is in one text and b in the other. A single word is in both.
-    Words that the model does not know are named: the score rests on the others.
+    Each has its learned cosine, its rank by plain cosine, and the parts that the
+    learned cosine is the sum of. "a ~ b" is a pair: a is in one text and b in the
+    other. A single word is in both. Words that the model does not know are named: the
+    score rests on the others.
 
     For example:
 
@@ -138,11 +163,13 @@ def search(given: Namespace) -> None:
     why = given.why
     if (row is not None) + bool(given.query) + (queries is not None) != 1:
         raise ValueError(
-            "Give words to search for, a document with --row, or a file with --queries, and one of "
-            "them only."
+            "Give words to search for, a document with --row, or a file with "
+            "--queries, and one of them only."
         )
     if n < 1 or why < 0:
-        raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {why}.")
+        raise ValueError(
+            f"-k must be 1 or more and --why 0 or more. Got {n} and {why}."
+        )
     from . import inputs
 
     texts = [" ".join(given.query)] if queries is None else inputs.read_lines(queries)
@@ -150,7 +177,9 @@ def search(given: Namespace) -> None:
     if found.documents.facts.get("verdict") == "worse":
         say("warning: on rows held out, this model makes more errors than the cosine.")
     if row is not None:
-        results = [{"query": row, "neighbours": found.search(None, n, why=why, row=row)}]
+        results = [
+            {"query": row, "neighbours": found.search(None, n, why=why, row=row)}
+        ]
     else:
         if queries is None:
             found.row_of_text(texts[0])  # an error where no word is known
@@ -162,7 +191,9 @@ def search(given: Namespace) -> None:
                 "unknown words": found.unknown_words(text),
                 "known share": found.known_share(text),
                 "neighbours": hits[:n],
-                "first by cosine": next((h for h in hits if h["rank by cosine"] == 1), None),
+                "first by cosine": next(
+                    (h for h in hits if h["rank by cosine"] == 1), None
+                ),
             }
             for text, hits in zip(texts, answers, strict=True)
         ]
@@ -188,20 +219,32 @@ def show_answer(result: dict[str, Any]) -> None:
     show_hits(result["neighbours"]) if result["neighbours"] else show("  nothing found")
     first = result.get("first by cosine")
     if first and first["rank"] > len(result["neighbours"]):
-        name = f"row {first['row']}" if first["id"] is None else shell.one_line(first["id"], 40)
+        name = (
+            f"row {first['row']}"
+            if first["id"] is None
+            else shell.one_line(first["id"], 40)
+        )
         text = "" if first["text"] is None else f": {shell.one_line(first['text'], 60)}"
         show(f"First by cosine, {_ordinal(first['rank'])} as learned: {name}{text}")
 
 
 def show_hits(hits: list[dict[str, Any]]) -> None:
     """Print neighbours, each with the reasons that sum up to its learned cosine."""
-    has_ids, has_labels = (any(hit[name] is not None for hit in hits) for name in ("id", "label"))
-    rows = [("learned", "by cosine", *["id"] * has_ids, *["label"] * has_labels, "document")]
+    has_ids, has_labels = (
+        any(hit[name] is not None for hit in hits) for name in ("id", "label")
+    )
+    rows = [
+        ("learned", "by cosine", *["id"] * has_ids, *["label"] * has_labels, "document")
+    ]
     for hit in hits:
         cells = [f"{hit['similarity']:.2f}", _ordinal(hit["rank by cosine"])]
         cells += [shell.one_line(hit["id"], 24)] * has_ids
-        cells += ["" if hit["label"] is None else shell.one_line(hit["label"], 24)] * has_labels
-        cells.append(f"row {hit['row']}" if hit["text"] is None else shell.one_line(hit["text"]))
+        cells += [
+            "" if hit["label"] is None else shell.one_line(hit["label"], 24)
+        ] * has_labels
+        cells.append(
+            f"row {hit['row']}" if hit["text"] is None else shell.one_line(hit["text"])
+        )
         rows.append(tuple(cells))
     head, *lines = shell.table_lines(rows, right=(0, 1))
     show(head)
@@ -243,7 +286,11 @@ def _ordinal(n: int) -> str:
     >>> [_ordinal(n) for n in (1, 2, 3, 4, 11, 1222)]
     ['1st', '2nd', '3rd', '4th', '11th', '1,222nd']
     """
-    end = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    end = (
+        "th"
+        if n % 100 in (11, 12, 13)
+        else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    )
     return f"{n:,}{end}"
 
 
@@ -272,7 +319,10 @@ def _name_unknown(found: Any, text: str) -> None:
     """Say which words of a text the model does not know."""
     unknown = found.unknown_words(text)
     if unknown:
-        say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
+        say(
+            f"the model does not know {', '.join(map(repr, unknown[:5]))} of "
+            f"{text[:60]!r}."
+        )
 
 
 def report(given: Namespace) -> None:
@@ -310,22 +360,29 @@ def write_report(found: Any, path: Path, title: str, measured: Any = None) -> No
         return
     idf = documents.idf if found.words is None else found.words.idf
     page = report.page(
-        learned, scored.rows(X[~new]), None if y is None else y[~new],
+        learned,
+        scored.rows(X[~new]),
+        None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
-        feature_names=names, title=title, measured=measured or held_out(found),
+        feature_names=names,
+        title=title,
+        measured=measured or held_out(found),
         more=report.More(
-            (~new).nonzero()[0], found.scores, idf,
+            (~new).nonzero()[0],
+            found.scores,
+            idf,
             None if documents.ids is None else documents.ids[~new],
         ),
-    )  # fmt: skip
+    )
     report.write(path, page)
 
 
 def export(given: Namespace) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
-    The dot product of a query with a document is the learned cosine. Each document has its place
-    as id, its own id as name where the model has ids, label, text and learned length.
+    The dot product of a query with a document is the learned cosine. Each document has
+    its place as id, its own id as name where the model has ids, label, text and learned
+    length.
 
     For example:
 
@@ -343,7 +400,9 @@ def export(given: Namespace) -> None:
     output = given.output or given.model.with_suffix(SUFFIXES.get(to, ""))
     if given.query is None:
         if to not in SUFFIXES:
-            raise ValueError(f"{to} holds the documents already: give a text with --query.")
+            raise ValueError(
+                f"{to} holds the documents already: give a text with --query."
+            )
         inputs.check_output(output, taken=[given.model], is_model=False)
     elif given.output is not None:
         raise ValueError("--query prints the query: leave out -o, or end with > FILE.")
@@ -361,17 +420,30 @@ def export(given: Namespace) -> None:
     side: Any = LearnedCosine(scored) if given.cosine else scored
     names = scored.names(found.feature_names)
     if given.query is not None:
-        show(export_query(to, side.rewrite(found.row_of_text(given.query)), names=names))
+        show(
+            export_query(to, side.rewrite(found.row_of_text(given.query)), names=names)
+        )
         return
     if documents.X is None:
-        raise ValueError("The model has no documents: fit it again without --no-documents.")
-    fields: dict[str, Any] = {"length": LearnedCosine(scored).lengths(documents.X).tolist()}
+        raise ValueError(
+            "The model has no documents: fit it again without --no-documents."
+        )
+    fields: dict[str, Any] = {
+        "length": LearnedCosine(scored).lengths(documents.X).tolist()
+    }
     named = {"name": documents.ids, "label": documents.labels, "text": documents.texts}
-    fields |= {name: values.tolist() for name, values in named.items() if values is not None}
+    fields |= {
+        name: values.tolist() for name, values in named.items() if values is not None
+    }
     with atomic_write(output, "the export") as file:
-        for piece in export_rows(to, side.index_rows(documents.X), names=names, fields=fields):
+        for piece in export_rows(
+            to, side.index_rows(documents.X), names=names, fields=fields
+        ):
             file.write(piece.encode("utf-8", "replace"))
-    show(f"{output}: {documents.n_rows:,} documents, {format_bytes(output.stat().st_size)}.")
+    show(
+        f"{output}: {documents.n_rows:,} documents, "
+        f"{format_bytes(output.stat().st_size)}."
+    )
 
 
 def info(given: Namespace) -> None:
@@ -441,10 +513,13 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
     inputs.check_size(path)
     if inputs.is_table(path):
         raise ValueError(
-            f"{path} is a table: hdsl info takes a model file or a matrix of rows (.npz, svmlight)."
+            f"{path} is a table: hdsl info takes a model file or a matrix of rows "
+            "(.npz, svmlight)."
         )
     with path.open("rb") as file:
-        is_model = path.suffix == ".hdsl" or file.read(9)[8:] == b"{"  # as safetensors begins
+        is_model = (
+            path.suffix == ".hdsl" or file.read(9)[8:] == b"{"
+        )  # as safetensors begins
     if not is_model:
         return _fit_facts(inputs.read_data(path, zero_based=zero_based).X, per_row)
     from .learn import n_different
@@ -464,7 +539,9 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
         "class scores": scored.n_scores,
     }
     fitted = ("scale_", "prior_", "n_triplets_", "n_iter_", "status_")
-    return facts | {name[:-1]: getattr(learned, name) for name in fitted if hasattr(learned, name)}
+    return facts | {
+        name[:-1]: getattr(learned, name) for name in fitted if hasattr(learned, name)
+    }
 
 
 def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
@@ -477,7 +554,9 @@ def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
 
     model = HDSL()
     per_row = per_row or model.n_targets * model.n_impostors
-    n = min(X.shape[0], model.max_anchors or X.shape[0])  # of more rows a sample is learned from
+    n = min(
+        X.shape[0], model.max_anchors or X.shape[0]
+    )  # of more rows a sample is learned from
     anchor = np.repeat(np.arange(n), per_row)
     shift = np.tile(np.arange(per_row), n)
     near = anchor + 1 + shift // 10

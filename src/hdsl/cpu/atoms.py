@@ -36,7 +36,8 @@ class Active(NamedTuple):
 class TermStore:
     """The terms of single atoms at pairs of rows, each found once.
 
-    What is stored changes no answer: whether there is room depends on the atoms asked for alone.
+    What is stored changes no answer: whether there is room depends on the atoms asked
+    for alone.
 
     Attributes
     ----------
@@ -51,7 +52,10 @@ class TermStore:
     def _clear(self, size: int) -> None:
         self._number: dict[int, int] = {}
         self._ptr = np.zeros(1, dtype=np.int64)
-        self.arrays: tuple[np.ndarray, ...] = np.empty(size, dtype=np.int32), np.empty(size)
+        self.arrays: tuple[np.ndarray, ...] = (
+            np.empty(size, dtype=np.int32),
+            np.empty(size),
+        )
 
     def _move(self, codes: list[int], size: int) -> None:
         """Move the terms of these atoms, and no others, to arrays of this size."""
@@ -81,7 +85,9 @@ class TermStore:
         number = np.array([*map(self._number.__getitem__, codes)])
         return self._ptr[number], self._ptr[number + 1]
 
-    def _find(self, codes: list[int], find: Callable[[int], Sequence[np.ndarray]]) -> bool:
+    def _find(
+        self, codes: list[int], find: Callable[[int], Sequence[np.ndarray]]
+    ) -> bool:
         total = sum([self._sizes.get(code, 0) for code in codes])
         for k, code in enumerate(codes):
             if code not in self._number and total <= TERMS_LIMIT:
@@ -103,10 +109,11 @@ class TermStore:
 class Atoms:
     """Scores and similarities of atoms at pairs of rows.
 
-    Many atoms share a pass over the pairs with the few active features of each row. Where atoms
-    come one by one, from one question to the next, the terms of each are stored: a pass over them
-    is several times shorter. They are z_a z_b; of a small X those of S_ij alone, less than half as
-    many, since the diagonal of its C costs little.
+    Many atoms share a pass over the pairs with the few active features of each row.
+    Where atoms come one by one, from one question to the next, the terms of each are
+    stored: a pass over them is several times shorter. They are z_a z_b; of a small X
+    those of S_ij alone, less than half as many, since the diagonal of its C costs
+    little.
 
     Parameters
     ----------
@@ -137,7 +144,9 @@ class Atoms:
     def _codes(self, atoms: np.ndarray) -> list[int]:
         """Return a number for each atom: it is found faster than a tuple."""
         i, j, sign = atoms.T
-        return (2 * ((i + 1) * (self._rows.n_columns + 1) + j + 1) + (sign > 0)).tolist()
+        return (
+            2 * ((i + 1) * (self._rows.n_columns + 1) + j + 1) + (sign > 0)
+        ).tolist()
 
     def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return Σ_k factors_k z_ak z_bk of each pair, of one atom or more."""
@@ -160,7 +169,9 @@ class Atoms:
             self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
         )
         given = pairs.ptr, pairs.b, active.rows, M, out
-        self._workers.run(lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds)
+        self._workers.run(
+            lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds
+        )
         return out
 
     def scores(
@@ -176,7 +187,9 @@ class Atoms:
         if terms is not None:
             out = self._sum_terms(*terms, w)
             if self._rows.is_small:
-                entries = np.append(diagonal(), 0.0)  # the last is that of a feature without values
+                entries = np.append(
+                    diagonal(), 0.0
+                )  # the last is that of a feature without values
                 out += entries[atoms[:, 0]] + entries[atoms[:, 1]]
             return out
         active, places = self.active(atoms)
@@ -186,12 +199,25 @@ class Atoms:
         mixed = np.zeros((n_parts, len(active.signs)))
         is_long = self._grain(active.rows) < pairs.n_pairs
         parts = np.arange(n_parts + 1) if is_long else [0, n_parts]
-        given = pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows, active.graph, squares, mixed
-        self._workers.run(lambda *part: kernels.scores(*part, *given, np.zeros(n)), parts)
+        given = (
+            pairs.score_bounds,
+            pairs.ptr,
+            pairs.b,
+            w,
+            active.rows,
+            active.graph,
+            squares,
+            mixed,
+        )
+        self._workers.run(
+            lambda *part: kernels.scores(*part, *given, np.zeros(n)), parts
+        )
         diagonal = squares.sum(axis=0)[active.ends[places]].sum(axis=1)
         return diagonal + active.signs[places] * mixed.sum(axis=0)[places]
 
-    def terms_of(self, atoms: np.ndarray, rows: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
+    def terms_of(
+        self, atoms: np.ndarray, rows: np.ndarray
+    ) -> tuple[Arrays, np.ndarray, int]:
         """Return z of atoms and of some rows of X as CSR arrays, and the columns of the atoms.
 
         Rows are marked; the others are empty. The last number is that of the columns.
@@ -211,12 +237,14 @@ class Atoms:
         """Return how many pairs are worth a thread."""
         return int(GRAIN / (4 * rows[0][-1] / self._rows.n_rows + 1)) + 1
 
-    # --- active rows -----------------------------------------------------------------------------
+    # --- active rows ------------------------------------------------------------------
 
     def _covers(self, codes: list[int]) -> bool:
         if self._active is None:
             return False
-        return all(map(self._active.place.__contains__, reversed(codes)))  # new ones come last
+        return all(
+            map(self._active.place.__contains__, reversed(codes))
+        )  # new ones come last
 
     def _make_active(self, atoms: np.ndarray, codes: list[int]) -> Active:
         features = np.unique(atoms[:, :2])
@@ -226,7 +254,8 @@ class Atoms:
         place[features] = np.arange(n)
         by_row = self._rows.by_row
         rows = self._found(
-            by_row[0], lambda *part: kernels.active_rows(*part[:2], by_row, place, *part[2:])
+            by_row[0],
+            lambda *part: kernels.active_rows(*part[:2], by_row, place, *part[2:]),
         )
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n).astype(np.int32)
         number = np.arange(0, 2 * len(atoms), 2, dtype=np.int32)
@@ -249,19 +278,27 @@ class Atoms:
             self._workers.run(find, bounds, *out)
         return out
 
-    # --- terms of single atoms -------------------------------------------------------------------
+    # --- terms of single atoms --------------------------------------------------------
 
-    def _sum_terms(self, first: np.ndarray, last: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def _sum_terms(
+        self, first: np.ndarray, last: np.ndarray, w: np.ndarray
+    ) -> np.ndarray:
         sizes = last - first
         atom = np.arange(len(first))
         is_cut = self.pairs.n_pairs > PIECE and bool((sizes > PIECE).any())
         if is_cut:
             atom = np.repeat(atom, sizes // PIECE + 1)
-            first = first[atom] + PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
+            first = first[atom] + PIECE * (
+                np.arange(len(atom)) - np.searchsorted(atom, atom)
+            )
             last = np.minimum(first + PIECE, last[atom])
-        bounds = self._workers.split(len(atom), grain=GRAIN // 2, work=starts(last - first))
+        bounds = self._workers.split(
+            len(atom), grain=GRAIN // 2, work=starts(last - first)
+        )
         out = np.empty(len(atom))
-        self._workers.run(kernels.sum_terms, bounds, first, last, *self._store.arrays, w, out)
+        self._workers.run(
+            kernels.sum_terms, bounds, first, last, *self._store.arrays, w, out
+        )
         return np.bincount(atom, out) if is_cut else out
 
     def _find_terms(self, atom: list[int]) -> Sequence[np.ndarray]:

@@ -9,11 +9,12 @@ from .kernels.compiled import CHUNK
 from .rows import Arrays, Recycled, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
-#: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
+#: A thread is worth calling for this many pairs of rows, of some hundred stored entries
+#: each.
 PAIR_GRAIN = 400
 
-#: The diagonal is summed in parts: most of them, least products of each, and least products of each
-#: per feature, since all parts have a number for every feature.
+#: The diagonal is summed in parts: most of them, least products of each, and least
+#: products of each per feature, since all parts have a number for every feature.
 MOST_PARTS = 16
 LEAST_PRODUCTS = 100_000
 LEAST_SHARE = 4
@@ -47,19 +48,25 @@ class Pairs:
         #: Where the pairs of each first row begin.
         self.ptr = starts(counted(a, rows.n_rows, self.workers))
         number = np.arange(self.n_pairs, dtype=np.int32)
-        #: For each row, the rows it is compared with and the numbers of these pairs. A pair of a
-        #: row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
+        #: For each row, the rows it is compared with and the numbers of these pairs. A
+        #: pair of a row with itself is listed twice, so that it counts twice in S = C +
+        #: Cᵀ.
         self.links = grouped(
-            np.append(a, b), np.append(b, a), np.append(number, number), rows.n_rows, self.workers
+            np.append(a, b),
+            np.append(b, a),
+            np.append(number, number),
+            rows.n_rows,
+            self.workers,
         )
         length = np.diff(rows.by_row[0])
         #: Multiplications of a search of all rows of S.
         self.cost = 2.0 * float((length[a] * length[b]).sum())
-        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X.
-        #: Threads, of which a large X is worth several, share a pass but not a single row.
-        self.side_by_side = (5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs) / max(
-            6 * rows.nnz, 1
-        )
+        #: WIDTH rows of S side by side take the time of so many single ones that reach
+        #: all of X. Threads, of which a large X is worth several, share a pass but not
+        #: a single row.
+        self.side_by_side = (
+            5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs
+        ) / max(6 * rows.nnz, 1)
         if rows.nnz > LARGE:
             self.side_by_side /= 2
         self.score_bounds = np.searchsorted(
@@ -79,7 +86,10 @@ class Pairs:
         bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
         given = self.a, self.b, rows.by_row, rows.n_features, *out
         self.workers.run(
-            lambda *part: kernels.shared_features(*part, *given, np.zeros(rows.n_columns)), bounds
+            lambda *part: kernels.shared_features(
+                *part, *given, np.zeros(rows.n_columns)
+            ),
+            bounds,
         )
 
     @property
@@ -131,22 +141,33 @@ class Comparisons:
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows (anchor, positive, negative) or (a, b, c, d).
     omega : ndarray of shape (n,) or float
-        Weights, which sum to 1 over all comparisons of a problem; a number where all are equal.
+        Weights, which sum to 1 over all comparisons of a problem; a number where all
+        are equal.
     """
 
-    def __init__(self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float) -> None:
+    def __init__(
+        self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float
+    ) -> None:
         self.rows = rows
         self.workers = rows.workers
         self.n_comparisons = len(compared)
         self.n_chunks = -(-len(compared) // CHUNK)
         self.recycled = Recycled(len(compared))
-        self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
+        self.columns = tuple(
+            np.ascontiguousarray(part, dtype=np.int32) for part in compared.T
+        )
         self.omega = np.atleast_1d(omega)
         self.is_weighted = np.ndim(omega) > 0
-        a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows, self.workers)
+        a, b, self.winner, self.loser = number_pairs(
+            self.sides, rows.n_rows, self.workers
+        )
         self.pairs = Pairs(rows, a, b)
-        self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // (4 * CHUNK))
-        self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
+        self.chunk_bounds = self.workers.split(
+            self.n_chunks, grain=GRAIN // (4 * CHUNK)
+        )
+        self.bounds = self.workers.split(
+            len(compared), grain=GRAIN // 8
+        )  # random access is slow
 
     @property
     def sides(self) -> tuple[np.ndarray, ...]:
@@ -158,7 +179,9 @@ class Comparisons:
         """Margins of the plain dot product."""
         return self.differences(self.pairs.inner_products)
 
-    def differences(self, by_pair: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
+    def differences(
+        self, by_pair: np.ndarray, base: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return by how much the pair that is to win exceeds the other, plus a base."""
         base = EMPTY if base is None else base
         out = self.recycled.empty()
@@ -201,13 +224,17 @@ def number_pairs(
     low = np.append(np.minimum(a, b), np.minimum(c, d))
     high = np.append(np.maximum(a, b), np.maximum(c, d))
     order = np.arange(len(low), dtype=np.int32)
-    ptr, low, order = grouped(high, low, order, n_rows, workers)  # by the one, then by the other
+    ptr, low, order = grouped(
+        high, low, order, n_rows, workers
+    )  # by the one, then by the other
     high = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(ptr))
     ptr, high, order = grouped(low, high, order, n_rows, workers)
     low = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(ptr))
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-    check_count(2 * int(is_new.sum()), "ends of pairs of rows that are compared", "comparisons")
+    check_count(
+        2 * int(is_new.sum()), "ends of pairs of rows that are compared", "comparisons"
+    )
     number = np.empty_like(order)
     number[order] = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
     return low[is_new], high[is_new], number[: len(a)], number[len(a) :]

@@ -64,7 +64,9 @@ class CPUGradient(Gradient):
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        has_pull = any(self.w[k : k + GRAIN].any() for k in range(0, len(self.w), GRAIN))
+        has_pull = any(
+            self.w[k : k + GRAIN].any() for k in range(0, len(self.w), GRAIN)
+        )
         return not has_pull and not self.pulls().any()  # pulls at a pair may cancel
 
     def dot(self, margins: np.ndarray) -> float:
@@ -72,20 +74,22 @@ class CPUGradient(Gradient):
         margins = margins if self.batch is None else margins[self.batch]
         pulls = self.pulls()
         total = float((pulls * margins).sum())
-        return total if self.offset is None else total - float((pulls * self.offset).sum())
+        return (
+            total if self.offset is None else total - float((pulls * self.offset).sum())
+        )
 
     @cached
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         return self.pairs.diagonal(self.w)
 
-    # --- atoms -----------------------------------------------------------------------------------
+    # --- atoms ------------------------------------------------------------------------
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.atoms.scores(atoms, self.w, lambda: self.diagonal)
 
-    # --- rows of S -------------------------------------------------------------------------------
+    # --- rows of S --------------------------------------------------------------------
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
@@ -99,22 +103,33 @@ class CPUGradient(Gradient):
             out[some] = S[:, : len(some)].T
         if len(rest):
             self.workers.run(
-                kernels.add_rows, np.arange(n_parts + 1), n_parts, rest, features, rows.by_column,
-                rows.by_row, self.pairs.links, self.w, rows.single_rooms, out,
-            )  # fmt: skip
+                kernels.add_rows,
+                np.arange(n_parts + 1),
+                n_parts,
+                rest,
+                features,
+                rows.by_column,
+                rows.by_row,
+                self.pairs.links,
+                self.w,
+                rows.single_rooms,
+                out,
+            )
         return out
 
     def _ways(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, int]:
         """Return features whose rows of S are made side by side, and the rest, in how many parts.
 
-        Several rows of S in a pass over X where that is the cheaper way, else one after the other,
-        which for a small X is not worth the time to compile it.
+        Several rows of S in a pass over X where that is the cheaper way, else one after
+        the other, which for a small X is not worth the time to compile it.
         """
         rows = self.pairs.rows
         if rows.is_small:
             every = np.arange(len(features))
             return [every[k : k + WIDTH] for k in every[::WIDTH]], every[:0], 1
-        share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
+        share = np.minimum(
+            rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0
+        )
         order = np.argsort(-share, kind="stable")
         groups = []
         while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
@@ -122,7 +137,9 @@ class CPUGradient(Gradient):
             order = order[WIDTH:]
         is_long = share[order].sum() * rows.nnz > GRAIN
         n_parts = min(len(order), self.workers.n_threads) if is_long else 1
-        order[:n_parts] = order[:n_parts][::-1].copy()  # the longest go where the fewest are
+        order[:n_parts] = order[:n_parts][
+            ::-1
+        ].copy()  # the longest go where the fewest are
         return groups, order, n_parts
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
@@ -131,7 +148,9 @@ class CPUGradient(Gradient):
         links = self.pairs.links
         U, R = rows.rooms[:2]
         marked = np.empty(rows.n_rows, dtype=np.uint8)
-        bounds = np.array(self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0]))
+        bounds = np.array(
+            self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0])
+        )
         largest = np.empty((len(bounds) - 1, WIDTH))
         self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
         given = links, self.w, marked, U, R, largest
@@ -147,7 +166,7 @@ class CPUGradient(Gradient):
         reached += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
         return rows.absolute_sums(reached)
 
-    # --- partners --------------------------------------------------------------------------------
+    # --- partners ---------------------------------------------------------------------
 
     def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
@@ -170,9 +189,18 @@ class CPUGradient(Gradient):
             room = np.empty((4, len(bounds) - 1, WIDTH))
             room[1:] = found[:, None]
             self.workers.run(
-                kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after,
-                self.diagonal, rows.by_column, rows.sizes, R, limits, room,
-            )  # fmt: skip
+                kernels.best_of_rows,
+                np.arange(len(bounds)),
+                bounds,
+                features,
+                after,
+                self.diagonal,
+                rows.by_column,
+                rows.sizes,
+                R,
+                limits,
+                room,
+            )
             found = room[1:, 0]
             if len(bounds) > 2:
                 value, partner = room[1:3]
@@ -187,10 +215,20 @@ class CPUGradient(Gradient):
         pairs = self.pairs
         found = np.empty((len(features), 3))
         self.workers.run(
-            kernels.scatter, np.arange(n_parts + 1), n_parts, features,
-            self._best_others(features, after), after, rows.by_column, rows.by_row, pairs.links,
-            self.w, self.diagonal, rows.single_rooms, found,
-        )  # fmt: skip
+            kernels.scatter,
+            np.arange(n_parts + 1),
+            n_parts,
+            features,
+            self._best_others(features, after),
+            after,
+            rows.by_column,
+            rows.by_row,
+            pairs.links,
+            self.w,
+            self.diagonal,
+            rows.single_rooms,
+            found,
+        )
         return found
 
     def _best_others(self, features: np.ndarray, after: bool) -> np.ndarray:

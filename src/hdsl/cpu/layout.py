@@ -29,12 +29,14 @@ class CPULayout(Layout):
     columns : ndarray, default=None
         Columns that are features although they may be rare or empty.
     min_rows : int, default=1
-        Columns that fewer rows have are no features. They count in inner products, so in the prior.
+        Columns that fewer rows have are no features. They count in inner products, so
+        in the prior.
 
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are features, the fullest first. Feature numbers are positions here.
+        The columns of X that are features, the fullest first. Feature numbers are
+        positions here.
     comparisons : Comparisons
         Sorted by their first row.
     weights : ndarray of shape (n,) or None
@@ -58,10 +60,14 @@ class CPULayout(Layout):
             names, indices = np.unique(indices, return_inverse=True)
             n_used = len(names)
         length = counted(indices, n_used, workers)
-        self.features, number, n_columns = number_features(length, names, min_rows, columns)
+        self.features, number, n_columns = number_features(
+            length, names, min_rows, columns
+        )
         self.n_features = len(self.features)
         shape = (X.shape[0], n_columns)
-        matrix = sp.csr_array((X.data, _taken(number, indices, workers), X.indptr), shape=shape)
+        matrix = sp.csr_array(
+            (X.data, _taken(number, indices, workers), X.indptr), shape=shape
+        )
         omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
@@ -72,7 +78,9 @@ class CPULayout(Layout):
             if self.weights is not None:
                 self.weights = self.weights[order]
                 omega = np.asarray(omega)[order]
-        self.comparisons = Comparisons(Rows(matrix, workers, self.n_features), compared, omega)
+        self.comparisons = Comparisons(
+            Rows(matrix, workers, self.n_features), compared, omega
+        )
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
@@ -94,7 +102,10 @@ class CPULayout(Layout):
         margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
         margins[margins <= 1e-14 * (a * b + c * d)] = 0.0
         total = float(part.sum())
-        mean = [float((x * part).sum()) / total for x in (margins, values[at[: len(a)]], a * a)]
+        mean = [
+            float((x * part).sum()) / total
+            for x in (margins, values[at[: len(a)]], a * a)
+        ]
         # Where no two dot products differ, go by the size of the rows.
         typical = mean[0] or float(np.square(rows.matrix.data).sum()) / rows.n_rows
         return Statistics(typical, n_anchors, *mean[1:])

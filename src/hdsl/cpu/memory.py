@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from ..memory import format_bytes
 from ..solver.columns import per_comparison
 
-#: Share of the values of X that are in features of atoms: a guess, it depends on what is learned.
+#: Share of the values of X that are in features of atoms: a guess, it depends on what
+#: is learned.
 ACTIVE = 0.5
 
 #: Bytes per comparison while pairs of rows are numbered.
@@ -26,7 +27,9 @@ class MemoryEstimate(NamedTuple):
     pairs: int
     products: int
     atoms: int
-    setup: int  # at the peak before the first iteration, beyond what the iterations need
+    setup: (
+        int  # at the peak before the first iteration, beyond what the iterations need
+    )
 
     @property
     def total(self) -> int:
@@ -35,15 +38,20 @@ class MemoryEstimate(NamedTuple):
 
     def __str__(self) -> str:
         parts = ", ".join(
-            f"{name} {format_bytes(size)}" for name, size in zip(self._fields, self, strict=True)
+            f"{name} {format_bytes(size)}"
+            for name, size in zip(self._fields, self, strict=True)
         )
         return f"{format_bytes(self.total)} ({parts})"
 
 
 def estimate(
-    X: sp.csr_array, compared: np.ndarray, *, batch_size: int | None = None, n_threads: int = 1,
+    X: sp.csr_array,
+    compared: np.ndarray,
+    *,
+    batch_size: int | None = None,
+    n_threads: int = 1,
     min_rows: int = 1,
-) -> MemoryEstimate:  # fmt: skip
+) -> MemoryEstimate:
     """Return the memory that a fit of these comparisons takes, from a sample of them.
 
     Parameters
@@ -74,7 +82,8 @@ def estimate(
         n_features = np.count_nonzero(np.unique_counts(X.indices)[1] >= min_rows)
     pairs, shared = per_comparison(X, compared)
     n_pairs = pairs * n_compared + 1
-    # Numbers of features and columns of X; WIDTH numbers per row and feature; work of each thread.
+    # Numbers of features and columns of X; WIDTH numbers per row and feature; work of
+    # each thread.
     matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + d * 40
     matrix += n_features * (180 + 13 * n_threads)
     # Rows, numbers of pairs, lists of pulls; margins, direction, pulls and offset.
@@ -82,13 +91,23 @@ def estimate(
     share = min(1.0, (batch_size or n_compared) / n_compared)
     products = share * n_pairs * (12 * shared + 8)
     atoms = 12.0 * ACTIVE * X.nnz
-    # Rows and links, shared features and inner products, numbers of two gradients and an atom.
+    # Rows and links, shared features and inner products, numbers of two gradients and
+    # an atom.
     held = matrix + n_pairs * 88
-    if batch_size is not None:  # a batch and the one before have rows and pairs of their own
+    if (
+        batch_size is not None
+    ):  # a batch and the one before have rows and pairs of their own
         numbered = n_compared * (4 * width + NUMBERING)
         some = min(1.0, width * batch_size / n_rows)
         held += 2 * (some * matrix + share * (n_pairs * 88 + numbered))
     during = held + comparisons + products + atoms
     before = matrix + n_compared * (4 * width + NUMBERING)
-    parts = matrix, comparisons, held - matrix, products, atoms, max(0.0, before - during)
+    parts = (
+        matrix,
+        comparisons,
+        held - matrix,
+        products,
+        atoms,
+        max(0.0, before - during),
+    )
     return MemoryEstimate(*(int(part) for part in parts))

@@ -7,7 +7,15 @@ import numpy as np
 
 from ..solver.atoms import ZERO
 from ..solver.line_search import Slopes, line_search
-from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
+from ..solver.protocols import (
+    Base,
+    Correction,
+    Loss,
+    Move,
+    Problem,
+    Step,
+    curvature_stride,
+)
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
 from .gradient import CPUGradient
@@ -16,15 +24,18 @@ from .kernels import losses as kernels
 from .kernels.compiled import CHUNK
 from .rows import Rows
 
-#: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
+#: Numbers in the matrices that they are summed in, most of these, and least comparisons
+#: of each.
 CURVATURE_ROOM = 1 << 22
 MOST_PARTS = 16
 LEAST_IN_PART = 32768
 
-#: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for each.
+#: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for
+#: each.
 PULLED = 64
 
-#: A line search begins with so many chunks, where all are so many times as many at least.
+#: A line search begins with so many chunks, where all are so many times as many at
+#: least.
 SAMPLED = 16
 FEWER = 16
 
@@ -35,8 +46,9 @@ TINY = 1e-300
 class CPUProblem(Problem):
     """Mean loss of the margins of a convex combination of atoms.
 
-    Margins are those of the whole similarity, prior and base included. The zero atom has theirs:
-    with it, weights sum to 1, and the margins of a model are the same combination of its atoms'.
+    Margins are those of the whole similarity, prior and base included. The zero atom
+    has theirs: with it, weights sum to 1, and the margins of a model are the same
+    combination of its atoms'.
 
     Parameters
     ----------
@@ -74,10 +86,12 @@ class CPUProblem(Problem):
         self._along_kernel = kernels.along_hinge if is_usual else kernels.along
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
-            self.offset = self._combined(self.from_user(base.atoms), base.factors, self.offset)
+            self.offset = self._combined(
+                self.from_user(base.atoms), base.factors, self.offset
+            )
             self.forget()
 
-    # --- margins and value -----------------------------------------------------------------------
+    # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
@@ -89,7 +103,9 @@ class CPUProblem(Problem):
         """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, plus those of a base."""
         if not len(atoms):
             return np.zeros(self.n_comparisons) if base is None else base.copy()
-        return self.comparisons.differences(self.atoms.similarities(atoms, factors), base)
+        return self.comparisons.differences(
+            self.atoms.similarities(atoms, factors), base
+        )
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -118,12 +134,19 @@ class CPUProblem(Problem):
         sums = np.empty((n_chunks, 3))
         moved = EMPTY if moved is None else moved
         self.workers.run(
-            self._along_kernel, self.comparisons.chunk_bounds, self._code, margins, direction,
-            float(size), omega, moved, sums,
-        )  # fmt: skip
+            self._along_kernel,
+            self.comparisons.chunk_bounds,
+            self._code,
+            margins,
+            direction,
+            float(size),
+            omega,
+            moved,
+            sums,
+        )
         return sums.sum(axis=0)
 
-    # --- steps -----------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------
 
     def direction(self, margins: np.ndarray, move: Move | Correction) -> np.ndarray:
         """Return how margins change along a move, or along a correction of many weights."""
@@ -143,19 +166,29 @@ class CPUProblem(Problem):
         for u, (atom, _) in zip(U, moved, strict=True):
             compared.rows.unfold_atom(atom, u)
         self.workers.run(
-            atom_kernels.direction, compared.bounds, share, margins,
+            atom_kernels.direction,
+            compared.bounds,
+            share,
+            margins,
             EMPTY if self.offset is None else self.offset,
-            np.array([factor for _, factor in moved]), U, *compared.sides, out,
-        )  # fmt: skip
+            np.array([factor for _, factor in moved]),
+            U,
+            *compared.sides,
+            out,
+        )
         return out
 
     def slopes(
         self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-        return np.array([self._along(margins, direction, size)[1:] for size in step_sizes])
+        return np.array(
+            [self._along(margins, direction, size)[1:] for size in step_sizes]
+        )
 
-    def sampled_slopes(self, margins: np.ndarray, direction: np.ndarray) -> Slopes | None:
+    def sampled_slopes(
+        self, margins: np.ndarray, direction: np.ndarray
+    ) -> Slopes | None:
         """Return slopes from chunks of comparisons here and there, where all are many.
 
         They are of the smoothed hinge: other losses are slow on one thread.
@@ -166,17 +199,24 @@ class CPUProblem(Problem):
             return None
         given = (margins, direction, self.comparisons.omega)
         sums = np.empty((SAMPLED, 3))
-        some = lambda x: x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()  # noqa: E731
+
+        def some(x: np.ndarray) -> np.ndarray:
+            return x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()
+
         m, d, omega = (some(x) if len(x) > 1 else x for x in given)
 
         def slopes(size: float) -> tuple[float, float]:
-            self._along_kernel(0, SAMPLED, self._code, m, d, float(size), omega, EMPTY, sums)
+            self._along_kernel(
+                0, SAMPLED, self._code, m, d, float(size), omega, EMPTY, sums
+            )
             _, slope, bend = sums.sum(axis=0).tolist()
             return slope, bend
 
         return slopes
 
-    def advance(self, margins: np.ndarray, direction: np.ndarray, step_size: float) -> Step:
+    def advance(
+        self, margins: np.ndarray, direction: np.ndarray, step_size: float
+    ) -> Step:
         """Return the step of this size; its margins take the place of the direction."""
         value = self._along(margins, direction, step_size, direction)[0]
         return Step(direction, step_size, float(value))
@@ -185,16 +225,21 @@ class CPUProblem(Problem):
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
         slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
-        size = line_search(slopes, move.max_step_size, self.sampled_slopes(margins, direction))
+        size = line_search(
+            slopes, move.max_step_size, self.sampled_slopes(margins, direction)
+        )
         return self.advance(margins, direction, size) if size > 0.0 else None
 
     def curvature(
-        self, margins: np.ndarray, atoms: np.ndarray, sample: tuple[np.ndarray, float] | None = None
+        self,
+        margins: np.ndarray,
+        atoms: np.ndarray,
+        sample: tuple[np.ndarray, float] | None = None,
     ) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 
-        `sample` names comparisons and a factor of their weights; by default they are chosen by the
-        numbers of atoms and of curved comparisons.
+        `sample` names comparisons and a factor of their weights; by default they are
+        chosen by the numbers of atoms and of curved comparisons.
         """
         n = len(atoms)
         compared = self.comparisons
@@ -217,7 +262,9 @@ class CPUProblem(Problem):
             for end in ends:
                 wanted[end[is_used]] = True
         Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
-        n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
+        n_parts = min(
+            MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART
+        )
         n_parts = max(1, n_parts)
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
@@ -239,7 +286,7 @@ class CPUProblem(Problem):
         """Return at how many margins the loss is curved."""
         return int(np.count_nonzero(self.loss.curvature(margins)))
 
-    # --- gradients -------------------------------------------------------------------------------
+    # --- gradients --------------------------------------------------------------------
 
     def gradient(
         self,
@@ -249,7 +296,8 @@ class CPUProblem(Problem):
     ) -> CPUGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers).
 
-        `batch_weight` is the weight of the whole batch where these comparisons are a part of it.
+        `batch_weight` is the weight of the whole batch where these comparisons are a
+        part of it.
         """
         compared = self.comparisons
         offset = self.offset
@@ -275,16 +323,24 @@ class CPUProblem(Problem):
             for c in range(start, stop, PULLED):
                 part = slice(c * CHUNK, min(c + PULLED, stop) * CHUNK)
                 weight = omega[part] if len(omega) > 1 else omega
-                np.multiply(-weight, self.loss.derivative(margins[part]), out=pulls[part])
+                np.multiply(
+                    -weight, self.loss.derivative(margins[part]), out=pulls[part]
+                )
 
         is_ours = self._code is not None  # another loss is asked by one thread
-        self.workers.run(write, compared.chunk_bounds if is_ours else [0, compared.n_chunks])
+        self.workers.run(
+            write, compared.chunk_bounds if is_ours else [0, compared.n_chunks]
+        )
         return pulls
 
     def batch_weight(self, batch: np.ndarray) -> float:
         """Return the weight of a batch, as `gradient` counts it."""
         compared = self.comparisons
-        return float(compared.omega[batch].sum()) if compared.is_weighted else float(len(batch))
+        return (
+            float(compared.omega[batch].sum())
+            if compared.is_weighted
+            else float(len(batch))
+        )
 
     def _take(self, batch: np.ndarray, batch_weight: float | None) -> Comparisons:
         """Return some of the comparisons with the rows that they name.
@@ -292,7 +348,9 @@ class CPUProblem(Problem):
         Feature numbers stay; a batch costs what its own rows hold and nothing else.
         """
         whole = self.comparisons
-        total = max(self.batch_weight(batch) if batch_weight is None else batch_weight, TINY)
+        total = max(
+            self.batch_weight(batch) if batch_weight is None else batch_weight, TINY
+        )
         omega = (whole.omega[batch] if whole.is_weighted else 1.0) / total
         compared = np.column_stack([column[batch] for column in whole.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
@@ -327,5 +385,7 @@ def curvature_sample(
     n_comparisons: int, n_atoms: int, count: Callable[[int], int]
 ) -> tuple[np.ndarray, float]:
     """Return the comparisons that second derivatives are estimated from, and their factor."""
-    chosen = np.arange(0, n_comparisons, curvature_stride(n_comparisons, n_atoms, count))
+    chosen = np.arange(
+        0, n_comparisons, curvature_stride(n_comparisons, n_atoms, count)
+    )
     return chosen, n_comparisons / len(chosen)

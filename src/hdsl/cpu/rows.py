@@ -34,8 +34,8 @@ class Rows:
         No duplicates, no stored zeros.
     workers : Workers
     n_features : int, default=None
-        The first columns, which are features; the others count in inner products alone. None is
-        all.
+        The first columns, which are features; the others count in inner products alone.
+        None is all.
     """
 
     def __init__(
@@ -57,7 +57,9 @@ class Rows:
         full = 0 if self.is_small else int(np.searchsorted(ptr, ptr[-1] // 8))
         #: The same of the fullest features, if any, and of the others.
         self.bounds_by_turn = [
-            self._shared_out(*turn) for turn in ((0, full), (full, self.n_features)) if any(turn)
+            self._shared_out(*turn)
+            for turn in ((0, full), (full, self.n_features))
+            if any(turn)
         ]
 
     def _shared_out(self, first: int, last: int) -> np.ndarray:
@@ -79,10 +81,14 @@ class Rows:
         """Return the sum of |X[:, j]| * x for each feature j."""
         total = np.zeros(self.n_columns)
         (ptr, idx, val) = self.by_row
-        for k in range(0, self.n_rows, BLOCK):  # sizes of all values at once would be many
+        for k in range(
+            0, self.n_rows, BLOCK
+        ):  # sizes of all values at once would be many
             at = ptr[k : k + BLOCK + 1]
             given = np.abs(val[at[0] : at[-1]]), idx[at[0] : at[-1]], at - at[0]
-            total += x[k : k + BLOCK] @ sp.csr_array(given, shape=(len(at) - 1, self.n_columns))
+            total += x[k : k + BLOCK] @ sp.csr_array(
+                given, shape=(len(at) - 1, self.n_columns)
+            )
         return total[: self.n_features]
 
     def unfold_atom(self, atom: tuple[int, ...], u: np.ndarray) -> None:
@@ -103,8 +109,12 @@ class Rows:
     @cached
     def single_rooms(self) -> tuple[np.ndarray, ...]:
         """Rooms for one row of S per thread: numbers, lists and flags of rows and of features."""
-        kinds = product((np.float64, np.int32, np.bool_), (self.n_rows, self.n_features + 1))
-        return tuple(np.zeros((self.workers.n_threads, n), dtype=dtype) for dtype, n in kinds)
+        kinds = product(
+            (np.float64, np.int32, np.bool_), (self.n_rows, self.n_features + 1)
+        )
+        return tuple(
+            np.zeros((self.workers.n_threads, n), dtype=dtype) for dtype, n in kinds
+        )
 
 
 class _Lent(weakref.ref):
@@ -128,7 +138,9 @@ class Recycled:
 
     def empty(self) -> np.ndarray:
         """Return an array whose values are open."""
-        room = np.empty(self._n) if not self._back else self._taken_back(self._back.pop())
+        room = (
+            np.empty(self._n) if not self._back else self._taken_back(self._back.pop())
+        )
         out = np.frombuffer(room.data)  # parts of it hold it, not `room`
         # No Python runs where an array is freed: an interrupt there would be lost.
         lent = _Lent(out, self._back.append)
@@ -172,7 +184,9 @@ def counted(keys: np.ndarray, n: int, workers: Workers) -> np.ndarray:
         return np.bincount(keys, minlength=n)
     counts = np.empty(n, dtype=np.int64)
     n_ranges = workers.n_threads
-    workers.run(kernels.count_keys, n * np.arange(n_ranges + 1) // n_ranges, keys, counts)
+    workers.run(
+        kernels.count_keys, n * np.arange(n_ranges + 1) // n_ranges, keys, counts
+    )
     return counts
 
 
@@ -204,12 +218,16 @@ def grouped(
 def by_columns(rows: Arrays, n_columns: int, workers: Workers) -> Arrays:
     """Return the columns of a matrix, as CSC, from its rows."""
     if len(rows[1]) <= GRAIN:
-        numbers = np.repeat(np.arange(len(rows[0]) - 1, dtype=np.int32), np.diff(rows[0]))
+        numbers = np.repeat(
+            np.arange(len(rows[0]) - 1, dtype=np.int32), np.diff(rows[0])
+        )
         return grouped(rows[1], numbers, rows[2], n_columns, workers)
     ptr = starts(counted(rows[1], n_columns, workers))
     out = (np.empty_like(rows[1]), np.empty_like(rows[2]))
     bounds = _ranges(ptr, workers)
-    workers.run(kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out)
+    workers.run(
+        kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out
+    )
     return ptr, *out
 
 

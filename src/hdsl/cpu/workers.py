@@ -22,8 +22,8 @@ GRAIN = 200_000
 #: Ranges per thread: one that is done early takes from the others.
 SHARES = 4
 
-#: Most and fewest multiplications of a piece of work, and pieces per thread that run before
-#: interrupts are served.
+#: Most and fewest multiplications of a piece of work, and pieces per thread that run
+#: before interrupts are served.
 PIECE = 2e7
 LEAST_PIECE = 1e5
 TURN = 8
@@ -35,9 +35,9 @@ class Workers:
     Parameters
     ----------
     n_jobs : int or None, default=None
-        As joblib understands it: within its workers None is one thread. There are never more
-        threads than NUMBA_NUM_THREADS says where it is set, as it is in joblib's processes: these
-        share out the cores.
+        As joblib understands it: within its workers None is one thread. There are never
+        more threads than NUMBA_NUM_THREADS says where it is set, as it is in joblib's
+        processes: these share out the cores.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -102,7 +102,9 @@ class Workers:
         """Start so many helpers if there are fewer; return how many of them there are."""
         with suppress(RuntimeError):  # the system gives no more threads
             while len(self._helpers) < n_helpers:
-                helper = Thread(target=_help, args=(self._tasks,), name="hdsl", daemon=True)
+                helper = Thread(
+                    target=_help, args=(self._tasks,), name="hdsl", daemon=True
+                )
                 helper.start()
                 self._helpers.append(helper)
         return min(n_helpers, len(self._helpers))
@@ -112,8 +114,9 @@ class Workers:
     ) -> None:
         """Call ``kernel(start, stop, *args)`` for pieces of the items, a few at a time.
 
-        A piece takes some hundredths of a second, also on one thread, and an interrupt is served
-        between pieces. `item_cost` is the number of multiplications of an item.
+        A piece takes some hundredths of a second, also on one thread, and an interrupt
+        is served between pieces. `item_cost` is the number of multiplications of an
+        item.
         """
         share = max(n_items * item_cost / (4 * self.n_threads), LEAST_PIECE)
         size = max(1, int(min(PIECE, share) / max(item_cost, 1.0)))
@@ -122,10 +125,13 @@ class Workers:
         for first in range(0, len(bounds) - 1, step):
             self.run(kernel, bounds[first : first + step + 1], *args)
 
-    def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
+    def split(
+        self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None
+    ) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.
 
-        `work` holds, for each item, the work of all items before it, and the total at the end.
+        `work` holds, for each item, the work of all items before it, and the total at
+        the end.
         """
         total = n_items if work is None else int(work[-1])
         most = SHARES * self.n_threads if self.n_threads > 1 else 1

@@ -1,7 +1,8 @@
 """Many atoms at once on a card: margins of models and corrections, scores, second derivatives.
 
-Row r of Z holds x_ri ± x_rj of the atoms that have a feature of row r. Everything else is a pass
-over the pairs of compared rows, or over a sample of the comparisons, with two short rows each.
+Row r of Z holds x_ri ± x_rj of the atoms that have a feature of row r. Everything else
+is a pass over the pairs of compared rows, or over a sample of the comparisons, with two
+short rows each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from .gradient import Pulls
     from .on_card import OnCard
 
-#: Most entries of Z at a time (28 bytes each); where there are more, blocks of atoms take turns.
+#: Most entries of Z at a time (28 bytes each); where there are more, blocks of atoms
+#: take turns.
 ENTRIES_LIMIT = 1 << 27
 
 #: Numbers of the sample that are laid out at a time, and of the sums of its parts.
@@ -32,9 +34,9 @@ MOST_PARTS = 64
 MOST_CHUNKS = 4096
 SHORTEST = 128
 
-#: Most atoms of a question whose terms are stored one by one (half as many again have room), first
-#: room for terms (12 bytes each), and most of all. Parts that the score of such an atom is summed
-#: in, as in the kernels.
+#: Most atoms of a question whose terms are stored one by one (half as many again have
+#: room), first room for terms (12 bytes each), and most of all. Parts that the score of
+#: such an atom is summed in, as in the kernels.
 MOST_SINGLE = 512
 LEAST_TERMS = 1 << 24
 TERMS_LIMIT = 1 << 27
@@ -72,9 +74,9 @@ def most_terms(n_pairs: int) -> int:
 class TermSums:
     """Σ_s w_s z_a z_b of single atoms, whose terms z_a z_b are found once and stored.
 
-    A step finds the terms of its atom, and queues the sums of all atoms that are stored. Whether
-    there is room for some atoms depends on these alone: what is stored changes no answer. Atoms go
-    by their codes, which are found faster than tuples.
+    A step finds the terms of its atom, and queues the sums of all atoms that are
+    stored. Whether there is room for some atoms depends on these alone: what is stored
+    changes no answer. Atoms go by their codes, which are found faster than tuples.
 
     Parameters
     ----------
@@ -91,7 +93,8 @@ class TermSums:
         self._upto = device.empty(self._n_chunks + 2, np.int64)
         self._most = 3 * MOST_SINGLE // 2
         self._most_terms = most_terms(card.n_pairs)
-        # Numbers of atoms and of terms, and of each atom where its terms begin, and how many.
+        # Numbers of atoms and of terms, and of each atom where its terms begin, and how
+        # many.
         n = 4 + 2 * self._most
         self._store = device.zeros(n, np.int64)
         self._host_store = device.host(n, np.int64)
@@ -124,16 +127,34 @@ class TermSums:
         card = self.card
         for room in ((None, None), self.room):
             self.device.run(
-                "atom_terms", self._n_chunks, told, card.n_pairs, self._chunk, *card.pairs, card.u,
-                self._upto, card.ticket, len(self.room[0]), self._store, *room, per_block=_WARPS,
-            )  # fmt: skip
+                "atom_terms",
+                self._n_chunks,
+                told,
+                card.n_pairs,
+                self._chunk,
+                *card.pairs,
+                card.u,
+                self._upto,
+                card.ticket,
+                len(self.room[0]),
+                self._store,
+                *room,
+                per_block=_WARPS,
+            )
 
     def queue(self, w: Array) -> None:
         """Queue the sums of all atoms that are stored, with one number per pair of rows."""
         self.device.run(
-            "term_sums", len(self._part), self._store, *self.room, w, self._part, self.card.ticket,
-            self._sums, per_block=1,
-        )  # fmt: skip
+            "term_sums",
+            len(self._part),
+            self._store,
+            *self.room,
+            w,
+            self._part,
+            self.card.ticket,
+            self._sums,
+            per_block=1,
+        )
         self.device.copy(self._host_sums, self._sums)
         self.device.copy(self._host_store, self._store)
 
@@ -161,7 +182,10 @@ class TermSums:
 
     def _find(self, atoms: list[int]) -> bool:
         """Have the terms of all these atoms, and drop the others where there is no room."""
-        if len(atoms) > MOST_SINGLE or sum(self._sizes.get(a, 0) for a in atoms) > TERMS_LIMIT:
+        if (
+            len(atoms) > MOST_SINGLE
+            or sum(self._sizes.get(a, 0) for a in atoms) > TERMS_LIMIT
+        ):
             return False
         while not all(map(self._add, atoms)):
             if len(self._places) < self._most and len(self.room[0]) < self._most_terms:
@@ -214,7 +238,7 @@ class Atoms:
         self._last = None
         self.device.clear(self._mark)
 
-    # --- Z ---------------------------------------------------------------------------------------
+    # --- Z ----------------------------------------------------------------------------
 
     def _blocks(self, atoms: np.ndarray) -> Iterator[Z]:
         """Yield the rows of blocks of atoms; where there is one, it is remembered."""
@@ -246,9 +270,15 @@ class Atoms:
         order = order[ends[order] >= 0]
         features, counts = np.unique(ends[order], return_counts=True)
         m = len(features)
-        told = device.upload(np.concatenate([features, [0], np.cumsum(counts), atoms.ravel()]))
+        told = device.upload(
+            np.concatenate([features, [0], np.cumsum(counts), atoms.ravel()])
+        )
         listed = told[:m]
-        lists = told[m : 2 * m + 1], device.upload((order // 2).astype(np.int32)), told[2 * m + 1 :]
+        lists = (
+            told[m : 2 * m + 1],
+            device.upload((order // 2).astype(np.int32)),
+            told[2 * m + 1 :],
+        )
         per_row = device.empty(card.n_rows, np.int32)
         ptr = device.zeros(card.n_rows + 1, np.int64)
         known = card.n_rows, *card.by_row, self._mark, *lists
@@ -262,20 +292,31 @@ class Atoms:
         device.run("atom_rows", card.n_rows, *known, None, ptr, atom, value, **warps)
         device.run("mark_features", m, m, listed, 0, self._mark)
         out = device.empty(size, np.int32), device.empty(size)
-        device.run("sort_rows", card.n_rows, card.n_rows, ptr, atom, value, *out, **warps)
+        device.run(
+            "sort_rows", card.n_rows, card.n_rows, ptr, atom, value, *out, **warps
+        )
         return Z(first, first + n, ptr, *out)
 
-    # --- what is asked for -----------------------------------------------------------------------
+    # --- what is asked for ------------------------------------------------------------
 
-    def values(self, atoms: np.ndarray, factors: np.ndarray, out: Array, base: float) -> None:
+    def values(
+        self, atoms: np.ndarray, factors: np.ndarray, out: Array, base: float
+    ) -> None:
         """Queue out = base · out + Σ_k factor_k z_ak z_bk for all pairs of rows."""
         card = self.card
         device = self.device
         for z in self._blocks(atoms):
             device.run(
-                "pair_values", card.n_pairs, card.n_pairs, *card.pairs, *z.arrays,
-                device.upload(factors[z.first : z.last]), 1.0, base, out,
-            )  # fmt: skip
+                "pair_values",
+                card.n_pairs,
+                card.n_pairs,
+                *card.pairs,
+                *z.arrays,
+                device.upload(factors[z.first : z.last]),
+                1.0,
+                base,
+                out,
+            )
             base = 1.0
         if not len(atoms) and base == 0.0:
             device.clear(out)
@@ -283,12 +324,16 @@ class Atoms:
     def scores(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
         """Return Σ_s w_s z_ak z_bk over all pairs, for each atom; the same bits for any others.
 
-        Active atoms are some of the last correction; where they come one by one, the terms of each
-        are stored.
+        Active atoms are some of the last correction; where they come one by one, the
+        terms of each are stored.
         """
         codes = self.terms.code(*atoms.T).tolist()
-        if self._last is not None and all(map(self._last[1].__contains__, reversed(codes))):
-            return self._scores(self._last[2], pulls.w)[[self._last[1][code] for code in codes]]
+        if self._last is not None and all(
+            map(self._last[1].__contains__, reversed(codes))
+        ):
+            return self._scores(self._last[2], pulls.w)[
+                [self._last[1][code] for code in codes]
+            ]
         found = self.terms.sums(codes, pulls)
         if found is None:
             blocks = (self._scores(z, pulls.w) for z in self._blocks(atoms))
@@ -303,24 +348,36 @@ class Atoms:
         part = device.empty(n_chunks * n)
         out = device.empty(n)
         device.run(
-            "score_parts", n_chunks, card.n_pairs, chunk, n, *card.pairs, w, *z.arrays, part,
+            "score_parts",
+            n_chunks,
+            card.n_pairs,
+            chunk,
+            n,
+            *card.pairs,
+            w,
+            *z.arrays,
+            part,
             per_block=_WARPS,
-        )  # fmt: skip
+        )
         device.run("add_parts", n, n_chunks, n, part, out, per_block=1)
         return device.download(out)
 
-    def curvature(self, atoms: np.ndarray, code: int, factor: float, margins: Array) -> np.ndarray:
+    def curvature(
+        self, atoms: np.ndarray, code: int, factor: float, margins: Array
+    ) -> np.ndarray:
         """Return Σ_t factor b_t v_t v_tᵀ over a sample, shape (n_atoms, n_atoms).
 
-        v_t is what the atoms add to the margin of a comparison, and b_t its weight times the second
-        derivative of its loss.
+        v_t is what the atoms add to the margin of a comparison, and b_t its weight
+        times the second derivative of its loss.
         """
         card = self.card
         device = self.device
         n = len(atoms)
         if not n:
             return np.zeros((0, 0))
-        stride = curvature_stride(card.n, n, lambda step: len(self._curved(code, margins, step)))
+        stride = curvature_stride(
+            card.n, n, lambda step: len(self._curved(code, margins, step))
+        )
         listed = self._curved(code, margins, stride)
         n_rows = max(1, SAMPLE_LIMIT // n)
         n_listed = len(listed)
@@ -334,9 +391,21 @@ class Atoms:
             device.clear(V)
             for z in self._blocks(atoms):
                 device.run(
-                    "sample_rows", size, code, size, listed[first:], factor, margins,
-                    *card.weighting, card.side, *card.pairs, *z.arrays, z.first, n, V,
-                )  # fmt: skip
+                    "sample_rows",
+                    size,
+                    code,
+                    size,
+                    listed[first:],
+                    factor,
+                    margins,
+                    *card.weighting,
+                    card.side,
+                    *card.pairs,
+                    *z.arrays,
+                    z.first,
+                    n,
+                    V,
+                )
             tiles = (-(-n // 64)) ** 2 * n_parts
             device.run("gram_parts", tiles, size, n, n_parts, V, part, per_block=1)
             device.run("add_gram", n * n, n, n_parts, part, K)

@@ -50,20 +50,38 @@ class Pulls:
         """Queue all of it at some margins."""
         card = self.card
         self.device.run(
-            variant("pull_pairs", code, omega_step), card.n_pairs, code, card.n_pairs,
-            card.term_ptr, card.term, margins, omega, omega_step, self.w,
-        )  # fmt: skip
+            variant("pull_pairs", code, omega_step),
+            card.n_pairs,
+            code,
+            card.n_pairs,
+            card.term_ptr,
+            card.term,
+            margins,
+            omega,
+            omega_step,
+            self.w,
+        )
         card.products.sum(None, self.w, card.slots, self.diagonal)
         self.device.run(
-            "largest_places", card.n_features, card.n_features, WIDTH, self.diagonal,
-            card.tile_value, card.tile_place, card.ticket, self.largest, per_block=2048,
-        )  # fmt: skip
+            "largest_places",
+            card.n_features,
+            card.n_features,
+            WIDTH,
+            self.diagonal,
+            card.tile_value,
+            card.tile_place,
+            card.ticket,
+            self.largest,
+            per_block=2048,
+        )
 
     def queue_links(self, other: Array | None = None) -> None:
         """Queue w, or how far it is from another, in the order of the links."""
         card = self.card
         n = len(self.card.link_pair)
-        self.device.run("link_weights", n, n, card.link_pair, self.w, other, card.link_w)
+        self.device.run(
+            "link_weights", n, n, card.link_pair, self.w, other, card.link_w
+        )
 
     def queue_pass(self, query: Array, after: bool, found: Array) -> None:
         """Queue the search of the partners of a query's features; link weights are there."""
@@ -76,10 +94,22 @@ class Pulls:
         device.run("scatter_features", card.n_rows, query, ptr, idx, None, card.U)
         columns.sum(query, card.R, card.slots, None)
         device.run(
-            "gather_partners", columns.n, query, int(after), *columns.entries, val, card.R,
-            card.slots, self.diagonal, card.block_value, card.block_entry, card.block_partner,
-            card.ticket, found, per_block=THREADS // LANES,
-        )  # fmt: skip
+            "gather_partners",
+            columns.n,
+            query,
+            int(after),
+            *columns.entries,
+            val,
+            card.R,
+            card.slots,
+            self.diagonal,
+            card.block_value,
+            card.block_entry,
+            card.block_partner,
+            card.ticket,
+            found,
+            per_block=THREADS // LANES,
+        )
 
 
 class HalfSteps:
@@ -140,7 +170,11 @@ class CUDAGradient(Gradient):
     """
 
     def __init__(
-        self, problem: CUDAProblem, pulls: Pulls, margins: CUDAMargins, batch_weights: Array | None
+        self,
+        problem: CUDAProblem,
+        pulls: Pulls,
+        margins: CUDAMargins,
+        batch_weights: Array | None,
     ) -> None:
         self.problem = problem
         self.margins = margins
@@ -153,7 +187,7 @@ class CUDAGradient(Gradient):
         self.n_features = problem.n_features
         self._ends: dict[int, float] = {}  # diagonal entries that came with answers
 
-    # --- sums ------------------------------------------------------------------------------------
+    # --- sums -------------------------------------------------------------------------
 
     @cached
     def diagonal(self) -> np.ndarray:
@@ -172,9 +206,15 @@ class CUDAGradient(Gradient):
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
         card = self.card
         self.device.run(
-            "absolute_sum", card.n_pairs, card.n_pairs, self.pulls.w, card.part, card.ticket,
-            card.scalars, per_block=2048,
-        )  # fmt: skip
+            "absolute_sum",
+            card.n_pairs,
+            card.n_pairs,
+            self.pulls.w,
+            card.part,
+            card.ticket,
+            card.scalars,
+            per_block=2048,
+        )
         total = float(self.device.download(card.scalars)[0])
         return 1e-14 * float(self.device.download(card.row_sizes[0]).max()) ** 2 * total
 
@@ -195,10 +235,19 @@ class CUDAGradient(Gradient):
         if self._batch_weights is not None:
             weighting = self._batch_weights, 1
         self.device.run(
-            "dot_pulls", card.n, self.problem.code, card.n, self.margins.array, *weighting,
-            margins.array, self.problem.offset, card.part, card.ticket, card.scalars,
+            "dot_pulls",
+            card.n,
+            self.problem.code,
+            card.n,
+            self.margins.array,
+            *weighting,
+            margins.array,
+            self.problem.offset,
+            card.part,
+            card.ticket,
+            card.scalars,
             per_block=2048,
-        )  # fmt: skip
+        )
         total, any_pull, *_ = self.device.download(card.scalars).tolist()
         return total, any_pull
 
@@ -212,7 +261,7 @@ class CUDAGradient(Gradient):
         card.columns.sum(None, card.R, card.slots, out, absolute=True)
         return self.device.download(out)
 
-    # --- scores ----------------------------------------------------------------------------------
+    # --- scores -----------------------------------------------------------------------
 
     def vertex(self, i: int, j: int, entry: float) -> Vertex:
         """Return the better atom on features i and j with a known S_ij, and its score."""
@@ -225,13 +274,15 @@ class CUDAGradient(Gradient):
         """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.problem.score_sums(atoms, self.pulls)
 
-    # --- searches --------------------------------------------------------------------------------
+    # --- searches ---------------------------------------------------------------------
 
     def partners(
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        found = self.device.download(self._search(features, after)).reshape(-1, N_FOUND, WIDTH)
+        found = self.device.download(self._search(features, after)).reshape(
+            -1, N_FOUND, WIDTH
+        )
         value, place, entry, *ends = np.moveaxis(found, 1, 0).reshape(N_FOUND, -1)
         m = len(features)
         partner = place[: len(features)].astype(np.int64)
@@ -263,7 +314,9 @@ class CUDAGradient(Gradient):
         self.problem.own_links(self.pulls)
         with self.problem.undisturbed():
             for k in range(n_passes):
-                self.pulls.queue_pass(listed[k], after, found[k * size : (k + 1) * size])
+                self.pulls.queue_pass(
+                    listed[k], after, found[k * size : (k + 1) * size]
+                )
                 if k % PASSES == PASSES - 1:
                     self.device.wait()  # so that an interrupt ends the search soon
         return found

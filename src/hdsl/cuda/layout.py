@@ -30,12 +30,14 @@ class CUDALayout(Layout):
     columns : ndarray, default=None
         Columns that are features although they may be rare or empty.
     min_rows : int, default=1
-        Columns that fewer rows have are no features. They count in inner products, so in the prior.
+        Columns that fewer rows have are no features. They count in inner products, so
+        in the prior.
 
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are features, the fullest first. Feature numbers are positions here.
+        The columns of X that are features, the fullest first. Feature numbers are
+        positions here.
     """
 
     def __init__(
@@ -63,13 +65,19 @@ class CUDALayout(Layout):
         stride = -(-card.n // STATISTICS_SAMPLE)
         if card.omega_step:
             omega = download(card.omega)
-            stride = stride if omega[::stride].any() else 1  # all that count are left out
-        n_anchors = int(np.count_nonzero(np.bincount(download(card.rows_of[0])[omega > 0.0])))
+            stride = (
+                stride if omega[::stride].any() else 1
+            )  # all that count are left out
+        n_anchors = int(
+            np.count_nonzero(np.bincount(download(card.rows_of[0])[omega > 0.0]))
+        )
         some = card.device.upload(np.arange(0, card.n, stride))
         omega = omega[::stride]
         largest, second, fourth = map(download, card.row_sizes)
         squared_norm = largest**2 * second
-        n_values = np.divide(second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0)
+        n_values = np.divide(
+            second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0
+        )
         rows = [download(take(part, some)) for part in card.rows_of if part is not None]
         a, b, *others = rows
         c, d = others if len(others) == 2 else (a, *others)

@@ -20,15 +20,20 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     n_products = int(shared * pairs * n) + 1
     # By columns and by rows, and two work matrices of 8 columns.
     matrix = X.nnz * 24 + n_rows * 8 * 24
-    # Row numbers, pairs, terms, weights; margins, direction, offset, weights of a batch.
+    # Row numbers, pairs, terms, weights; margins, direction, offset, weights of a
+    # batch.
     comparisons = n * (16 + 16 + 8 + 7 * 8)
-    # Rows, where terms begin, links, what they gain and their inner products, four gradients.
+    # Rows, where terms begin, links, what they gain and their inner products, four
+    # gradients.
     pairs = n_pairs * (8 + 8 + 32 + 16 + 4 * 8)
     of_atoms = for_corrections(n_rows, X.shape[1] if corrects else 32, n, n_pairs)
-    if not corrects:  # terms of atoms that come one by one; the last room follows on another
+    if (
+        not corrects
+    ):  # terms of atoms that come one by one; the last room follows on another
         n_terms = atoms.most_terms(n_pairs)
         of_atoms += 12 * (n_terms + min(n_terms, atoms.TERMS_LIMIT // 2))
-    # Keys, their order and the room of a sort: of values, then of both sides of comparisons.
+    # Keys, their order and the room of a sort: of values, then of both sides of
+    # comparisons.
     making = max(X.nnz * 44, 24 * X.nnz + 2 * n * 56)
     later = comparisons + pairs + 12 * n_products + of_atoms
     return matrix + max(later, making)
@@ -41,4 +46,6 @@ def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:
     sample = min(max(atoms.SAMPLE_LIMIT, n_atoms), n * n_atoms)
     parts = min(atoms.MOST_PARTS * n_atoms**2, max(atoms.PARTS_LIMIT, n_atoms**2))
     scores = n_atoms * min(atoms.MOST_CHUNKS, n_pairs // atoms.SHORTEST + 1)
-    return 24 * entries + 24 * n_rows + 12 * n + 8 * (sample + parts + n_atoms**2 + scores)
+    return (
+        24 * entries + 24 * n_rows + 12 * n + 8 * (sample + parts + n_atoms**2 + scores)
+    )

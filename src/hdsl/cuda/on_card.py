@@ -26,9 +26,11 @@ class OnCard:
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are features, the fullest first. Feature numbers are positions here.
+        The columns of X that are features, the fullest first. Feature numbers are
+        positions here.
     columns, links, products : Segments
-        X by columns; per row, the rows it is compared with; per feature, the products of pairs.
+        X by columns; per row, the rows it is compared with; per feature, the products
+        of pairs.
     by_row : tuple of Array
         X as CSR arrays with sorted features, rare ones at the end.
     rows_of : tuple of Array
@@ -36,7 +38,8 @@ class OnCard:
     pairs : tuple of Array
         The rows a ≤ b of each pair, sorted.
     side : Array
-        The pairs of each comparison, side by side: the one that is to win, the one that is to lose.
+        The pairs of each comparison, side by side: the one that is to win, the one that
+        is to lose.
     term_ptr, term : Array
         The comparisons of each pair: t where it is to win, ~t where it is to lose.
     """
@@ -60,9 +63,11 @@ class OnCard:
         self.products = self._products()
         self._make_room()
 
-    # --- the layout ------------------------------------------------------------------------------
+    # --- the layout -------------------------------------------------------------------
 
-    def _lay_out_rows(self, X: sp.csr_array, columns: np.ndarray | None, min_rows: int) -> None:
+    def _lay_out_rows(
+        self, X: sp.csr_array, columns: np.ndarray | None, min_rows: int
+    ) -> None:
         """Number the features, and copy X by columns and by rows with sorted features."""
         device = self.device
         nnz = int(X.indptr[-1])
@@ -76,8 +81,11 @@ class OnCard:
         counts = device.zeros(width, np.int32)
         device.run("count_features", nnz, nnz, idx, counts)
         length = device.download(counts).astype(np.int64)
-        # Rare columns have the last numbers: rows have them, columns of features do not.
-        self.features, position, self.n_numbers = number_features(length, names, min_rows, columns)
+        # Rare columns have the last numbers: rows have them, columns of features do
+        # not.
+        self.features, position, self.n_numbers = number_features(
+            length, names, min_rows, columns
+        )
         self.n_features = len(self.features)
         used = np.flatnonzero(length)
         lengths = np.zeros(self.n_numbers, dtype=np.int64)
@@ -93,7 +101,9 @@ class OnCard:
         entries = row[: ptr[-1]], val[: ptr[-1]]
         self.columns = Segments(device, ptr, *entries, self.n_rows, ROW_BLOCK)
 
-    def _transposed(self, idx: Array, n: int, ptr: Array, val: Array) -> tuple[Array, Array]:
+    def _transposed(
+        self, idx: Array, n: int, ptr: Array, val: Array
+    ) -> tuple[Array, Array]:
         """Return indices and values of a sparse matrix of n segments, by their indices."""
         device = self.device
         nnz = len(idx)
@@ -102,7 +112,9 @@ class OnCard:
         device.run("transpose", nnz, nnz, n, order, ptr, val, *out)
         return out
 
-    def _sort_comparisons(self, compared: np.ndarray, weights: np.ndarray | None) -> None:
+    def _sort_comparisons(
+        self, compared: np.ndarray, weights: np.ndarray | None
+    ) -> None:
         """Copy the comparisons, sorted by their first row."""
         device = self.device
         first, *others = (device.upload(part.astype(np.int32)) for part in compared.T)
@@ -134,9 +146,19 @@ class OnCard:
         self.term = device.empty(n, np.int32)
         self.term_ptr = device.empty(self.n_pairs + 1, np.int64)
         device.run(
-            "list_pairs", n, n, self.n_rows, order, key, upto, a, b, self.side, self.term_ptr,
+            "list_pairs",
+            n,
+            n,
+            self.n_rows,
+            order,
+            key,
+            upto,
+            a,
+            b,
+            self.side,
+            self.term_ptr,
             self.term,
-        )  # fmt: skip
+        )
         del key, is_first, order, upto
         n_links = 2 * self.n_pairs
         row = device.empty(n_links, np.int32)
@@ -148,7 +170,9 @@ class OnCard:
         self.link_pair = device.empty(n_links, np.int32)
         device.run("list_links", n_links, n_links, order, row, neighbor, self.link_pair)
         del order, row
-        self.links = Segments(device, device.download(ptr), neighbor, None, self.n_rows, ROW_BLOCK)
+        self.links = Segments(
+            device, device.download(ptr), neighbor, None, self.n_rows, ROW_BLOCK
+        )
 
     def _products(self) -> Segments:
         """Return the products of compared rows, by feature and pair."""
@@ -157,9 +181,16 @@ class OnCard:
         links = self.links
         nnz = len(columns.idx)
         known = (
-            nnz, self.n_features, columns.ptr, columns.idx, columns.val, *self.by_row, links.ptr,
-            links.idx, self.link_pair,
-        )  # fmt: skip
+            nnz,
+            self.n_features,
+            columns.ptr,
+            columns.idx,
+            columns.val,
+            *self.by_row,
+            links.ptr,
+            links.idx,
+            self.link_pair,
+        )
         counts = device.empty(nnz, np.int32)
         device.run("pair_products", nnz, *known, counts, None, None, None)
         upto = device.cumsum(counts)
@@ -169,8 +200,17 @@ class OnCard:
         product = device.empty(n_products)
         device.run("pair_products", nnz, *known, None, upto, pair, product)
         ptr = device.empty(self.n_features + 1, np.int64)
-        device.run("product_pointers", self.n_features + 1, self.n_features, columns.ptr, upto, ptr)
-        return Segments(device, device.download(ptr), pair, product, self.n_pairs, PAIR_BLOCK)
+        device.run(
+            "product_pointers",
+            self.n_features + 1,
+            self.n_features,
+            columns.ptr,
+            upto,
+            ptr,
+        )
+        return Segments(
+            device, device.download(ptr), pair, product, self.n_pairs, PAIR_BLOCK
+        )
 
     def _make_room(self) -> None:
         """Allocate what kernels write between two answers; they run one after the other."""
@@ -179,14 +219,22 @@ class OnCard:
         self.v = device.zeros(self.n_rows)
         self.U = device.zeros(self.n_rows * WIDTH)
         self.R = device.empty(self.n_rows * WIDTH)
-        slots = max(WIDTH * self.columns.n_slots, WIDTH * self.links.n_slots, self.products.n_slots)
+        slots = max(
+            WIDTH * self.columns.n_slots,
+            WIDTH * self.links.n_slots,
+            self.products.n_slots,
+        )
         self.slots = device.empty(max(slots, 1))
-        chunks = [-(-count // CHUNK) for count in (self.n, self.n_pairs, self.n_features)]
+        chunks = [
+            -(-count // CHUNK) for count in (self.n, self.n_pairs, self.n_features)
+        ]
         self.part = device.empty(2 * max(chunks))
         self.ticket = device.zeros(4, np.uint32)
         self.link_w = device.empty(len(self.link_pair))
         self.link_owner: object = None  # whose numbers these are
-        self.block_value, self.block_entry = (device.empty(WIDTH * device.n_blocks) for _ in "ve")
+        self.block_value, self.block_entry = (
+            device.empty(WIDTH * device.n_blocks) for _ in "ve"
+        )
         self.block_partner = device.empty(WIDTH * device.n_blocks, np.int64)
         self.tile_value = device.empty(WIDTH * chunks[2])
         self.tile_place = device.empty(WIDTH * chunks[2], np.int64)
@@ -196,21 +244,24 @@ class OnCard:
         """Queue the unfolding of two atoms in u and v, or take them back."""
         ptr, idx, val = self.by_column
         val = None if back else val
-        self.device.run("scatter_atoms", self.n_rows, listed, ptr, idx, val, self.u, self.v)
+        self.device.run(
+            "scatter_atoms", self.n_rows, listed, ptr, idx, val, self.u, self.v
+        )
 
-    # --- what is left undone ---------------------------------------------------------------------
+    # --- what is left undone ----------------------------------------------------------
 
     def reset(self) -> None:
         """Bring what kernels share, and what is known of it, to where it was at the start.
 
-        On a card that has failed nothing can be done, and the error that is under way goes on.
+        On a card that has failed nothing can be done, and the error that is under way
+        goes on.
         """
         self.link_owner = None
         with suppress(BrokenDeviceError):
             for array in (self.u, self.v, self.U, self.ticket):
                 self.device.clear(array)
 
-    # --- what is asked for now and then ----------------------------------------------------------
+    # --- what is asked for now and then -----------------------------------------------
 
     @property
     def by_column(self) -> tuple[Array, Array, Array]:
@@ -227,7 +278,9 @@ class OnCard:
         """The inner product of each pair of rows."""
         n = self.n_pairs
         out = self.device.empty(self.n_pairs)
-        self.device.run("pair_values", n, n, *self.pairs, *self.by_row, None, 1.0, 0.0, out)
+        self.device.run(
+            "pair_values", n, n, *self.pairs, *self.by_row, None, 1.0, 0.0, out
+        )
         return out
 
     @cached
@@ -241,7 +294,9 @@ class OnCard:
     def dot_margins(self) -> Array:
         """Return the margins of the dot product."""
         out = self.device.empty(self.n)
-        self.device.run("pair_margins", self.n, self.n, self.side, self.dots, 1.0, 0.0, out)
+        self.device.run(
+            "pair_margins", self.n, self.n, self.side, self.dots, 1.0, 0.0, out
+        )
         return out
 
     def exact_search_cost(self) -> float:

@@ -1,8 +1,9 @@
 """The problem on a card: margins stay there, scalars come back.
 
-A step is one queue of work: margins of its atom, line search, new margins and their measures, and
-then the gradient there with the scores of known atoms, which the next iteration will ask for first.
-The host waits once for all of it. Steps along a move are recorded, and replayed as a CUDA graph.
+A step is one queue of work: margins of its atom, line search, new margins and their
+measures, and then the gradient there with the scores of known atoms, which the next
+iteration will ask for first. The host waits once for all of it. Steps along a move are
+recorded, and replayed as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class CUDAProblem(Problem):
         Weight of the plain dot product under the learned part.
     """
 
-    def __init__(self, card: OnCard, code: int, scale: float, prior: float = 0.0) -> None:
+    def __init__(
+        self, card: OnCard, code: int, scale: float, prior: float = 0.0
+    ) -> None:
         self.card = card
         self.device = card.device
         self.code = code
@@ -128,7 +131,7 @@ class CUDAProblem(Problem):
     def _kernel(self, name: str) -> str:
         return variant(name, self.code, self.card.omega_step)
 
-    # --- margins and value -----------------------------------------------------------------------
+    # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> CUDAMargins:
         """Return the margins of a combination of atoms, from scratch."""
@@ -147,7 +150,9 @@ class CUDAProblem(Problem):
         with self.undisturbed():
             self._atoms_of.values(atoms, self.scale * weights, self._by_pair, 0.0)
 
-    def _queue_margins(self, by_pair: Array, factor: float, base: float, out: Array) -> None:
+    def _queue_margins(
+        self, by_pair: Array, factor: float, base: float, out: Array
+    ) -> None:
         """Queue out = base · out + factor · the margins by these numbers of pairs."""
         n = self.card.n
         side = self.card.side
@@ -161,7 +166,9 @@ class CUDAProblem(Problem):
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
         with self.undisturbed():
-            return self._atoms_of.curvature(atoms, self.code, self.scale**2, margins.array)
+            return self._atoms_of.curvature(
+                atoms, self.code, self.scale**2, margins.array
+            )
 
     def _measured(self, margins: CUDAMargins) -> tuple[float, bool]:
         """Return the value, and whether any slope is not 0."""
@@ -171,12 +178,24 @@ class CUDAProblem(Problem):
             margins.measures = self._measures()
         return margins.measures
 
-    def _queue_advance(self, margins: Array, direction: Array | None, out: Array | None) -> None:
+    def _queue_advance(
+        self, margins: Array, direction: Array | None, out: Array | None
+    ) -> None:
         card = self.card
         self.device.run(
-            self._kernel("advance"), card.n, self.code, card.n, margins, direction,
-            *card.weighting, out, card.part, card.ticket, self._search, per_block=2048,
-        )  # fmt: skip
+            self._kernel("advance"),
+            card.n,
+            self.code,
+            card.n,
+            margins,
+            direction,
+            *card.weighting,
+            out,
+            card.part,
+            card.ticket,
+            self._search,
+            per_block=2048,
+        )
         self.device.copy(self._host_search, self._search)
 
     def _measures(self) -> tuple[float, bool]:
@@ -190,7 +209,7 @@ class CUDAProblem(Problem):
         """Return whether any slope is not 0."""
         return self._measured(margins)[1]
 
-    # --- steps -----------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------
 
     def _set_move(self, move: Move | Correction) -> None:
         """Write a move to the host's side of what kernels read."""
@@ -211,7 +230,9 @@ class CUDAProblem(Problem):
             told[4:7] = move.away
             numbers[2] = -self.scale
 
-    def _queue_move(self, margins: Array, queue: Callable[[], None], pulls: Pulls) -> None:
+    def _queue_move(
+        self, margins: Array, queue: Callable[[], None], pulls: Pulls
+    ) -> None:
         """Queue a whole step along a move, and the scores of the atoms whose terms are stored."""
         self.device.copy(self._told, self._host_told)
         self.card.unfold(self._atoms)
@@ -225,19 +246,40 @@ class CUDAProblem(Problem):
         """Queue the direction of a move, and the slope at its start."""
         card = self.card
         self.device.run(
-            self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, *unfolded,
-            margins, self.offset, self._move, *card.weighting, self._direction, card.part,
-            card.ticket, self._search, per_block=2048,
-        )  # fmt: skip
+            self._kernel("begin_move"),
+            card.n,
+            self.code,
+            card.n,
+            *card.rows_of,
+            *unfolded,
+            margins,
+            self.offset,
+            self._move,
+            *card.weighting,
+            self._direction,
+            card.part,
+            card.ticket,
+            self._search,
+            per_block=2048,
+        )
 
     def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
         """Queue the line search, or more of it, new margins, and the gradient there."""
         card = self.card
         for _ in range(SEARCH_POINTS):
             self.device.run(
-                self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
-                *card.weighting, card.part, card.ticket, self._search, per_block=2048,
-            )  # fmt: skip
+                self._kernel("search_on"),
+                card.n,
+                self.code,
+                card.n,
+                margins,
+                self._direction,
+                *card.weighting,
+                card.part,
+                card.ticket,
+                self._search,
+                per_block=2048,
+            )
         self._queue_advance(margins, self._direction, out)
         pulls.queue(self.code, out, *card.weighting)
 
@@ -269,7 +311,9 @@ class CUDAProblem(Problem):
             terms = self._atoms_of.terms
             places = map(self.device.address, (margins, out, pulls.w))
             key = *places, len(terms.room[0])  # each room has a length of its own
-            self.device.replay(self._graphs, key, lambda: self._queue_move(margins, queue, pulls))
+            self.device.replay(
+                self._graphs, key, lambda: self._queue_move(margins, queue, pulls)
+            )
             self._wait_for(pulls)
             terms.take(pulls if self._host_search[DONE] else None)
         while not self._host_search[DONE]:
@@ -297,9 +341,11 @@ class CUDAProblem(Problem):
             self.own_links(pulls)
             return self._half_steps(pulls, starts, n_largest)
 
-    # --- gradients -------------------------------------------------------------------------------
+    # --- gradients --------------------------------------------------------------------
 
-    def gradient(self, margins: CUDAMargins, batch: np.ndarray | None = None) -> CUDAGradient:
+    def gradient(
+        self, margins: CUDAMargins, batch: np.ndarray | None = None
+    ) -> CUDAGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
         card = self.card
         device = self.device
@@ -313,7 +359,17 @@ class CUDAProblem(Problem):
         listed = device.upload(batch.astype(np.int64))
         total = float(len(batch))
         if card.omega_step:
-            total = max(float(device.download(device.take(card.omega, listed)).sum()), TINY)
-        device.run("batch_weights", len(batch), len(batch), listed, *card.weighting, total, weights)
+            total = max(
+                float(device.download(device.take(card.omega, listed)).sum()), TINY
+            )
+        device.run(
+            "batch_weights",
+            len(batch),
+            len(batch),
+            listed,
+            *card.weighting,
+            total,
+            weights,
+        )
         pulls.queue(self.code, margins.array, weights, 1)
         return CUDAGradient(self, pulls, margins, weights)

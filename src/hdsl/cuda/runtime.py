@@ -1,10 +1,12 @@
 """A graphics card as the solver knows it: arrays, launches of kernels, copies, waits.
 
-Everything that knows CuPy is here. Kernels are C++ (``kernels/*.cu``), compiled on first use by
-CuPy, which keeps the result on disk. They read and write arrays and never return anything. Integer
-arguments are ``long long`` and others ``double``; a block has THREADS threads.
+Everything that knows CuPy is here. Kernels are C++ (``kernels/*.cu``), compiled on
+first use by CuPy, which keeps the result on disk. They read and write arrays and never
+return anything. Integer arguments are ``long long`` and others ``double``; a block has
+THREADS threads.
 
-Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``download`` wait for it.
+Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``download``
+wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-#: An array on a device: has shape, dtype, size and nbytes, and slices along its first axis.
+#: An array on a device: has shape, dtype, size and nbytes, and slices along its first
+#: axis.
 Array = Any
 
 #: Threads of a block, as the kernels assume.
@@ -68,15 +71,18 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not type(error).__module__.startswith("cupy"):
                 raise
-            if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(error):
+            if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(
+                error
+            ):
                 raise DeviceMemoryError(
-                    f"The GPU {self.name} ran out of memory: {error}. Other work may use it too: "
-                    "try again later, give fewer comparisons or rows, or take device='cpu'."
+                    f"The GPU {self.name} ran out of memory: {error}. Other work may "
+                    "use it too: try again later, give fewer comparisons or rows, or "
+                    "take device='cpu'."
                 ) from error
             raise BrokenDeviceError(
-                f"The GPU {self.name} failed: {error}. Nothing that was fitted before is lost. "
-                "device='cpu' works, and goes on from a checkpoint= of the run; the GPU may need "
-                "a new process."
+                f"The GPU {self.name} failed: {error}. Nothing that was fitted before "
+                "is lost. device='cpu' works, and goes on from a checkpoint= of the "
+                "run; the GPU may need a new process."
             ) from error
 
     return call
@@ -98,7 +104,9 @@ def get_device(name: str = "cuda") -> Device:
     """
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
     if match is None:
-        raise ValueError(f"No device is named {name!r}. There are 'cpu', 'cuda' and 'cuda:1'.")
+        raise ValueError(
+            f"No device is named {name!r}. There are 'cpu', 'cuda' and 'cuda:1'."
+        )
     return Device(int(match[1] or 0))
 
 
@@ -122,8 +130,8 @@ class Device:
             n_cards = cupy.cuda.runtime.getDeviceCount()
             if number >= n_cards:
                 raise DeviceError(
-                    f"There is no device 'cuda:{number}': this machine has {n_cards} GPU"
-                    f"{'' if n_cards == 1 else 's'}. device='cpu' needs none."
+                    f"There is no device 'cuda:{number}': this machine has {n_cards} "
+                    f"GPU{'' if n_cards == 1 else 's'}. device='cpu' needs none."
                 )
             self._device = cupy.cuda.Device(number)
             with self._device:
@@ -131,8 +139,12 @@ class Device:
                 self._stream = cupy.cuda.Stream(non_blocking=True)
                 self._event = cupy.cuda.Event(disable_timing=True)
                 self._pool = cupy.cuda.MemoryPool()
-        except cupy.cuda.runtime.CUDARuntimeError as error:  # none, or one that has failed
-            raise DeviceError(f"No GPU can be used: {error}. device='cpu' needs none.") from error
+        except (
+            cupy.cuda.runtime.CUDARuntimeError
+        ) as error:  # none, or one that has failed
+            raise DeviceError(
+                f"No GPU can be used: {error}. device='cpu' needs none."
+            ) from error
         self.name = properties["name"].decode()
         self._n_processors = properties["multiProcessorCount"]
         self.n_blocks = 8 * self._n_processors
@@ -151,7 +163,9 @@ class Device:
         self.clear(out)
         return out
 
-    def run(self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS) -> None:
+    def run(
+        self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS
+    ) -> None:
         """Queue a kernel that loops over items, on as many blocks as there is work for."""
         most = self.blocks_for(kernel)
         self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
@@ -162,7 +176,11 @@ class Device:
         return held["free"] + held["held"] - held["used"]
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
-        with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
+        with (
+            self._device,
+            self._stream,
+            self._cupy.cuda.using_allocator(self._pool.malloc),
+        ):
             return make(*args)
 
     @names_failures
@@ -170,14 +188,18 @@ class Device:
         """Return an array whose values are open."""
         n = math.prod(shape) if isinstance(shape, tuple) else int(shape)
         with self._device, self._stream:
-            return self._cupy.ndarray(shape, dtype, self._pool.malloc(n * np.dtype(dtype).itemsize))
+            return self._cupy.ndarray(
+                shape, dtype, self._pool.malloc(n * np.dtype(dtype).itemsize)
+            )
 
     @names_failures
     def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
         """Return an array in page-locked memory."""
         size = int(np.prod(shape))
         with self._device:
-            room = self._cupy.cuda.alloc_pinned_memory(max(1, size * np.dtype(dtype).itemsize))
+            room = self._cupy.cuda.alloc_pinned_memory(
+                max(1, size * np.dtype(dtype).itemsize)
+            )
         out = np.frombuffer(room, dtype, size).reshape(shape)
         out[...] = 0
         return out
@@ -191,14 +213,20 @@ class Device:
     def copy(self, target: Any, source: Any) -> None:
         """Queue a copy; either side may be an array of ``host``."""
         self._cupy.cuda.runtime.memcpyAsync(
-            self.address(target), self.address(source), source.nbytes, 4, self._stream.ptr
+            self.address(target),
+            self.address(source),
+            source.nbytes,
+            4,
+            self._stream.ptr,
         )  # 4: the addresses say which way
 
     @names_failures
     def clear(self, array: Array) -> None:
         """Queue the setting of all bytes to 0."""
         if array.nbytes:
-            self._cupy.cuda.runtime.memsetAsync(array.data.ptr, 0, array.nbytes, self._stream.ptr)
+            self._cupy.cuda.runtime.memsetAsync(
+                array.data.ptr, 0, array.nbytes, self._stream.ptr
+            )
 
     @names_failures
     def upload(self, array: np.ndarray) -> Array:
@@ -223,7 +251,9 @@ class Device:
             self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
 
     @names_failures
-    def replay(self, graphs: dict[Any, Any], key: Any, queue: Callable[[], None]) -> None:
+    def replay(
+        self, graphs: dict[Any, Any], key: Any, queue: Callable[[], None]
+    ) -> None:
         """Queue what a function queues, which from the second time on is one graph.
 
         The key tells all that may differ, the places of arrays above all.
@@ -241,7 +271,9 @@ class Device:
     def _captured(self, queue: Callable[[], None]) -> Any:
         with self._device:  # relaxed: other threads may allocate meanwhile
             try:
-                self._stream.begin_capture(self._cupy.cuda.runtime.streamCaptureModeRelaxed)
+                self._stream.begin_capture(
+                    self._cupy.cuda.runtime.streamCaptureModeRelaxed
+                )
                 queue()
             except BaseException:
                 with suppress(Exception):  # half of the work is no graph
@@ -254,7 +286,9 @@ class Device:
         if function is None:
             if self._module is None:
                 with self._device:
-                    self._module = self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+                    self._module = self._cupy.RawModule(
+                        code=source(), options=COMPILER_OPTIONS
+                    )
             function = self._functions[kernel] = self._module.get_function(kernel)
         return function
 
@@ -264,10 +298,14 @@ class Device:
         found = self._blocks.get(kernel)
         if found is None:
             with self._device:
-                per_processor = self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                    self._function(kernel).kernel.ptr, THREADS, 0
+                per_processor = (
+                    self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                        self._function(kernel).kernel.ptr, THREADS, 0
+                    )
                 )
-            found = self._blocks[kernel] = self._n_processors * max(1, min(per_processor, 8))
+            found = self._blocks[kernel] = self._n_processors * max(
+                1, min(per_processor, 8)
+            )
         return found
 
     @names_failures
@@ -305,7 +343,11 @@ class Device:
         """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
         with self._device:
             free, _ = self._cupy.cuda.runtime.memGetInfo()
-        return {"used": self._pool.used_bytes(), "held": self._pool.total_bytes(), "free": free}
+        return {
+            "used": self._pool.used_bytes(),
+            "held": self._pool.total_bytes(),
+            "free": free,
+        }
 
 
 def _import_cupy() -> Any:
@@ -313,6 +355,7 @@ def _import_cupy() -> Any:
         import cupy
     except ImportError as error:
         raise DeviceError(
-            "device='cuda' needs CuPy: `pip install hdsl[cuda]`. device='cpu' needs nothing more."
+            "device='cuda' needs CuPy: `pip install hdsl[cuda]`. device='cpu' needs "
+            "nothing more."
         ) from error
     return cupy

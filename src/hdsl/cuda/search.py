@@ -33,8 +33,8 @@ _PER_WARP_BLOCK = THREADS // 32
 class Task(NamedTuple):
     """Queries and rows with class numbers, and the lists to fill.
 
-    Each query has two lists: rows of its label, and of others. Lists are (scores, rows, size), with
-    -inf, -1 and 0 to begin with.
+    Each query has two lists: rows of its label, and of others. Lists are (scores, rows,
+    size), with -inf, -1 and 0 to begin with.
     """
 
     query_labels: np.ndarray
@@ -92,7 +92,8 @@ def fill_lists(
     memory_limit : float, "auto" or None, default="auto"
         GiB of the card's memory; "auto" is what is free, and None never refuses.
     kept : Kept, default=None
-        What earlier searches of the same index, with the same labels, on this device have left.
+        What earlier searches of the same index, with the same labels, on this device
+        have left.
 
     Raises
     ------
@@ -105,7 +106,9 @@ def fill_lists(
         return
     kept = Kept() if kept is None else kept
     order = np.argsort(task.labels, kind="stable").astype(np.int32)
-    blocks, groups = plan_blocks(device, queries, index, order, task, memory_limit, kept.nbytes)
+    blocks, groups = plan_blocks(
+        device, queries, index, order, task, memory_limit, kept.nbytes
+    )
     is_whole = len(groups) == 2
     if not is_whole:
         kept.group = None
@@ -152,7 +155,9 @@ def plan_blocks(
     fixed = FEATURE_BYTES * index.shape[1] + POSTING_BYTES * n_chunk
     lists = 12 * (task.same[0].shape[1] + task.other[0].shape[1])
     of_rows = ENTRY_BYTES * sizes + ROW_BYTES
-    of_queries = ENTRY_BYTES * np.diff(queries.indptr).astype(np.int64) + ROW_BYTES + lists
+    of_queries = (
+        ENTRY_BYTES * np.diff(queries.indptr).astype(np.int64) + ROW_BYTES + lists
+    )
     total = fixed + int(of_rows.sum() + of_queries.sum())
     whole = np.array([0, len(of_queries)]), np.array([0, len(of_rows)])
     if memory_limit is None:
@@ -167,9 +172,12 @@ def plan_blocks(
     least = int(of_rows.max(initial=0)), int(of_queries.max(initial=0))
     if for_rows < least[0] or room - for_rows < least[1]:
         raise NotEnoughMemory(
-            "The search on the GPU", fixed + 2 * max(least), int(limit), is_limit,
+            "The search on the GPU",
+            fixed + 2 * max(least),
+            int(limit),
+            is_limit,
             ("give fewer columns", "take device='cpu'"),
-        )  # fmt: skip
+        )
     return cut_to_fit(of_queries, room - for_rows), cut_to_fit(of_rows, for_rows)
 
 
@@ -209,14 +217,20 @@ class _Rows:
         self.ptr, self.idx, self.val = map(device.upload, (ptr, idx, X.data))
         self.norm = device.empty(self.n)
         device.run(
-            "row_norms", self.n, self.n, self.ptr, self.val, self.norm,
+            "row_norms",
+            self.n,
+            self.n,
+            self.ptr,
+            self.val,
+            self.norm,
             per_block=_PER_WARP_BLOCK,
-        )  # fmt: skip
+        )
         self.norms = device.download(self.norm)
         if not np.isfinite(self.norms).all():
             raise ValueError(
-                "The lengths of some rows overflow, so that the GPU cannot bound their inner "
-                "products. Scale the rows to smaller values, or take device='cpu'."
+                "The lengths of some rows overflow, so that the GPU cannot bound "
+                "their inner products. Scale the rows to smaller values, or take "
+                "device='cpu'."
             )
         self.sizes = np.diff(ptr)
 
@@ -235,10 +249,15 @@ class _Lists:
         self.other = self._upload(task.want_other, task.other, a, b)
         self.most_level = device.upload(np.full(b - a, LEVELS - 1, dtype=np.int32))
 
-    def _upload(self, want: np.ndarray, found: tuple[np.ndarray, ...], a: int, b: int) -> tuple:
+    def _upload(
+        self, want: np.ndarray, found: tuple[np.ndarray, ...], a: int, b: int
+    ) -> tuple:
         scores, rows, size = found
         parts = want[a:b].astype(np.int32), scores[a:b], rows[a:b].astype(np.int32)
-        return (scores.shape[1], *map(self.device.upload, (*parts, size[a:b].astype(np.int32))))
+        return (
+            scores.shape[1],
+            *map(self.device.upload, (*parts, size[a:b].astype(np.int32))),
+        )
 
     def download(self, task: Task, a: int, b: int) -> None:
         """Copy the lists back."""
@@ -258,15 +277,19 @@ class _Group:
     numbers : ndarray of int32
         The rows of the whole index that are searched, in their order.
     is_whole : bool
-        Whether `rows` are the whole index, in its own order; else they are in the order of
-        `numbers`.
+        Whether `rows` are the whole index, in its own order; else they are in the order
+        of `numbers`.
     """
 
-    def __init__(self, device: Device, rows: _Rows, numbers: np.ndarray, is_whole: bool) -> None:
+    def __init__(
+        self, device: Device, rows: _Rows, numbers: np.ndarray, is_whole: bool
+    ) -> None:
         self.device = device
         self.rows = rows
         self.n = len(numbers)
-        self.most_postings = _largest_chunk(rows.sizes[numbers] if is_whole else rows.sizes)
+        self.most_postings = _largest_chunk(
+            rows.sizes[numbers] if is_whole else rows.sizes
+        )
         self.number = device.upload(numbers)
         self.place = self.number
         if not is_whole:
@@ -276,7 +299,12 @@ class _Group:
         self.level = device.empty(rows.n_columns, np.int32)
         device.run("count_features", rows.nnz, rows.nnz, rows.idx, self.counts)
         device.run(
-            "feature_levels", rows.n_columns, rows.n_columns, self.n, self.counts, self.level
+            "feature_levels",
+            rows.n_columns,
+            rows.n_columns,
+            self.n,
+            self.counts,
+            self.level,
         )
         device.clear(self.counts)
         self.part = self._parts(rows, self.place, self.scale)
@@ -286,19 +314,37 @@ class _Group:
     @property
     def nbytes(self) -> int:
         """What it takes on the card, together with its rows."""
-        arrays = *self.rows.arrays, self.rows.norm, self.number, self.counts, self.level, self.part
+        arrays = (
+            *self.rows.arrays,
+            self.rows.norm,
+            self.number,
+            self.counts,
+            self.level,
+            self.part,
+        )
         return sum(int(array.nbytes) for array in arrays)
 
     def _parts(self, rows: _Rows, place: Array | None, scale: float) -> Array:
         part = self.device.empty(LEVELS * rows.n, np.float32)
         self.device.run(
-            "row_parts", rows.n, rows.n, place, *rows.arrays, self.level, rows.norm, scale, part,
+            "row_parts",
+            rows.n,
+            rows.n,
+            place,
+            *rows.arrays,
+            self.level,
+            rows.norm,
+            scale,
+            part,
             per_block=_PER_WARP_BLOCK,
-        )  # fmt: skip
+        )
         return part
 
     def search(
-        self, asked: _Rows, lists: _Lists, places: tuple[np.ndarray | None, np.ndarray, np.ndarray]
+        self,
+        asked: _Rows,
+        lists: _Lists,
+        places: tuple[np.ndarray | None, np.ndarray, np.ndarray],
     ) -> None:
         """Look for the neighbors of some queries in all chunks, one after the other."""
         device = self.device
@@ -310,18 +356,51 @@ class _Group:
             size = min(CHUNK_ROWS, self.n - first)
             chunk = first, size, self.place
             device.run(
-                "count_postings", size, *chunk, rows.ptr, rows.idx, self.counts,
+                "count_postings",
+                size,
+                *chunk,
+                rows.ptr,
+                rows.idx,
+                self.counts,
                 per_block=_PER_WARP_BLOCK,
-            )  # fmt: skip
+            )
             upto = device.cumsum(self.counts)
             device.run(
-                "fill_postings", size, *chunk, *rows.arrays, self.scale, upto, self.counts,
-                postings, per_block=_PER_WARP_BLOCK,
-            )  # fmt: skip
+                "fill_postings",
+                size,
+                *chunk,
+                *rows.arrays,
+                self.scale,
+                upto,
+                self.counts,
+                postings,
+                per_block=_PER_WARP_BLOCK,
+            )
             device.run(
-                "search_chunk", asked.n, asked.n, first, size, self.n, self.place, self.number,
-                *rows.arrays, self.part, self.scale, upto, postings, self.level, self.mean_part,
-                *asked.arrays, asked.norm, query_part, itself, low, high, *lists.same, *lists.other,
-                lists.most_level, per_block=1,
-            )  # fmt: skip
+                "search_chunk",
+                asked.n,
+                asked.n,
+                first,
+                size,
+                self.n,
+                self.place,
+                self.number,
+                *rows.arrays,
+                self.part,
+                self.scale,
+                upto,
+                postings,
+                self.level,
+                self.mean_part,
+                *asked.arrays,
+                asked.norm,
+                query_part,
+                itself,
+                low,
+                high,
+                *lists.same,
+                *lists.other,
+                lists.most_level,
+                per_block=1,
+            )
         device.wait()

@@ -10,7 +10,8 @@ WIDTH = 8
 #: Threads that share a segment, as in the kernels.
 LANES = 8
 
-#: Chunks have about as many entries as so many groups of threads need to share the work.
+#: Chunks have about as many entries as so many groups of threads need to share the
+#: work.
 GROUPS = 1 << 14
 SHORTEST = 32
 LONGEST = 256
@@ -31,8 +32,8 @@ class Segments:
     val : Array of float64 or None
         On the device; None where each sum brings its own.
     block : int
-        Chunks do not cross multiples of this index: so many entries of what is gathered from fit
-        in the card's cache.
+        Chunks do not cross multiples of this index: so many entries of what is gathered
+        from fit in the card's cache.
 
     Attributes
     ----------
@@ -60,7 +61,9 @@ class Segments:
         is_long = length > self.limit
         segments = np.flatnonzero(is_long)
         long_of = np.cumsum(is_long, dtype=np.int32) - np.int32(1)
-        *chunks, slots = self._chunks(segments, ptr, max(n_source - 1, 0) // block, block)
+        *chunks, slots = self._chunks(
+            segments, ptr, max(n_source - 1, 0) // block, block
+        )
         self.n_chunks = self.n_slots = len(chunks[0])
         self.long_of = device.upload(long_of)
         self.long_ptr = device.upload(slots)
@@ -80,9 +83,16 @@ class Segments:
         if n_cuts:
             cuts = self.device.empty(n * n_cuts, np.int64)
             self.device.run(
-                "cut_segments", n * n_cuts, n, n_cuts, block, self.device.upload(segments),
-                self.ptr, self.idx, cuts,
-            )  # fmt: skip
+                "cut_segments",
+                n * n_cuts,
+                n,
+                n_cuts,
+                block,
+                self.device.upload(segments),
+                self.ptr,
+                self.idx,
+                cuts,
+            )
             ends[:, 1:-1] = self.device.download(cuts).reshape(n, n_cuts)
         first = ends[:, :-1].ravel()
         last = ends[:, 1:].ravel()
@@ -94,7 +104,12 @@ class Segments:
         per_segment = counts.reshape(n, n_cuts + 1).sum(axis=1)
         segment_ptr = np.concatenate([[0], np.cumsum(per_segment)])
         order = np.argsort(piece % (n_cuts + 1), kind="stable")
-        return chunk_first[order], chunk_last[order], order.astype(np.int32), segment_ptr
+        return (
+            chunk_first[order],
+            chunk_last[order],
+            order.astype(np.int32),
+            segment_ptr,
+        )
 
     @property
     def entries(self) -> tuple[Array, ...]:
@@ -119,10 +134,20 @@ class Segments:
         groups = {"per_block": THREADS // LANES}
         given = val, source, int(absolute), slots
         if self.n_chunks:
-            chunks = self.n_chunks, self.chunk_first, self.chunk_last, self.chunk_slot, self.idx
-            self.device.run("gather_chunks", self.n_chunks, query, *chunks, *given, **groups)
+            chunks = (
+                self.n_chunks,
+                self.chunk_first,
+                self.chunk_last,
+                self.chunk_slot,
+                self.idx,
+            )
+            self.device.run(
+                "gather_chunks", self.n_chunks, query, *chunks, *given, **groups
+            )
         if out is not None:
-            self.device.run("gather_dense", self.n, query, *self.entries, *given, out, **groups)
+            self.device.run(
+                "gather_dense", self.n, query, *self.entries, *given, out, **groups
+            )
 
 
 def cut_to_fit(sizes: np.ndarray, room: float) -> np.ndarray:

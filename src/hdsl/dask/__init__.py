@@ -12,8 +12,8 @@ __all__ = ["HDSL"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: workers run other modules of this package, and need no scikit-learn,
-    # which takes 110 MB of each.
+    # Loaded on first use: workers run other modules of this package, and need no
+    # scikit-learn, which takes 110 MB of each.
     if name == "HDSL":
         from .estimator import HDSL
 

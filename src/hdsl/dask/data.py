@@ -1,8 +1,9 @@
 """Blocks of rows and of comparisons in, shards out.
 
-Blocks stay where Dask has them. Comparisons are dealt out by anchors to shards that have few rows
-in common, and a shard takes the rows that it needs out of each block, so that no machine has all of
-X. All of it is a graph of tasks: what a worker loses Dask makes again.
+Blocks stay where Dask has them. Comparisons are dealt out by anchors to shards that
+have few rows in common, and a shard takes the rows that it needs out of each block, so
+that no machine has all of X. All of it is a graph of tasks: what a worker loses Dask
+makes again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .shard import Data, Shard
 #: Rows of the client are cut into blocks of so many.
 LOCAL_ROWS = 1 << 14
 
-#: Comparisons per shard, and the fewest and the most shards. Their number is a power of two, so
-#: that 2, 4 or 8 workers have equally many.
+#: Comparisons per shard, and the fewest and the most shards. Their number is a power of
+#: two, so that 2, 4 or 8 workers have equally many.
 SHARD_SIZE = 1 << 21
 FEWEST_SHARDS = 2
 MOST_SHARDS = 256
@@ -36,7 +37,7 @@ PER_ANCHOR = 8
 Compared = tuple[np.ndarray, np.ndarray | None]
 
 
-# --- the cluster ---------------------------------------------------------------------------------
+# --- the cluster ----------------------------------------------------------------------
 
 
 def find_client(client: Any) -> Any:
@@ -50,16 +51,18 @@ def find_client(client: Any) -> Any:
             client = get_client()
         except ValueError:
             raise ValueError(
-                "There is no Dask client. Make one first, client = distributed.Client(...), or "
-                "pass it: hdsl.dask.HDSL(client=client)."
+                "There is no Dask client. Make one first, client = "
+                "distributed.Client(...), or pass it: hdsl.dask.HDSL(client=client)."
             ) from None
     n_workers = len(client.nthreads()) if client.status == "running" else 0
     if not n_workers:
         raise ClusterError(
-            f"The Dask client is {client.status} and has {n_workers} workers: make a new one, or "
-            "wait for workers with client.wait_for_workers(1)."
+            f"The Dask client is {client.status} and has {n_workers} workers: make a "
+            "new one, or wait for workers with client.wait_for_workers(1)."
         )
-    client.get_versions(check=True, packages=["numba", "hdsl"])  # results depend on them
+    client.get_versions(
+        check=True, packages=["numba", "hdsl"]
+    )  # results depend on them
     return client
 
 
@@ -76,15 +79,19 @@ def itself(value: Any) -> Any:
     return value
 
 
-# --- blocks --------------------------------------------------------------------------------------
+# --- blocks ---------------------------------------------------------------------------
 
 
 def is_in_blocks(data: Any) -> bool:
     """Whether data are a Dask collection, a future, or a list of blocks."""
     if isinstance(data, list | tuple):
-        are_blocks = (is_in_blocks(part) or getattr(part, "ndim", 0) == 2 for part in data)
+        are_blocks = (
+            is_in_blocks(part) or getattr(part, "ndim", 0) == 2 for part in data
+        )
         return len(data) > 0 and all(are_blocks)
-    return hasattr(data, "__dask_graph__") or (hasattr(data, "key") and hasattr(data, "status"))
+    return hasattr(data, "__dask_graph__") or (
+        hasattr(data, "key") and hasattr(data, "status")
+    )
 
 
 def as_futures(client: Any, data: Any) -> list[Any]:
@@ -95,17 +102,21 @@ def as_futures(client: Any, data: Any) -> list[Any]:
         parts = np.asarray(data.to_delayed(), dtype=object)
         if parts.ndim == 2 and parts.shape[1] > 1:
             raise ValueError(
-                f"The array has {parts.shape[1]} blocks of columns, but blocks must be of whole "
-                "rows: use rechunk({1: -1}), or build it from blocks of rows."
+                f"The array has {parts.shape[1]} blocks of columns, but blocks must be "
+                "of whole rows: use rechunk({1: -1}), or build it from blocks of "
+                "rows."
             )
         data = parts.ravel().tolist()
     elif not isinstance(data, list | tuple):
         data = [data]
     return [
-        client.compute(block) if hasattr(block, "__dask_graph__")
-        else block if hasattr(block, "key") else held(client, block)
+        client.compute(block)
+        if hasattr(block, "__dask_graph__")
+        else block
+        if hasattr(block, "key")
+        else held(client, block)
         for block in data
-    ]  # fmt: skip
+    ]
 
 
 class Facts(NamedTuple):
@@ -152,7 +163,9 @@ class Rows:
     @classmethod
     def of(cls, client: Any, blocks: list[Any]) -> Rows:
         """Return checked blocks."""
-        return cls(client, blocks, gather(client, client.map(describe, blocks, pure=False)))
+        return cls(
+            client, blocks, gather(client, client.map(describe, blocks, pure=False))
+        )
 
     @classmethod
     def load(cls, client: Any, X: Any) -> Rows:
@@ -160,10 +173,14 @@ class Rows:
         given = as_futures(client, X)
         if not given:
             raise ValueError("X has no blocks: at least one block of rows is needed.")
-        rows = cls.of(client, client.map(check_block, given, range(len(given)), pure=False))
+        rows = cls.of(
+            client, client.map(check_block, given, range(len(given)), pure=False)
+        )
         widths = {facts.shape[1] for facts in rows.facts}
         if len(widths) > 1:
-            raise ValueError(f"Blocks of X have different numbers of features: {sorted(widths)}.")
+            raise ValueError(
+                f"Blocks of X have different numbers of features: {sorted(widths)}."
+            )
         checks.check_live_features(len(rows.columns()[0]), rows.shape[1])
         checks.check_largest(rows.largest)
         return rows
@@ -195,7 +212,9 @@ class Rows:
         """Return the columns with values, rising, and how many values each has."""
         together = np.concatenate([facts.columns for facts in self.facts])
         columns, place = np.unique(together, return_inverse=True)
-        counts = np.bincount(place, np.concatenate([facts.counts for facts in self.facts]))
+        counts = np.bincount(
+            place, np.concatenate([facts.counts for facts in self.facts])
+        )
         return columns.astype(np.int64), counts
 
     def keep(self, rows: np.ndarray) -> Rows:
@@ -204,16 +223,25 @@ class Rows:
             return self
         cuts = np.searchsorted(rows, self.starts)
         starts = self.starts
-        numbers = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
-        pairs = [pair for pair in zip(self.blocks, numbers, strict=True) if len(pair[1])]
-        return Rows.of(self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False))
+        numbers = [
+            rows[a:b] - first
+            for first, a, b in zip(starts, cuts, cuts[1:], strict=False)
+        ]
+        pairs = [
+            pair for pair in zip(self.blocks, numbers, strict=True) if len(pair[1])
+        ]
+        return Rows.of(
+            self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False)
+        )
 
     def fetch(self, rows: np.ndarray) -> sp.csr_array:
         """Return some rows, by rising numbers, on the client."""
-        return sp.csr_array(sp.vstack(gather(self.client, self.keep(rows).blocks), format="csr"))
+        return sp.csr_array(
+            sp.vstack(gather(self.client, self.keep(rows).blocks), format="csr")
+        )
 
 
-# --- comparisons ---------------------------------------------------------------------------------
+# --- comparisons ----------------------------------------------------------------------
 
 
 def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compared:
@@ -222,7 +250,9 @@ def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compare
     return checks.check_comparisons(np.asarray(block), n_rows, name, width), weights
 
 
-def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> list[Any]:
+def compared_blocks(
+    rows: Rows, given: Any, sample_weight: Any, width: int
+) -> list[Any]:
     """Return futures of triplets or quadruplets in blocks, and their weights."""
     client = rows.client
     kind = "triplet" if width == 3 else "quadruplet"
@@ -235,9 +265,13 @@ def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> l
     if not chosen:
         raise ValueError(f"{kind}s is empty: at least one {kind} is needed.")
     return client.map(
-        check_compared, [blocks[k] for k in chosen], [parts[k] for k in chosen],
-        n_rows=rows.shape[0], width=width, pure=False,
-    )  # fmt: skip
+        check_compared,
+        [blocks[k] for k in chosen],
+        [parts[k] for k in chosen],
+        n_rows=rows.shape[0],
+        width=width,
+        pure=False,
+    )
 
 
 class Summary(NamedTuple):
@@ -286,7 +320,9 @@ def choose_shards(
     before = np.cumsum(counts[order]) - counts[order]
     shards = np.empty(len(anchors), dtype=np.int64)
     shards[order] = before * wanted // counts.sum()
-    return np.unique(shards, return_inverse=True)[1]  # an anchor may be larger than a shard
+    return np.unique(shards, return_inverse=True)[
+        1
+    ]  # an anchor may be larger than a shard
 
 
 def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> list[Compared]:
@@ -307,7 +343,11 @@ def join(*parts: Compared) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """
     compared = np.concatenate([part for part, _ in parts])
     order = np.argsort(compared[:, 0], kind="stable")
-    weights = None if parts[0][1] is None else np.concatenate([given for _, given in parts])[order]
+    weights = (
+        None
+        if parts[0][1] is None
+        else np.concatenate([given for _, given in parts])[order]
+    )
     rows, numbers = np.unique(compared[order], return_inverse=True)
     return numbers.reshape(compared.shape), weights, rows
 
@@ -319,7 +359,10 @@ def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array
 
 
 def make_shard(
-    joined: tuple[Any, ...], columns: tuple[Any, Any], total_weight: float, *parts: sp.csr_array
+    joined: tuple[Any, ...],
+    columns: tuple[Any, Any],
+    total_weight: float,
+    *parts: sp.csr_array,
 ) -> Shard:
     """Return a shard, its rows in the numbers of the features."""
     X = sp.csr_array(sp.vstack(parts, format="csr"))
@@ -337,8 +380,8 @@ def number_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns that are features, the fullest first, and those that only count in ⟨x, y⟩.
 
-    Features have values in `min_rows` rows at least, or as many as the second fullest, or are
-    listed in `also`.
+    Features have values in `min_rows` rows at least, or as many as the second fullest,
+    or are listed in `also`.
     """
     columns, counts = rows.columns()
     columns = columns[np.argsort(-counts, kind="stable")]
@@ -353,7 +396,10 @@ def number_columns(
 
 
 def build(
-    rows: Rows, compared: Sequence[Any], also: np.ndarray | None = None, min_rows: int = 1
+    rows: Rows,
+    compared: Sequence[Any],
+    also: np.ndarray | None = None,
+    min_rows: int = 1,
 ) -> DaskLayout:
     """Return the layout of rows and comparisons.
 
@@ -371,15 +417,21 @@ def build(
     n_rows = rows.shape[0]
     features, rare = number_columns(rows, also, min_rows)
     told = gather(client, client.map(summarise, compared, pure=False))
-    anchors, place = np.unique(np.concatenate([part.anchors for part in told]), return_inverse=True)
-    counts = np.bincount(place, np.concatenate([part.counts for part in told])).astype(np.int64)
+    anchors, place = np.unique(
+        np.concatenate([part.anchors for part in told]), return_inverse=True
+    )
+    counts = np.bincount(place, np.concatenate([part.counts for part in told])).astype(
+        np.int64
+    )
     pairs = np.concatenate([part.pairs for part in told])
     places = Places(counts, choose_shards(anchors, counts, pairs, n_rows))
     shard_of = np.full(n_rows, -1, dtype=np.int32)
     shard_of[anchors] = places.shards
     n = places.n_shards
     total_weight = float(sum(part.weight for part in told))
-    dealt = client.map(deal, compared, shard_of=held(client, shard_of), n_shards=n, pure=False)
+    dealt = client.map(
+        deal, compared, shard_of=held(client, shard_of), n_shards=n, pure=False
+    )
     frame = held(client, (features, rare))
     threads = client.nthreads()
     homes = [address for address in sorted(threads) for _ in range(threads[address])]
@@ -389,7 +441,9 @@ def build(
         joined = client.submit(join, *parts, pure=False)
         needed = client.submit(getitem, joined, 2, pure=False)
         starts = rows.starts[:-1].tolist()
-        taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
+        taken = client.map(
+            take_rows, rows.blocks, [needed] * len(starts), starts, pure=False
+        )
         given = joined, frame, total_weight, *taken
         home = {"workers": [homes[k * len(homes) // n]], "allow_other_workers": True}
         shards.append(client.submit(make_shard, *given, **home, pure=False))

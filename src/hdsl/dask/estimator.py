@@ -23,26 +23,35 @@ from .data import Compared, Rows, build, compared_blocks, held
 from .mining import compare
 from .problem import ClusterError, gather
 
-#: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the client.
+#: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the
+#: client.
 CHOICE_ROWS = 20_000
 CHOICE_ANCHORS = 5_000
 
 
-# --- the road of a fit, as in ``fitting`` --------------------------------------------------------
+# --- the road of a fit, as in ``fitting`` ---------------------------------------------
 
 
 def learn(
-    model: HDSL, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
+    model: HDSL,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...],
+    continues: bool,
 ) -> HDSL:
     """Fit a model to blocks; parameters are those of ``fitting.learn``."""
     run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         try:
-            found = fitting.solve(model, run, lay_out(model, run, workers, progress), progress)
+            found = fitting.solve(
+                model, run, lay_out(model, run, workers, progress), progress
+            )
         except Exception as error:
             if run.rows.client.status == "running" or isinstance(error, ClusterError):
                 raise
-            raise ClusterError(f"The Dask client was lost during the fit: {error}") from error
+            raise ClusterError(
+                f"The Dask client was lost during the fit: {error}"
+            ) from error
         fitting.store(run.learned, found)
         checks.replace_fitted(model, run.learned)
         progress.say(fitting.summary(model))
@@ -59,14 +68,19 @@ class Prepared(fitting.Prepared):
 
 
 def prepare(
-    model: HDSL, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
+    model: HDSL,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...],
+    continues: bool,
 ) -> Prepared:
     """Check what a fit is given."""
     checks.check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
     if callable(model.mining):
         raise ValueError(
-            "A function for `mining` is given all rows of X as one matrix, which no machine of a "
-            "cluster has. Pass triplets= instead, in blocks where they are many."
+            "A function for `mining` is given all rows of X as one matrix, which no "
+            "machine of a cluster has. Pass triplets= instead, in blocks where they "
+            "are many."
         )
     earlier, rng, checkpoint, learned = fitting.begin(model, continues)
     client = data_module.find_client(model.client)
@@ -75,13 +89,16 @@ def prepare(
     rows = Rows.load(client, X)
     if earlier is not None and rows.shape[1] != model.n_features_in_:
         raise ValueError(
-            f"X has {rows.shape[1]} features, but the path so far has {model.n_features_in_}."
+            f"X has {rows.shape[1]} features, but the path so far has "
+            f"{model.n_features_in_}."
         )
     learned.n_features_in_ = rows.shape[1]
     data, compared = supervise(rows, given)
     present = rows if data.weights is None else rows.keep(np.flatnonzero(data.weights))
     outline = present.outline(model.norm)
-    learned.norm_, learned.columns_ = fitting.row_norm(model, outline, earlier is not None)
+    learned.norm_, learned.columns_ = fitting.row_norm(
+        model, outline, earlier is not None
+    )
     if model.norm is not None:
         rows = Rows.of(client, client.map(unit_rows, rows.blocks, pure=False))
         data = replace(data, X=rows)
@@ -89,7 +106,9 @@ def prepare(
     if held is not None and model.norm is not None:
         held = replace(held, X=unit_rows(held.X, learned.columns_))
     if checkpoint is not None:
-        told = gather(client, client.map(block_digest, rows.blocks + compared, pure=False))
+        told = gather(
+            client, client.map(block_digest, rows.blocks + compared, pure=False)
+        )
         known: Any = replace(data, X=np.array(told))
         checkpoint.begin(rng, fitting.identity_of_run(model, known, held, earlier))
     return Prepared(data, held, rng, earlier, checkpoint, learned, rows, compared)
@@ -109,12 +128,15 @@ def supervise(rows: Rows, given: dict[str, Any]) -> tuple[Supervision, list[Any]
     data = Supervision.check("HDSL", shaped, **given)
     if isinstance(data.y, LabelSets):
         raise ValueError(
-            "On a cluster a row has one label, but y has several per row: make comparisons with "
-            "hdsl.triplets.shared_label_triplets and pass triplets= and sample_weight=."
+            "On a cluster a row has one label, but y has several per row: make "
+            "comparisons with hdsl.triplets.shared_label_triplets and pass triplets= "
+            "and sample_weight=."
         )
     if not data.is_judged:
         return data, []
-    return Supervision(shaped), [held(rows.client, (data.compared, data.compared_weights))]
+    return Supervision(shaped), [
+        held(rows.client, (data.compared, data.compared_weights))
+    ]
 
 
 def block_digest(block: Any) -> str:
@@ -122,7 +144,9 @@ def block_digest(block: Any) -> str:
     return digest(*(block if isinstance(block, tuple) else (block,)))["sha256"]
 
 
-def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) -> fitting.LaidOut:
+def lay_out(
+    model: HDSL, run: Prepared, workers: Workers, progress: Progress
+) -> fitting.LaidOut:
     """Choose what is left open, make comparisons, and lay them out."""
     earlier = run.earlier
     rows = run.rows
@@ -156,9 +180,13 @@ def choice_data(run: Prepared, rng: np.random.Generator) -> Supervision:
     anchors = np.unique(np.concatenate([part.anchors for part in told]))
     if len(anchors) > CHOICE_ANCHORS:
         anchors = rng.choice(anchors, CHOICE_ANCHORS, replace=False)
-    parts = gather(client, client.map(of_anchors, run.compared, anchors=anchors, pure=False))
+    parts = gather(
+        client, client.map(of_anchors, run.compared, anchors=anchors, pure=False)
+    )
     compared = np.concatenate([part for part, _ in parts])
-    weights = None if parts[0][1] is None else np.concatenate([given for _, given in parts])
+    weights = (
+        None if parts[0][1] is None else np.concatenate([given for _, given in parts])
+    )
     chosen = chosen if len(chosen) <= CHOICE_ROWS else np.unique(compared)
     compared = np.searchsorted(chosen, compared)
     return Supervision(rows.fetch(chosen), compared=compared, compared_weights=weights)
@@ -180,21 +208,24 @@ _SIGNATURE = _PLAIN.replace(parameters=[*_PLAIN.parameters.values(), _CLIENT])
 class HDSL(hdsl_module.HDSL):
     """HDSL on a Dask cluster, for rows and comparisons that one machine does not hold.
 
-    ``fit`` takes X as a ``dask.array`` of sparse or dense blocks of rows, a list of blocks (CSR
-    matrices, delayed objects or futures), or one matrix; triplets and quadruplets likewise, labels
-    and weights as one array. The result has the fitted attributes of `hdsl.HDSL` and does all that
-    it does; ``local()`` is the same model without the cluster.
+    ``fit`` takes X as a ``dask.array`` of sparse or dense blocks of rows, a list of
+    blocks (CSR matrices, delayed objects or futures), or one matrix; triplets and
+    quadruplets likewise, labels and weights as one array. The result has the fitted
+    attributes of `hdsl.HDSL` and does all that it does; ``local()`` is the same model
+    without the cluster.
 
-    The model is the same for any number of workers, to the last bit on processors of one kind, and
-    that of `hdsl.HDSL` up to rounding. What dies with a worker is computed again.
+    The model is the same for any number of workers, to the last bit on processors of
+    one kind, and that of `hdsl.HDSL` up to rounding. What dies with a worker is
+    computed again.
 
     Parameters
     ----------
-    scale, prior, norm, loss, oracle, step, init, batch_size, mining, n_targets, n_impostors, \
-min_rows, max_anchors, max_iter, tol, validation_fraction, warm_start, checkpoint, callback, \
-random_state, verbose
-        As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need all rows in
-        one place. An automatic prior is chosen on a sample of the rows, on the client.
+    scale, prior, norm, loss, oracle, step, init, batch_size, mining, n_targets, \
+    n_impostors, min_rows, max_anchors, max_iter, tol, validation_fraction, \
+    warm_start, checkpoint, callback, random_state, verbose
+        As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need
+        all rows in one place. An automatic prior is chosen on a sample of the rows, on
+        the client.
     device : "cpu"
     n_jobs : int, default=None
         Threads of the client. Workers use those that they were started with.
@@ -222,7 +253,9 @@ random_state, verbose
 
     _learn = staticmethod(learn)
 
-    def __init__(self, scale: float | str = "auto", *, client: Any = None, **params: Any) -> None:
+    def __init__(
+        self, scale: float | str = "auto", *, client: Any = None, **params: Any
+    ) -> None:
         super().__init__(scale, **params)
         self.client = client
 
@@ -233,8 +266,13 @@ random_state, verbose
         names = hdsl_module.HDSL().get_params()
         model = hdsl_module.HDSL(**{name: getattr(self, name) for name in names})
         checks.replace_fitted(model, self)
-        model.__dict__.pop("checkpoint_file_", None)  # that file is this object's to delete
+        model.__dict__.pop(
+            "checkpoint_file_", None
+        )  # that file is this object's to delete
         return model
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "client": None}  # a connection is this process's own
+        return {
+            **super().__getstate__(),
+            "client": None,
+        }  # a connection is this process's own

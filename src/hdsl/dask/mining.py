@@ -17,17 +17,21 @@ from .problem import gather
 Lists = list[tuple[np.ndarray, np.ndarray]]
 
 
-# --- tasks ---------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------
 
 
 def nearest(queries: Any, index: Any, first: int, wanted: Any, is_same: bool) -> Lists:
     """Return the best rows of one block for the rows of another, in the numbers of all rows.
 
-    `queries` and `index` are rows and their class numbers, `first` is the number of the first row
-    of the index.
+    `queries` and `index` are rows and their class numbers, `first` is the number of the
+    first row of the index.
     """
-    found = search.neighbors_between(queries, index, *wanted, exclude_self=is_same, n_jobs=1)
-    return [(kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found]
+    found = search.neighbors_between(
+        queries, index, *wanted, exclude_self=is_same, n_jobs=1
+    )
+    return [
+        (kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found
+    ]
 
 
 def triplets_of(
@@ -35,24 +39,30 @@ def triplets_of(
 ) -> Compared:
     """Return all pairs of a target and an impostor of each row, from the lists of all blocks.
 
-    `first` is the number of the first row among those that are compared, and `numbers` are the
-    numbers of these in X.
+    `first` is the number of the first row among those that are compared, and `numbers`
+    are the numbers of these in X.
     """
     targets, impostors = (_best([part[k] for part in parts]) for k in (0, 1))
     valid = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
     row, target, impostor = np.nonzero(valid)
-    made = np.column_stack([row + first, targets[row, target], impostors[row, impostor]])
+    made = np.column_stack(
+        [row + first, targets[row, target], impostors[row, impostor]]
+    )
     return numbers[made], None if weights is None else weights[row]
 
 
 def _best(lists: Lists) -> np.ndarray:
     """Return the best rows of several blocks; of equals the one with the smaller number."""
-    scores, rows = (np.concatenate(column, axis=1) for column in zip(*lists, strict=True))
-    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)
+    scores, rows = (
+        np.concatenate(column, axis=1) for column in zip(*lists, strict=True)
+    )
+    order = np.lexsort(
+        (np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1
+    )
     return np.take_along_axis(rows, order[:, : lists[0][0].shape[1]], axis=1)
 
 
-# --- on the client -------------------------------------------------------------------------------
+# --- on the client --------------------------------------------------------------------
 
 
 def compare(
@@ -72,7 +82,9 @@ def compare(
     seed = int(rng.integers(2**31 - 1))
     n_per_row = how.n_targets * how.n_impostors
     made = present[random_triplets(y[present], n_per_row, random_state=seed)]
-    return rows, [held(rows.client, (made, None if weights is None else weights[made[:, 0]]))]
+    return rows, [
+        held(rows.client, (made, None if weights is None else weights[made[:, 0]]))
+    ]
 
 
 def neighbor_blocks(
@@ -96,10 +108,14 @@ def neighbor_blocks(
     starts = rows.starts.tolist()
     cuts = [slice(*pair) for pair in pairwise(starts)]
     made = []
-    sides = [(block, codes[there]) for block, there in zip(rows.blocks, cuts, strict=True)]
+    sides = [
+        (block, codes[there]) for block, there in zip(rows.blocks, cuts, strict=True)
+    ]
     for q, here in enumerate(cuts):
         parts = [
-            client.submit(nearest, sides[q], side, starts[k], wanted, q == k, pure=False)
+            client.submit(
+                nearest, sides[q], side, starts[k], wanted, q == k, pure=False
+            )
             for k, side in enumerate(sides)
         ]
         given = here.start, None if is_equal else weight[here], numbers

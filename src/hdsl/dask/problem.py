@@ -1,9 +1,9 @@
 """The seam on a cluster: layout, problem and gradient over shards that are futures.
 
-A question is one task per shard. Small answers are added on the client in the order of the shards;
-long ones, a number per feature, in a tree of tasks. The order is fixed by the shards alone, so that
-the bits do not depend on where they are. Margins are futures too: Dask computes what is lost with a
-worker again from its graph.
+A question is one task per shard. Small answers are added on the client in the order of
+the shards; long ones, a number per feature, in a tree of tasks. The order is fixed by
+the shards alone, so that the bits do not depend on where they are. Margins are futures
+too: Dask computes what is lost with a worker again from its graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ import numpy as np
 from ..cpu.problem import curvature_sample
 from ..solver.atoms import ZERO, as_array, as_keys
 from ..solver.line_search import line_search
-from ..solver.protocols import Correction, Gradient, Layout, Move, Problem, Statistics, Step
+from ..solver.protocols import (
+    Correction,
+    Gradient,
+    Layout,
+    Move,
+    Problem,
+    Statistics,
+    Step,
+)
 from .shard import At, Setting, add, ask, best_partners
 
 #: A batch whose weights are all zero has this weight.
@@ -32,11 +40,12 @@ MOST_LOSSES = 10
 FAN_IN = 4
 LARGEST_ANSWER = 1 << 21
 
-#: Step sizes of the first question of a line search, in parts of the longest step or of 1.
+#: Step sizes of the first question of a line search, in parts of the longest step or of
+#: 1.
 FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
 
-#: Parts of a bracket that a line search looks at in a round, and the share of the step size within
-#: which Newton's method ends: its next error is the square.
+#: Parts of a bracket that a line search looks at in a round, and the share of the step
+#: size within which Newton's method ends: its next error is the square.
 INSIDE = np.array([0.25, 0.5, 0.75])
 CLOSE = 1e-8
 
@@ -51,8 +60,8 @@ class Places:
     Parameters
     ----------
     counts, shards : ndarray of shape (n_anchors,)
-        How many comparisons start from each row that some start from, by rising rows, and its
-        shard.
+        How many comparisons start from each row that some start from, by rising rows,
+        and its shard.
     """
 
     def __init__(self, counts: np.ndarray, shards: np.ndarray) -> None:
@@ -61,7 +70,9 @@ class Places:
         self.n_shards = int(shards.max()) + 1
         self.n_comparisons = int(counts.sum())
         self._ends = np.cumsum(counts)
-        self._shift = np.empty(len(counts), dtype=np.int64)  # comparisons of other shards before
+        self._shift = np.empty(
+            len(counts), dtype=np.int64
+        )  # comparisons of other shards before
         for k in range(self.n_shards):
             is_here = shards == k
             self._shift[is_here] = np.cumsum(np.where(is_here, 0, counts))[is_here]
@@ -109,17 +120,23 @@ class DaskLayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        weight, margin, values, squared, n_anchors = self.sum(self.ask("statistics")).tolist()
-        typical = margin / weight or self._mean_square  # where no two dot products differ
+        weight, margin, values, squared, n_anchors = self.sum(
+            self.ask("statistics")
+        ).tolist()
+        typical = (
+            margin / weight or self._mean_square
+        )  # where no two dot products differ
         return Statistics(typical, int(n_anchors), values / weight, squared / weight)
 
     def problem(self, loss: Any, scale: float, prior: float = 0.0) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior."""
         return DaskProblem(self, Setting("", loss, float(scale), float(prior)))
 
-    # --- questions -------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------
 
-    def ask(self, question: str, *args: Any, chosen: Iterable[int] | None = None) -> Handle:
+    def ask(
+        self, question: str, *args: Any, chosen: Iterable[int] | None = None
+    ) -> Handle:
         """Return the answers of all shards, or of chosen ones, as futures.
 
         An argument that is a list has one value per shard.
@@ -139,7 +156,10 @@ class DaskLayout(Layout):
         """Return the futures of a few sums that have the same total."""
         while len(parts) > most:
             groups = range(0, len(parts), FAN_IN)
-            parts = [self.client.submit(add, *parts[k : k + FAN_IN], pure=False) for k in groups]
+            parts = [
+                self.client.submit(add, *parts[k : k + FAN_IN], pure=False)
+                for k in groups
+            ]
         return parts
 
     def sum(self, futures: list[Any]) -> Any:
@@ -150,8 +170,8 @@ class DaskLayout(Layout):
 def gather(client: Any, futures: list[Any]) -> list[Any]:
     """Return the results of futures; raise ClusterError where they cannot be had any more.
 
-    Dask computes what dies with a worker again. It gives up a task that was at work when several
-    workers died, and is then asked once more.
+    Dask computes what dies with a worker again. It gives up a task that was at work
+    when several workers died, and is then asked once more.
     """
     from distributed import KilledWorker
 
@@ -163,16 +183,18 @@ def gather(client: Any, futures: list[Any]) -> list[Any]:
         return client.gather([*futures])
     except CancelledError as error:
         raise ClusterError(
-            f"The cluster lost what the fit needs ({error}): its scheduler is gone, the client is "
-            "closed, or blocks given as futures died with a worker. Give blocks as delayed objects "
-            "or as a dask.array, which can be loaded again, and fit again."
+            f"The cluster lost what the fit needs ({error}): its scheduler is gone, "
+            "the client is closed, or blocks given as futures died with a worker. "
+            "Give blocks as delayed objects or as a dask.array, which can be loaded "
+            "again, and fit again."
         ) from error
 
 
 class DaskProblem(Problem):
     """Mean loss of margins that are futures, one per shard.
 
-    What is asked next as a rule is asked ahead: a step begins with the gradient at its end.
+    What is asked next as a rule is asked ahead: a step begins with the gradient at its
+    end.
 
     Parameters
     ----------
@@ -197,7 +219,7 @@ class DaskProblem(Problem):
         self._ahead: tuple[Handle, DaskGradient] | None = None
         self._uses_batches = False
 
-    # --- margins and value -----------------------------------------------------------------------
+    # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Handle:
         """Return the margins of a combination of atoms, from scratch."""
@@ -205,10 +227,12 @@ class DaskProblem(Problem):
 
     def value(self, margins: Handle) -> float:
         """Return the mean loss."""
-        values = self.layout.client.map(getattr, margins, ["value"] * len(margins), pure=False)
+        values = self.layout.client.map(
+            getattr, margins, ["value"] * len(margins), pure=False
+        )
         return float(self.layout.sum(values))
 
-    # --- steps -----------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------
 
     def direction(self, margins: Handle, move: Move | Correction) -> Handle:
         """Return how margins change along a move, or along a correction of many weights."""
@@ -219,14 +243,20 @@ class DaskProblem(Problem):
             self.recent = np.unique([*map(tuple, self.recent), move.toward], axis=0)
         return self.layout.ask("direction", self.setting, margins, move)
 
-    def slopes(self, margins: Handle, direction: Handle, step_sizes: Sequence[float]) -> np.ndarray:
+    def slopes(
+        self, margins: Handle, direction: Handle, step_sizes: Sequence[float]
+    ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
         sizes = np.array(step_sizes)
-        return self.layout.sum(self.layout.ask("slopes", self.setting, margins, direction, sizes))
+        return self.layout.sum(
+            self.layout.ask("slopes", self.setting, margins, direction, sizes)
+        )
 
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
-        there = self.layout.ask("advance", self.setting, margins, direction, float(step_size))
+        there = self.layout.ask(
+            "advance", self.setting, margins, direction, float(step_size)
+        )
         if not self._uses_batches:
             self._ahead = there, DaskGradient(self, there)
         return Step(there, step_size, self.value(there))
@@ -234,7 +264,9 @@ class DaskProblem(Problem):
     def step(self, margins: Handle, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
-        size = search(lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size)  # type: ignore[arg-type]
+        size = search(
+            lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size
+        )  # type: ignore[arg-type]
         return self.advance(margins, direction, size) if size > 0.0 else None
 
     def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
@@ -245,16 +277,20 @@ class DaskProblem(Problem):
 
         def n_curved(step: int) -> int:
             numbers = [*deal(np.arange(0, self.n_comparisons, step)).values()]
-            return self.layout.sum(self.layout.ask("n_curved", self.setting, margins, numbers))
+            return self.layout.sum(
+                self.layout.ask("n_curved", self.setting, margins, numbers)
+            )
 
         chosen, factor = curvature_sample(self.n_comparisons, len(atoms), n_curved)
         samples = [(numbers, factor) for numbers in deal(chosen).values()]
         parts = self.layout.ask("curvature", self.setting, margins, samples, atoms)
         return gather(self.layout.client, [self.layout.total(parts)])[0]
 
-    # --- gradients -------------------------------------------------------------------------------
+    # --- gradients --------------------------------------------------------------------
 
-    def gradient(self, margins: Handle, batch: np.ndarray | None = None) -> DaskGradient:
+    def gradient(
+        self, margins: Handle, batch: np.ndarray | None = None
+    ) -> DaskGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
         ahead = self._ahead
         self._ahead = None
@@ -265,7 +301,9 @@ class DaskProblem(Problem):
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
-        return float(self.layout.sum(self.layout.ask("exact_search_cost", self.setting)))
+        return float(
+            self.layout.sum(self.layout.ask("exact_search_cost", self.setting))
+        )
 
 
 def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> float:
@@ -290,11 +328,17 @@ def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> 
     if not found[0, 0] < 0.0:
         return 0.0
     while True:
-        k = int((found[:, 0] < 0.0).cumprod().sum())  # the first size that is not downhill
+        k = int(
+            (found[:, 0] < 0.0).cumprod().sum()
+        )  # the first size that is not downhill
         if k == len(sizes):
             return float(max_step_size)
-        if abs(found[k, 0]) <= tiny:  # the end, or one of many as good: which one is it?
-            return line_search(lambda size: slopes(np.array([size]))[0].tolist(), max_step_size)
+        if (
+            abs(found[k, 0]) <= tiny
+        ):  # the end, or one of many as good: which one is it?
+            return line_search(
+                lambda size: slopes(np.array([size]))[0].tolist(), max_step_size
+            )
         (low, high) = sizes[k - 1 : k + 1]
         (down, up) = found[k - 1 : k + 1, 0]
         bends = found[k - 1 : k + 1, 1]
@@ -346,7 +390,9 @@ class DaskGradient(Gradient):
         self._diagonal: np.ndarray | None = None
 
     def _ask(self, question: str, *args: Any) -> Handle:
-        return self.layout.ask(question, self.margins, self.at, *args, chosen=self._chosen)
+        return self.layout.ask(
+            question, self.margins, self.at, *args, chosen=self._chosen
+        )
 
     def _mean(self, parts: list[Any]) -> np.ndarray:
         self._look()
@@ -355,7 +401,9 @@ class DaskGradient(Gradient):
     def _look(self) -> None:
         """Take the first answers."""
         if self._diagonal is None:
-            *first, diagonal = gather(self.layout.client, [*self._first, self._diagonal_sum])
+            *first, diagonal = gather(
+                self.layout.client, [*self._first, self._diagonal_sum]
+            )
             weight, n_slopes, rounding, *scores = add(*first).tolist()
             self._weight = 1.0 if self.covers_all else max(weight, TINY)
             self._has_slopes = n_slopes > 0
@@ -390,7 +438,9 @@ class DaskGradient(Gradient):
         keys = as_keys(atoms)
         missing = atoms[[key not in self._scores for key in keys]]
         if len(missing):
-            self._learn(missing, self._mean(self._ask("scores", missing, self.problem.at_once)))
+            self._learn(
+                missing, self._mean(self._ask("scores", missing, self.problem.at_once))
+            )
         self.problem.recent = atoms
         return np.array([self._scores[key] for key in keys])
 

@@ -1,7 +1,8 @@
 """What runs in tasks: a shard answers the questions of the solver for its own comparisons.
 
-A shard holds the comparisons of some anchors and the rows that they name, as a problem of one
-machine whose weights are shares of the whole. Its answers add up over the shards.
+A shard holds the comparisons of some anchors and the rows that they name, as a problem
+of one machine whose weights are shares of the whole. Its answers add up over the
+shards.
 """
 
 import threading
@@ -67,8 +68,9 @@ class Data(NamedTuple):
 class Shard:
     """What answers for some comparisons.
 
-    It travels as plain arrays: problem and gradients are made where it is asked. An answer depends
-    on the question alone, so that a shard that is built again gives the same.
+    It travels as plain arrays: problem and gradients are made where it is asked. An
+    answer depends on the question alone, so that a shard that is built again gives the
+    same.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ class Shard:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
         return 36 * self.data.X.nnz + 80 * len(self.data.compared)
 
-    # --- what is made here -----------------------------------------------------------------------
+    # --- what is made here ------------------------------------------------------------
 
     @cached
     def comparisons(self) -> Comparisons:
@@ -125,10 +127,12 @@ class Shard:
         margins = np.abs(compared.dot_margins)
         margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
         weights = np.ones(len(a)) if self.data.weights is None else self.data.weights
-        means = [(weights * part).sum() for part in (1.0, margins, values[a], norm[a] ** 2)]
+        means = [
+            (weights * part).sum() for part in (1.0, margins, values[a], norm[a] ** 2)
+        ]
         return np.array([*means, len(np.unique(a[weights > 0]))])
 
-    # --- margins ---------------------------------------------------------------------------------
+    # --- margins ----------------------------------------------------------------------
 
     def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Step:
         """Return the margins of a model."""
@@ -137,7 +141,9 @@ class Shard:
         margins = problem.margins(atoms, weights)
         return Step(margins, np.nan, problem.value(margins))
 
-    def direction(self, setting: Setting, step: Step, move: Move | Correction) -> Margins:
+    def direction(
+        self, setting: Setting, step: Step, move: Move | Correction
+    ) -> Margins:
         """Return how margins change along a move."""
         problem = self.problem(setting)
         self._turn_to(getattr(move, "atoms", self._atoms))
@@ -147,7 +153,9 @@ class Shard:
         """Return the margins after a step."""
         return self.problem(setting).advance(step.margins, way.copy(), size)
 
-    def slopes(self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray) -> np.ndarray:
+    def slopes(
+        self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray
+    ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size."""
         return self.problem(setting).slopes(step.margins, way, sizes.tolist())
 
@@ -156,7 +164,11 @@ class Shard:
         return self.problem(setting).n_curved(step.margins[numbers])
 
     def curvature(
-        self, setting: Setting, step: Step, sample: tuple[np.ndarray, float], atoms: np.ndarray
+        self,
+        setting: Setting,
+        step: Step,
+        sample: tuple[np.ndarray, float],
+        atoms: np.ndarray,
     ) -> np.ndarray:
         """Return the second derivatives in the weights of atoms, from some comparisons."""
         if not len(sample[0]):
@@ -169,16 +181,20 @@ class Shard:
         """Return the number of multiplications of a search of all pairs of features."""
         return self.problem(setting).exact_search_cost()
 
-    # --- gradients -------------------------------------------------------------------------------
+    # --- gradients --------------------------------------------------------------------
 
     def first(self, step: Step, at: At, atoms: np.ndarray, at_once: bool) -> np.ndarray:
         """Return the weight of the batch, whether there are slopes, rounding, scores of atoms."""
         gradient = self.gradient(step, at)
-        weight = 0.0 if at.batch is None else self.problem(at.setting).batch_weight(at.batch)
+        weight = (
+            0.0 if at.batch is None else self.problem(at.setting).batch_weight(at.batch)
+        )
         known = weight, not gradient.is_zero(), gradient.rounding
         return np.array([*known, *self.scores(step, at, atoms, at_once)])
 
-    def scores(self, step: Step, at: At, atoms: np.ndarray, at_once: bool) -> np.ndarray:
+    def scores(
+        self, step: Step, at: At, atoms: np.ndarray, at_once: bool
+    ) -> np.ndarray:
         """Return the scores of atoms, of all in one pass or from the terms of each."""
         gradient = self.gradient(step, at)
         self._turn_to(atoms)
@@ -205,14 +221,15 @@ class Shard:
     def _turn_to(self, atoms: np.ndarray) -> None:
         """Forget what the problem remembers of other atoms than these.
 
-        It may move the last bits of an answer, and a shard that is built again remembers nothing.
+        It may move the last bits of an answer, and a shard that is built again
+        remembers nothing.
         """
         if self._problem is not None and not np.array_equal(atoms, self._atoms):
             self._problem.forget()
             self._atoms = atoms
 
 
-# --- tasks ---------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------
 
 
 def ask(shard: Shard, question: str, *args: Any) -> Any:

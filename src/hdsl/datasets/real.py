@@ -21,49 +21,64 @@ from .. import checks, readers
 
 PARTS = ("train", "valid", "test")
 
-#: Modules whose docstrings are left out: tests, demonstrations, tables, bundled packages.
+#: Modules whose docstrings are left out: tests, demonstrations, tables, bundled
+#: packages.
 NOT_LIBRARY = frozenset(
-    ("test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "pydoc_data")
+    (
+        "test",
+        "tests",
+        "idlelib",
+        "lib2to3",
+        "turtledemo",
+        "ensurepip",
+        "encodings",
+        "pydoc_data",
+    )
 )
 
 #: Fewest words of a docstring.
 FEWEST_WORDS = 8
 
 
-# --- the paper's sets ----------------------------------------------------------------------------
+# --- the paper's sets -----------------------------------------------------------------
 
 
-def load_dexter(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
+def load_dexter(
+    data_home: str | PathLike[str] | None = None, *, download: bool = True
+) -> Bunch:
     """Load dexter: Reuters texts about corporate acquisitions or not, 20,000 features.
 
-    About half of the features are words and half are random probes. Values are integers up to 999.
-    The set is from the NIPS 2003 feature selection challenge.
+    About half of the features are words and half are random probes. Values are integers
+    up to 999. The set is from the NIPS 2003 feature selection challenge.
 
     Parameters
     ----------
     data_home : str or path, default=None
-        The folder to look in. None takes the environment variable HDSL_DATA, or else ``hdsl`` in
-        scikit-learn's data folder. It may hold ``dexter/X_train.npz``, ``y_train.npy``,
-        ``X_valid.npz``, ...
+        The folder to look in. None takes the environment variable HDSL_DATA, or else
+        ``hdsl`` in scikit-learn's data folder. It may hold ``dexter/X_train.npz``,
+        ``y_train.npy``, ``X_valid.npz``, ...
     download : bool, default=True
         Whether to fetch a missing set from OpenML, which has no test rows.
 
     Returns
     -------
     Bunch
-        ``X_train, y_train`` (300 rows), ``X_valid, y_valid`` (300), ``X_test`` (2,000) and
-        ``y_test``, which is None because these labels were never published. Labels are -1 and 1.
-        X_test is None if the source has no test rows. ``feature_names`` is None, ``DESCR`` is a
-        description and ``source`` says where the data came from.
+        ``X_train, y_train`` (300 rows), ``X_valid, y_valid`` (300), ``X_test`` (2,000)
+        and ``y_test``, which is None because these labels were never published. Labels
+        are -1 and 1. X_test is None if the source has no test rows. ``feature_names``
+        is None, ``DESCR`` is a description and ``source`` says where the data came
+        from.
     """
     return _load(load_dexter, _DEXTER, data_home, download)
 
 
-def load_dorothea(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
+def load_dorothea(
+    data_home: str | PathLike[str] | None = None, *, download: bool = True
+) -> Bunch:
     """Load dorothea: molecules that bind to thrombin or not, 100,000 binary features.
 
-    Half of the features are random probes; a tenth of the molecules bind. The set is from the NIPS
-    2003 feature selection challenge.
+    Half of the features are random probes; a tenth of the molecules bind. The set is
+    from the NIPS 2003 feature selection challenge.
 
     Parameters
     ----------
@@ -80,14 +95,16 @@ def load_dorothea(data_home: str | PathLike[str] | None = None, *, download: boo
     return _load(load_dorothea, _DOROTHEA, data_home, download)
 
 
-def load_rcv1(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
+def load_rcv1(
+    data_home: str | PathLike[str] | None = None, *, download: bool = True
+) -> Bunch:
     """Load the binary rcv1 set: Reuters news in CCAT or ECAT (1) against GCAT or MCAT (-1).
 
-    The 20,242 documents are those of LIBSVM's ``rcv1_train.binary``: the LYRL2004 training part
-    without the documents that are on both sides. The 47,236 features are words, with cosine-
-    normalised log TF-IDF. The split is fixed: the first 12,145, the next 4,048 and the last 4,049
-    rows of ``RandomState(0).permutation(20242)``. The sizes are the paper's; its
-    documents are not known.
+    The 20,242 documents are those of LIBSVM's ``rcv1_train.binary``: the LYRL2004
+    training part without the documents that are on both sides. The 47,236 features are
+    words, with cosine- normalised log TF-IDF. The split is fixed: the first 12,145, the
+    next 4,048 and the last 4,049 rows of ``RandomState(0).permutation(20242)``. The
+    sizes are the paper's; its documents are not known.
 
     Parameters
     ----------
@@ -95,7 +112,8 @@ def load_rcv1(data_home: str | PathLike[str] | None = None, *, download: bool = 
         As for `load_dexter`: ``rcv1_binary/X_train.npz``, ... (with your own split) or
         ``rcv1_train.binary``, which may end in ``.bz2`` or ``.gz``.
     download : bool, default=True
-        Whether to fetch a missing set with `sklearn.datasets.fetch_rcv1` (about 600 MB).
+        Whether to fetch a missing set with `sklearn.datasets.fetch_rcv1` (about 600
+        MB).
 
     Returns
     -------
@@ -105,13 +123,15 @@ def load_rcv1(data_home: str | PathLike[str] | None = None, *, download: bool = 
     return _load(load_rcv1, _RCV1, data_home, download)
 
 
-def load_rcv1_4(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
+def load_rcv1_4(
+    data_home: str | PathLike[str] | None = None, *, download: bool = True
+) -> Bunch:
     """Load rcv1 with four classes: Reuters news in exactly one of C15, ECAT, GCAT and MCAT.
 
-    There are 9,625 documents, 2,022, 2,064, 2,901 and 2,638 of the classes, as in Deng Cai's
-    ``RCV1_4Class.mat``. A download draws other documents by ``RandomState(0)`` from all of RCV1,
-    and leaves out words that none of them has. The split is fixed: 3,850, 2,888 and 2,887 rows in
-    the order of ``RandomState(0).permutation(9625)``.
+    There are 9,625 documents, 2,022, 2,064, 2,901 and 2,638 of the classes, as in Deng
+    Cai's ``RCV1_4Class.mat``. A download draws other documents by ``RandomState(0)``
+    from all of RCV1, and leaves out words that none of them has. The split is fixed:
+    3,850, 2,888 and 2,887 rows in the order of ``RandomState(0).permutation(9625)``.
 
     Parameters
     ----------
@@ -119,7 +139,8 @@ def load_rcv1_4(data_home: str | PathLike[str] | None = None, *, download: bool 
         As for `load_dexter`: ``rcv1_4/X_train.npz``, ... (with your own split) or
         ``RCV1_4Class.mat``.
     download : bool, default=True
-        Whether to fetch a missing set with `sklearn.datasets.fetch_rcv1` (about 600 MB).
+        Whether to fetch a missing set with `sklearn.datasets.fetch_rcv1` (about 600
+        MB).
 
     Returns
     -------
@@ -138,8 +159,8 @@ Rows = tuple[Any, Any]
 class _Source:
     """A real data set: where it may be, how it is read and fetched, and its known shapes.
 
-    `fetch` and `read` return all rows and labels. Rows are shuffled before they are split, unless
-    they come in the order of the parts, without those of the test.
+    `fetch` and `read` return all rows and labels. Rows are shuffled before they are
+    split, unless they come in the order of the parts, without those of the test.
     """
 
     folder: str
@@ -184,9 +205,9 @@ def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bun
     if parts is None:
         also = f" or {source.original}" if source.original else ""
         raise FileNotFoundError(
-            f"{source.folder} is not there: looked for X_train.npz, y_train.npy, X_valid.npz, "
-            f"y_valid.npy{also} in {folder}; {reason}. Get the files from {source.origin} and "
-            "pass their folder as data_home= or HDSL_DATA."
+            f"{source.folder} is not there: looked for X_train.npz, y_train.npy, "
+            f"X_valid.npz, y_valid.npy{also} in {folder}; {reason}. Get the files from "
+            f"{source.origin} and pass their folder as data_home= or HDSL_DATA."
         ) from cause
     _check_parts(source, parts, where)
     description = str(inspect.getdoc(function)).partition("\n\nParameters")[0]
@@ -205,8 +226,12 @@ def _read_folder(folder: Path) -> Parts | None:
         if part == "test" and not rows.is_file():
             rows = folder / "X_test_unlabelled.npz"
         needed = part != "test"
-        parts[f"X_{part}"] = readers.read_npz(rows)[0] if needed or rows.is_file() else None
-        parts[f"y_{part}"] = readers.read_labels(labels) if needed or labels.is_file() else None
+        parts[f"X_{part}"] = (
+            readers.read_npz(rows)[0] if needed or rows.is_file() else None
+        )
+        parts[f"y_{part}"] = (
+            readers.read_labels(labels) if needed or labels.is_file() else None
+        )
     return parts
 
 
@@ -219,8 +244,9 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
         has_labels = part == "test" if y is None else len(y) == n
         if not has_labels or (X is not None and X.shape != (n, width)):
             raise ValueError(
-                f"X_{part} and y_{part} of {source.folder} must have {n} rows and labels, and "
-                f"{width} columns. Got {np.shape(X)} and {np.shape(y)} from {where}."
+                f"X_{part} and y_{part} of {source.folder} must have {n} rows and "
+                f"labels, and {width} columns. Got {np.shape(X)} and {np.shape(y)} "
+                f"from {where}."
             )
 
 
@@ -229,18 +255,28 @@ def _split(source: _Source, X: Any, y: np.ndarray, where: Any) -> Parts:
     X = checks.canonical(X.astype(np.float64))
     sizes = source.sizes if source.is_shuffled else (*source.sizes[:2], 0)
     if X.shape[0] < sum(sizes):
-        raise ValueError(f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed")
+        raise ValueError(
+            f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed"
+        )
     n = X.shape[0]
-    order = np.random.RandomState(0).permutation(n) if source.is_shuffled else np.arange(n)
+    order = (
+        np.random.RandomState(0).permutation(n) if source.is_shuffled else np.arange(n)
+    )
     parts: Parts = {}
     for part, start, n in zip(PARTS, np.cumsum([0, *sizes]), sizes, strict=False):
         rows = order[start : start + n]
-        parts[f"X_{part}"], parts[f"y_{part}"] = (X[rows], y[rows]) if n else (None, None)
+        parts[f"X_{part}"], parts[f"y_{part}"] = (
+            (X[rows], y[rows]) if n else (None, None)
+        )
     return parts
 
 
 def _challenge(
-    name: str, sizes: tuple[int, int, int], width: int, positives: list[int], number: int
+    name: str,
+    sizes: tuple[int, int, int],
+    width: int,
+    positives: list[int],
+    number: int,
 ) -> _Source:
     """Return a set of the NIPS 2003 challenge.
 
@@ -251,14 +287,18 @@ def _challenge(
         from sklearn import datasets
 
         found = datasets.fetch_openml(
-            name=name, version=1, as_frame=False, parser="liac-arff", data_home=data_home
+            name=name,
+            version=1,
+            as_frame=False,
+            parser="liac-arff",
+            data_home=data_home,
         )
         y = np.asarray(found.target).astype(np.float64).astype(np.int64)
         counts = [int((part == 1).sum()) for part in np.split(y, [sizes[0]])]
         if counts != positives:
             raise ValueError(
-                f"the training and validation parts have {counts} positive rows, not {positives}: "
-                "the rows are not in the known order"
+                f"the training and validation parts have {counts} positive rows, not "
+                f"{positives}: the rows are not in the known order"
             )
         return sp.csr_array(found.data), y
 
@@ -290,7 +330,9 @@ def _fetch_rcv1_4(data_home: Any) -> Rows:
         for c, n in enumerate((2022, 2064, 2901, 2638))
     ]
     X = X[np.concatenate(drawn)]
-    return X[:, np.unique(X.indices)], np.repeat(np.arange(4), [len(rows) for rows in drawn])
+    return X[:, np.unique(X.indices)], np.repeat(
+        np.arange(4), [len(rows) for rows in drawn]
+    )
 
 
 def _topics(subset: str, data_home: Any, names: tuple[str, ...]) -> Rows:
@@ -299,7 +341,9 @@ def _topics(subset: str, data_home: Any, names: tuple[str, ...]) -> Rows:
 
     found = datasets.fetch_rcv1(subset=subset, data_home=data_home)
     columns = [list(found.target_names).index(name) for name in names]
-    return sp.csr_array(found.data), sp.csc_array(found.target)[:, columns].toarray().astype(bool)
+    return sp.csr_array(found.data), sp.csc_array(found.target)[
+        :, columns
+    ].toarray().astype(bool)
 
 
 RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")
@@ -329,7 +373,7 @@ _RCV1_4 = _Source(
 )
 
 
-# --- docstrings ----------------------------------------------------------------------------------
+# --- docstrings -----------------------------------------------------------------------
 
 
 def load_docstrings(
@@ -337,28 +381,29 @@ def load_docstrings(
 ) -> Bunch:
     """Load the docstrings of Python's standard library: text, labelled by module.
 
-    There is one document per public function, class or method whose docstring has 8 words or more.
-    Its label is the top-level module or package. The source files are parsed and not imported.
-    Duplicate texts count once, and not at all if their labels differ. The name of the object is not
-    part of the text, but a text may mention its module. The set depends on the version of Python
-    only.
+    There is one document per public function, class or method whose docstring has 8
+    words or more. Its label is the top-level module or package. The source files are
+    parsed and not imported. Duplicate texts count once, and not at all if their labels
+    differ. The name of the object is not part of the text, but a text may mention its
+    module. The set depends on the version of Python only.
 
     Parameters
     ----------
     min_rows_per_label : int, default=20
         Labels with fewer documents are left out.
     summaries : bool, default=False
-        Whether to take only the first paragraph of each docstring: short texts that share few
-        words.
+        Whether to take only the first paragraph of each docstring: short texts that
+        share few words.
     vectorize : bool, default=True
         Whether to add TF-IDF rows.
 
     Returns
     -------
     Bunch
-        ``texts`` (list of str), ``y`` (labels, array of str), ``names`` (qualified names, array of
-        str), ``DESCR``; with `vectorize` ``X``, a csr_array of rows of length 1 (words of two or
-        more letters in at least two documents, logarithmic counts), and ``feature_names``.
+        ``texts`` (list of str), ``y`` (labels, array of str), ``names`` (qualified
+        names, array of str), ``DESCR``; with `vectorize` ``X``, a csr_array of rows of
+        length 1 (words of two or more letters in at least two documents, logarithmic
+        counts), and ``feature_names``.
 
     Examples
     --------
@@ -367,20 +412,25 @@ def load_docstrings(
     (True, True)
     """
     owner = "load_docstrings"
-    checks.check_number(owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True)
+    checks.check_number(
+        owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True
+    )
     library = Path(sysconfig.get_path("stdlib"))
     found: dict[str, list[tuple[str, str, str]]] = {}
     for name, text in _all_docstrings(library):
         text = text.partition("\n\n")[0] if summaries else text
         same = found.setdefault(" ".join(text.split()), [])
         same.append((text, name, name.partition(".")[0]))
-    rows = [same[0] for same in found.values() if len({label for *_, label in same}) == 1]
+    rows = [
+        same[0] for same in found.values() if len({label for *_, label in same}) == 1
+    ]
     count = Counter(label for _, _, label in rows)
     rows = [row for row in rows if count[row[2]] >= min_rows_per_label]
     if not rows:
         raise ValueError(
             f"No module in {library} has {min_rows_per_label} docstrings: lower "
-            "min_rows_per_label, or run a Python that has its standard library as source files."
+            "min_rows_per_label, or run a Python that has its standard library as "
+            "source files."
         )
     texts, names, labels = (list(column) for column in zip(*rows, strict=True))
     docs = Bunch(
@@ -389,14 +439,16 @@ def load_docstrings(
         names=np.array(names),
         DESCR=(
             f"{len(texts)} docstrings of public functions, classes and methods in "
-            f"{len(set(labels))} modules of Python {sysconfig.get_python_version()}'s standard "
-            "library; the label is the top-level module."
+            f"{len(set(labels))} modules of Python {sysconfig.get_python_version()}'s "
+            "standard library; the label is the top-level module."
         ),
     )
     if vectorize:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        words = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
+        words = TfidfVectorizer(
+            token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True
+        )
         docs.X = checks.canonical(words.fit_transform(texts))
         docs.feature_names = words.get_feature_names_out()
     return docs
@@ -405,11 +457,16 @@ def load_docstrings(
 @lru_cache(maxsize=1)
 def _all_docstrings(library: Path) -> list[tuple[str, str]]:
     """Return the qualified names and docstrings of public objects; read once per process."""
-    # Syntax trees have many objects and no cycles: to look for cycles would double the time.
+    # Syntax trees have many objects and no cycles: to look for cycles would double the
+    # time.
     collects = gc.isenabled()
     gc.disable()
     try:
-        return [found for path in _source_files(library) for found in _docstrings(path, library)]
+        return [
+            found
+            for path in _source_files(library)
+            for found in _docstrings(path, library)
+        ]
     finally:
         if collects:
             gc.enable()

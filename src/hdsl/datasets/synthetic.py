@@ -22,12 +22,16 @@ def _check_shares(owner: str, **shares: tuple[Any, str]) -> None:
     for name, (value, interval) in shares.items():
         low, high = map(float, interval[1:-1].split(","))
         inside = low < value < high
-        inside |= (interval[0] == "[" and value == low) | (interval[-1] == "]" and value == high)
+        inside |= (interval[0] == "[" and value == low) | (
+            interval[-1] == "]" and value == high
+        )
         if not inside:
-            raise checks.ParameterError(owner, name, f"a float in {interval}", repr(value))
+            raise checks.ParameterError(
+                owner, name, f"a float in {interval}", repr(value)
+            )
 
 
-# --- similarity recovery -------------------------------------------------------------------------
+# --- similarity recovery --------------------------------------------------------------
 
 
 class Recovery(NamedTuple):
@@ -55,9 +59,10 @@ def make_recovery(
 ) -> Recovery:
     """Make the paper's similarity recovery problem.
 
-    The hidden similarity is a convex combination of random atoms inside two blocks of features.
-    Rows are sparse with values uniform in (0, 1]. The anchor of a triplet is random, the positive
-    is among the share `alpha` of rows most similar to it, and the negative among the least similar.
+    The hidden similarity is a convex combination of random atoms inside two blocks of
+    features. Rows are sparse with values uniform in (0, 1]. The anchor of a triplet is
+    random, the positive is among the share `alpha` of rows most similar to it, and the
+    negative among the least similar.
 
     Parameters
     ----------
@@ -70,13 +75,15 @@ def make_recovery(
     n_atoms : int, default=100
         Atoms of the hidden similarity, half in each block; weights are Dirichlet(9).
     block_size : int, default=100
-        Features per block. The first block starts at a tenth of the features, the second at six
-        tenths.
+        Features per block. The first block starts at a tenth of the features, the
+        second at six tenths.
     noise : float in [0, 0.5], default=0.0
-        Probability that a judgement is turned round: positive and negative change places.
+        Probability that a judgement is turned round: positive and negative change
+        places.
     correlation : float in [0, 1), default=0.0
-        Correlation of neighbouring features: each value is that of the feature before it with this
-        probability, so features i and j have correlation ``correlation ** abs(i - j)``.
+        Correlation of neighbouring features: each value is that of the feature before
+        it with this probability, so features i and j have correlation ``correlation **
+        abs(i - j)``.
     random_state : int, RandomState or None, default=None
 
     Returns
@@ -99,8 +106,9 @@ def make_recovery(
     _check_shares(owner, **intervals, correlation=(correlation, "[0, 1)"))
     if n_features < 4 * block_size or block_size * (block_size - 1) < n_atoms:
         raise ValueError(
-            f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
-            "features: raise n_features to at least 4 * block_size, or change block_size."
+            f"{n_atoms} atoms in two blocks of {block_size} features do not fit "
+            f"{n_features} features: raise n_features to at least 4 * block_size, or "
+            "change block_size."
         )
     rng = checks.generator(random_state)
     X = _uniform_rows(n_rows, n_features, density, rng)
@@ -118,15 +126,21 @@ def make_recovery(
     return Recovery(X, triplets, sp.csr_array(L.T @ L), atoms, weights)
 
 
-def _uniform_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
+def _uniform_rows(
+    n: int, d: int, density: float, rng: np.random.Generator
+) -> sp.csr_array:
     counts = rng.binomial(d, density, size=n)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    indices = np.concatenate([np.sort(rng.choice(d, size=c, replace=False)) for c in counts])
+    indices = np.concatenate(
+        [np.sort(rng.choice(d, size=c, replace=False)) for c in counts]
+    )
     # 1 - [0, 1) is never 0, so no stored value is 0.
     return sp.csr_array((1.0 - rng.random(indptr[-1]), indices, indptr), shape=(n, d))
 
 
-def _copied_to_the_right(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr_array:
+def _copied_to_the_right(
+    X: sp.csr_array, share: float, rng: np.random.Generator
+) -> sp.csr_array:
     """Give each value to the feature on its right with a probability, row by row, in order."""
     columns = np.arange(X.shape[1])
     blocks = []
@@ -139,7 +153,9 @@ def _copied_to_the_right(X: sp.csr_array, share: float, rng: np.random.Generator
     return sp.vstack(blocks, format="csr")
 
 
-def _random_atoms(start: int, size: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def _random_atoms(
+    start: int, size: int, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Draw distinct atoms among `size` features from `start` on."""
     i, j = np.triu_indices(size, 1)
     chosen = rng.choice(len(i), size=count, replace=False)
@@ -147,7 +163,9 @@ def _random_atoms(start: int, size: int, count: int, rng: np.random.Generator) -
     return np.column_stack([start + i[chosen], start + j[chosen], sign])
 
 
-def _judge(Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
+def _judge(
+    Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Generator
+) -> np.ndarray:
     """Draw anchors, and a positive and a negative of each by the dot products of rows of Z."""
     n = Z.shape[0]
     share = max(1, int(alpha * (n - 1)))
@@ -168,7 +186,7 @@ def _judge(Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Genera
     return triplets[rng.permutation(n_triplets)]
 
 
-# --- signed links --------------------------------------------------------------------------------
+# --- signed links ---------------------------------------------------------------------
 
 
 class Links(NamedTuple):
@@ -198,15 +216,17 @@ def make_links(
 ) -> Links:
     """Make the paper's problem of predicting signed links.
 
-    The frequencies of features follow a power law. The hidden similarity is a convex combination
-    of random atoms between frequent features. A link is positive if the similarity of its two nodes
-    is among the largest `share` of one of them, and negative if it is among the smallest.
+    The frequencies of features follow a power law. The hidden similarity is a convex
+    combination of random atoms between frequent features. A link is positive if the
+    similarity of its two nodes is among the largest `share` of one of them, and
+    negative if it is among the smallest.
 
-    The paper leaves some choices open. Here values are uniform in (0, 1] and weights are
-    Dirichlet(9), as in `make_recovery`. The feature of rank r has frequency min(1, c/r), where c
-    follows from the density, and the columns are in random order. Features of atoms are selected
-    by their observed frequency. Half of the links in each part are positive. Pairs among the
-    largest of one node and the smallest of the other are left out, and no pair appears twice.
+    The paper leaves some choices open. Here values are uniform in (0, 1] and weights
+    are Dirichlet(9), as in `make_recovery`. The feature of rank r has frequency min(1,
+    c/r), where c follows from the density, and the columns are in random order.
+    Features of atoms are selected by their observed frequency. Half of the links in
+    each part are positive. Pairs among the largest of one node and the smallest of the
+    other are left out, and no pair appears twice.
 
     Parameters
     ----------
@@ -215,8 +235,8 @@ def make_links(
     n_links : int, default=1000
         Links in each part: training, validation, test.
     density : float, default=None
-        Mean share of non-zero values. None is the paper's: 0.02 at 5,000 features, and 0.002 at a
-        million, with log-linear interpolation.
+        Mean share of non-zero values. None is the paper's: 0.02 at 5,000 features, and
+        0.002 at a million, with log-linear interpolation.
     share : float in (0, 0.5), default=0.05
     n_atoms : int, default=100
     min_frequency : float, default=0.1
@@ -226,9 +246,9 @@ def make_links(
     Returns
     -------
     Links
-        ``X, links, signs, train, valid, test, matrix, atoms, weights``: `links` has shape
-        (3 * n_links, 2), pairs of rows of X; `train`, `valid` and `test` are rows of `links`; the
-        matrix is the hidden M for λ = 1.
+        ``X, links, signs, train, valid, test, matrix, atoms, weights``: `links` has
+        shape (3 * n_links, 2), pairs of rows of X; `train`, `valid` and `test` are rows
+        of `links`; the matrix is the hidden M for λ = 1.
 
     Examples
     --------
@@ -253,14 +273,17 @@ def make_links(
     n_pairs = len(frequent) * (len(frequent) - 1) // 2
     if n_pairs < n_atoms:
         raise ValueError(
-            f"{len(frequent)} features have a frequency of {min_frequency} or more, too few for "
-            f"{n_atoms} atoms: raise density, or lower min_frequency or n_atoms."
+            f"{len(frequent)} features have a frequency of {min_frequency} or more, "
+            f"too few for {n_atoms} atoms: raise density, or lower min_frequency or "
+            "n_atoms."
         )
     # The k-th pair i < j in the order of j.
     k = rng.choice(n_pairs, size=n_atoms, replace=False)
     j = np.floor((1 + np.sqrt(8.0 * k + 1)) / 2).astype(np.int64)
     i = k - j * (j - 1) // 2
-    atoms = np.column_stack([frequent[i], frequent[j], rng.choice([-1, 1], size=n_atoms)])
+    atoms = np.column_stack(
+        [frequent[i], frequent[j], rng.choice([-1, 1], size=n_atoms)]
+    )
     weights = rng.dirichlet(np.full(n_atoms, 9.0))
     L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
     wanted = {"positive": 3 * (n_links // 2), "negative": 3 * (n_links - n_links // 2)}
@@ -278,23 +301,30 @@ def make_links(
     return Links(X, ends, all_signs, train, valid, test, matrix, atoms, weights)
 
 
-def _power_law_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
+def _power_law_rows(
+    n: int, d: int, density: float, rng: np.random.Generator
+) -> sp.csr_array:
     """Draw rows in which the feature of rank r is non-zero with probability min(1, c/r)."""
     rank = np.arange(1.0, d + 1)
     low = 0.0
     high = float(d)
     while high - low > 1e-9 * d:
         c = (low + high) / 2
-        low, high = (c, high) if np.minimum(1.0, c / rank).mean() < density else (low, c)
+        low, high = (
+            (c, high) if np.minimum(1.0, c / rank).mean() < density else (low, c)
+        )
     frequency = np.minimum(1.0, high / rank)
     cells = []
-    # Independent draws at a cost proportional to the hits: split the ranks into blocks in which
-    # the frequency at most halves, draw geometric gaps at the highest frequency, then thin.
+    # Independent draws at a cost proportional to the hits: split the ranks into blocks
+    # in which the frequency at most halves, draw geometric gaps at the highest
+    # frequency, then thin.
     start = 0
     while start < d:
         stop = min(2 * start + 1, d)
         hits = _hits((stop - start) * n, frequency[start], rng) + start * n
-        cells.append(hits[rng.random(len(hits)) * frequency[start] < frequency[hits // n]])
+        cells.append(
+            hits[rng.random(len(hits)) * frequency[start] < frequency[hits // n]]
+        )
         start = stop
     cell = np.concatenate(cells)
     column = rng.permutation(d)[cell // n]
@@ -346,8 +376,11 @@ def _draw_links(
         small = (low[drawn_here, None] >= S) | (low >= S)
         upper = np.arange(n) > np.arange(start, start + len(S))[:, None]
         masks = large & ~small & upper, small & ~large & upper
-        for sign, (mask, n_wanted) in enumerate(zip(masks, wanted.values(), strict=True)):
-            # Keep the pairs with the smallest random keys: a uniform draw, block by block.
+        for sign, (mask, n_wanted) in enumerate(
+            zip(masks, wanted.values(), strict=True)
+        ):
+            # Keep the pairs with the smallest random keys: a uniform draw, block by
+            # block.
             pairs = np.argwhere(mask) + np.array([start, 0])
             keys[sign] = np.concatenate([keys[sign], rng.random(len(pairs))])
             kept[sign] = np.concatenate([kept[sign], pairs])
@@ -357,7 +390,7 @@ def _draw_links(
     for pairs, (kind, n_wanted) in zip(kept, wanted.items(), strict=True):
         if len(pairs) < n_wanted:
             raise ValueError(
-                f"There are {len(pairs)} {kind} links among {n} nodes, but {n_wanted} are "
-                "wanted: raise n_nodes or share, or lower n_links."
+                f"There are {len(pairs)} {kind} links among {n} nodes, but {n_wanted} "
+                "are wanted: raise n_nodes or share, or lower n_links."
             )
     return kept

@@ -16,20 +16,29 @@ from sklearn.base import BaseEstimator
 from .. import checks
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, comparison_points
+from ..similarity import (
+    LearnedCosine,
+    Rewriter,
+    Similarity,
+    as_rewriter,
+    comparison_points,
+)
 from ..solver.atoms import NOTHING
 
 #: A difference is more than chance if its p-value is at most this.
 LEVEL = 0.05
 
-#: Terms of a sum whose signs are all tried to tell it from chance; more have a normal sum.
+#: Terms of a sum whose signs are all tried to tell it from chance; more have a normal
+#: sum.
 FEW_SIGNS = 12
 
 
-# --- one error, two errors -----------------------------------------------------------------------
+# --- one error, two errors ------------------------------------------------------------
 
 
-def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(
+    n_wrong: float, n: float, confidence: float = 0.95
+) -> tuple[float, float]:
     """Return the Wilson interval of a share: where the true share lies with this confidence.
 
     It is inside [0, 1], and sensible for few rows and for 0 errors.
@@ -54,7 +63,9 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     """
     checks.check_number("wilson_interval", "n", n, low=0, strict=True)
     checks.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
-    checks.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
+    checks.check_number(
+        "wilson_interval", "confidence", confidence, low=0, strict=True, high=1
+    )
     if n_wrong > n:
         raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
     share = n_wrong / n
@@ -63,7 +74,9 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2)))
     low = (center - half) / (1 + z2 / n)
     high = (center + half) / (1 + z2 / n)
-    return float(max(low, 0.0)) if n_wrong else 0.0, float(min(high, 1.0)) if n_wrong < n else 1.0
+    return float(max(low, 0.0)) if n_wrong else 0.0, float(
+        min(high, 1.0)
+    ) if n_wrong < n else 1.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,8 @@ class McNemar:
     p_value : float
         Two-sided.
     gain : float, default=None
-        Errors of A less errors of B, where they are no whole numbers: fractions, or with weights.
+        Errors of A less errors of B, where they are no whole numbers: fractions, or
+        with weights.
     """
 
     only_a: int
@@ -106,13 +120,13 @@ class McNemar:
         if self.gain is not None:
             fewer = f"{round(abs(self.gain), 1):g} errors {'fewer' if self.gain > 0 else 'more'}"
             return (
-                f"{b} is worse than {a} on {self.only_b:,} and better on {self.only_a:,}, {fewer} "
-                f"in all: {self.chance}"
+                f"{b} is worse than {a} on {self.only_b:,} and better on "
+                f"{self.only_a:,}, {fewer} in all: {self.chance}"
             )
         errors = "error" if self.only_b == 1 else "errors"
         return (
-            f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids {self.only_a:,}: "
-            f"{self.chance}"
+            f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids "
+            f"{self.only_a:,}: {self.chance}"
         )
 
     def __str__(self) -> str:
@@ -122,14 +136,14 @@ class McNemar:
 def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
     """Return McNemar's exact test of whether two methods make equally many errors.
 
-    Only trials that one of them gets wrong and the other right say something. By chance each
-    would be an error of A or of B with probability 1/2.
+    Only trials that one of them gets wrong and the other right say something. By chance
+    each would be an error of A or of B with probability 1/2.
 
     Parameters
     ----------
     wrong_a, wrong_b : array-like of shape (n_trials,)
-        Whether A and B are wrong, trial by trial. Numbers count too, such as 0.5 for a tie: then
-        the larger one is the error (sign test).
+        Whether A and B are wrong, trial by trial. Numbers count too, such as 0.5 for a
+        tie: then the larger one is the error (sign test).
 
     Returns
     -------
@@ -147,7 +161,9 @@ def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
             f"{a.shape} and {b.shape}."
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise ValueError("wrong_a and wrong_b must be finite: a NaN is neither right nor wrong.")
+        raise ValueError(
+            "wrong_a and wrong_b must be finite: a NaN is neither right nor wrong."
+        )
     only_a = int((a > b).sum())
     only_b = int((b > a).sum())
     return McNemar(only_a, only_b, _chance(np.sign(a - b)))
@@ -197,7 +213,11 @@ class ErrorRate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values."""
-        return {"n_wrong": self.n_wrong, "error": self.share, "interval": list(self.interval)}
+        return {
+            "n_wrong": self.n_wrong,
+            "error": self.share,
+            "interval": list(self.interval),
+        }
 
 
 @dataclass(frozen=True)
@@ -235,21 +255,32 @@ class ErrorComparison:
     ) -> ErrorComparison:
         """Return the comparison of two vectors of errors, one number from 0 to 1 per trial.
 
-        Trials of one group, where there are `groups`, count together: they may go wrong together.
+        Trials of one group, where there are `groups`, count together: they may go wrong
+        together.
         """
         before = before.astype(np.float64)
         after = after.astype(np.float64)
         n = len(before)
         used = slice(None) if sample_weight is None else sample_weight > 0
-        weights = np.ones(n) if sample_weight is None else sample_weight * (n / sample_weight.sum())
-        number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        weights = (
+            np.ones(n)
+            if sample_weight is None
+            else sample_weight * (n / sample_weight.sum())
+        )
+        number = (
+            np.arange(n)
+            if groups is None
+            else np.unique(groups, return_inverse=True)[1]
+        )
         change = weights * (before - after)
         test = mcnemar(before[used], after[used])
         gain = float(change.sum())
         if gain != test.only_a - test.only_b:
             test = replace(test, gain=gain)
         test = replace(test, p_value=_chance(np.bincount(number, change)))
-        first, second = (_rate(wrong, weights, number, confidence) for wrong in (before, after))
+        first, second = (
+            _rate(wrong, weights, number, confidence) for wrong in (before, after)
+        )
         return cls(first, second, test, confidence, supervision)
 
     @property
@@ -275,8 +306,8 @@ class ErrorComparison:
             return ""
         if self.verdict == "no difference" and self.gain > 0:
             return (
-                f" A gain is not shown: give more {self.supervision}, measure on more, or use the "
-                "cosine."
+                f" A gain is not shown: give more {self.supervision}, measure on more, "
+                "or use the cosine."
             )
         said = " It is worse, and nothing" if self.verdict == "worse" else " Nothing"
         return f"{said} was gained: use the cosine, or give more {self.supervision}."
@@ -311,13 +342,15 @@ def _rate(
     if n_groups > 1 and (n_groups < n or np.ptp(weights) > 0.0):
         spread = np.square(np.bincount(number, weights * (wrong - share))).sum()
         variance = n_groups / (n_groups - 1) * spread / n**2
-        n_independent = share * (1 - share) / variance if variance > 0.0 else n_independent
+        n_independent = (
+            share * (1 - share) / variance if variance > 0.0 else n_independent
+        )
     n_independent = min(max(n_independent, 1.0), float(n))
     interval = wilson_interval(share * n_independent, n_independent, confidence)
     return ErrorRate(n_wrong, n, interval)
 
 
-# --- nearest neighbors ---------------------------------------------------------------------------
+# --- nearest neighbors ----------------------------------------------------------------
 
 
 def knn_error(
@@ -336,12 +369,13 @@ def knn_error(
     Parameters
     ----------
     model : HDSL, Similarity or None
-        Fitted, or another object with ``rewrite(X)``; None is the plain dot product, which is the
-        cosine for rows of length 1.
-    X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
+        Fitted, or another object with ``rewrite(X)``; None is the plain dot product,
+        which is the cosine for rows of length 1.
+    X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong. Of several labels per row, as in
-        ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that win the vote.
+        A test row whose label is not in `y` counts as wrong. Of several labels per row,
+        as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
+        win the vote.
     n_neighbors : int, default=3
     cosine : bool, default=False
         Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
@@ -379,7 +413,9 @@ def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
 def label_errors(found: Any, truth: Any, which: str = "_test") -> np.ndarray:
     """Return 1 - F1 of the labels that each row has, and of those that were found."""
     if found is None or truth is None:
-        raise ValueError("y and y_test must both have one label per row, or both several.")
+        raise ValueError(
+            "y and y_test must both have one label per row, or both several."
+        )
     checks.check_one_label_per_row(truth, len(found), which)
     found, truth = aligned(found, truth)
     return 1.0 - overlap(found.indicator, truth.indicator)
@@ -402,12 +438,14 @@ def compare_errors(
     ----------
     model : HDSL, Similarity
         Fitted, or another object with ``rewrite(X)``.
-    X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
-        Neighbors of test rows are rows of X. Without test rows, each row of X is tested with the
-        other rows as its neighbors. Rows that the model learned from say little about new rows.
+    X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
+        Neighbors of test rows are rows of X. Without test rows, each row of X is tested
+        with the other rows as its neighbors. Rows that the model learned from say
+        little about new rows.
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong. Of several labels per row, as in
-        ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that win the vote.
+        A test row whose label is not in `y` counts as wrong. Of several labels per row,
+        as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
+        win the vote.
     n_neighbors : int, default=3
     cosine : bool, default=False
         Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
@@ -447,7 +485,7 @@ def compare_errors(
     return ErrorComparison.from_trials(wrong(None, True), wrong(model, cosine))
 
 
-# --- comparisons ---------------------------------------------------------------------------------
+# --- comparisons ----------------------------------------------------------------------
 
 
 def triplet_accuracy(
@@ -461,8 +499,8 @@ def triplet_accuracy(
         As in `knn_error`.
     X : array-like or sparse matrix of shape (n_rows, n_features)
     triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
-        Row numbers of X. A triplet (a, b, c) says S(a, b) > S(a, c), a quadruplet (a, b, c, d)
-        says S(a, b) > S(c, d).
+        Row numbers of X. A triplet (a, b, c) says S(a, b) > S(a, c), a quadruplet (a,
+        b, c, d) says S(a, b) > S(c, d).
     sample_weight : array-like of shape (n_triplets,), default=None
 
     Returns
@@ -484,12 +522,17 @@ def triplet_accuracy(
 
 
 def compare_triplets(
-    model: Rewriter, X: Any, triplets: Any, *, sample_weight: Any = None, cosine: bool = False
+    model: Rewriter,
+    X: Any,
+    triplets: Any,
+    *,
+    sample_weight: Any = None,
+    cosine: bool = False,
 ) -> ErrorComparison:
     """Return the shares of comparisons that do not hold by plain cosine and as learned.
 
-    The intervals and the test take comparisons of different anchors (first rows) as independent.
-    Where they share other rows they say less than that.
+    The intervals and the test take comparisons of different anchors (first rows) as
+    independent. Where they share other rows they say less than that.
 
     Parameters
     ----------
@@ -515,9 +558,15 @@ def compare_triplets(
     learned = as_rewriter(model, X.shape[1], "model")
     learned = LearnedCosine(learned) if cosine else learned
     points = comparison_points(X, triplets)
-    before, after = (1.0 - points(each) for each in (_plain(X.shape[1], norm="l2"), learned))
+    before, after = (
+        1.0 - points(each) for each in (_plain(X.shape[1], norm="l2"), learned)
+    )
     return ErrorComparison.from_trials(
-        before, after, sample_weight=weights, groups=triplets[:, 0], supervision="judgements"
+        before,
+        after,
+        sample_weight=weights,
+        groups=triplets[:, 0],
+        supervision="judgements",
     )
 
 
@@ -525,7 +574,9 @@ def checked_rows(model: Any, X: Any) -> sp.csr_array:
     """Return X as a CSR array of float64, with the features of the model where it knows them."""
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
-    return sp.csr_array(checks.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
+    return sp.csr_array(
+        checks.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64
+    )
 
 
 def _check(

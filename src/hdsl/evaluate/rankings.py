@@ -20,12 +20,12 @@ MEASURES = ("mrr", "precision", "ndcg")
 #: Similarities that are formed at a time: 32 MiB.
 BLOCK = 2**22
 
-#: Similarities that differ by less than this share of the largest of a query are ties, so that
-#: rounding does not decide between equal rows.
+#: Similarities that differ by less than this share of the largest of a query are ties,
+#: so that rounding does not decide between equal rows.
 TIE = 1e-10
 
 
-# --- intervals ------------------------------------------------------------------------------------
+# --- intervals ------------------------------------------------------------------------
 
 
 def mean_interval(values: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
@@ -51,7 +51,7 @@ def _share_interval(values: np.ndarray, confidence: float) -> tuple[float, float
     return max(low, 0.0), min(high, 1.0)
 
 
-# --- known items ----------------------------------------------------------------------------------
+# --- known items ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +95,9 @@ class KnownItem:
     def __str__(self) -> str:
         low, high = self.interval
         return (
-            f"MRR {self.mrr:.3f} ({low:.3f} to {high:.3f}), found first {100 * self.recall(1):.1f} "
-            f"%, in the first ten {100 * self.recall(10):.1f} %"
+            f"MRR {self.mrr:.3f} ({low:.3f} to {high:.3f}), found first "
+            f"{100 * self.recall(1):.1f} %, in the first ten "
+            f"{100 * self.recall(10):.1f} %"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +113,9 @@ class KnownItem:
         for k in (1, 10):
             found = int((self.ranks <= k).sum()), len(self.ranks)
             facts[f"recall_at_{k}"] = self.recall(k)
-            facts[f"recall_at_{k}_interval"] = list(wilson_interval(*found, self.confidence))
+            facts[f"recall_at_{k}_interval"] = list(
+                wilson_interval(*found, self.confidence)
+            )
         return facts
 
 
@@ -128,25 +131,28 @@ def known_item(
 ) -> KnownItem:
     """Return the ranks of rows that are searched by a random part of their features.
 
-    A query has some of the values of one row of X, drawn at random. A good similarity ranks that
-    row first among all rows of X. This needs no labels, and shows whether learning harms a search
-    for one particular row.
+    A query has some of the values of one row of X, drawn at random. A good similarity
+    ranks that row first among all rows of X. This needs no labels, and shows whether
+    learning harms a search for one particular row.
 
     Parameters
     ----------
     model : HDSL, Similarity, pipeline, callable or None
         A fitted similarity, or another object with ``rewrite(X)``; or an object with
-        ``transform(X)``, such as a pipeline, or a function of X: queries and rows are then
-        transformed and compared by the cosine of the result. None is the plain cosine.
+        ``transform(X)``, such as a pipeline, or a function of X: queries and rows are
+        then transformed and compared by the cosine of the result. None is the plain
+        cosine.
     X : array-like or sparse matrix of shape (n_rows, n_features)
     rows : array-like of int, default=None
-        Rows to make queries from, such as rows held out; None is all. All rows of X are ranked.
+        Rows to make queries from, such as rows held out; None is all. All rows of X are
+        ranked.
     share : float, default=0.5
         Share of the features of a row in its query, at least one and never all.
     n_queries : int, default=None
         Size of a random sample of the rows to make queries from; None is all.
     cosine : bool, default=True
-        Whether to rank by the learned cosine. Otherwise ranks are by S, or by the dot product.
+        Whether to rank by the learned cosine. Otherwise ranks are by S, or by the dot
+        product.
     random_state : int, RandomState instance or None, default=None
         The same number makes the same queries for each model.
 
@@ -165,7 +171,9 @@ def known_item(
     """
     owner = "known_item"
     checks.check_number(owner, "share", share, low=0, strict=True, high=1)
-    checks.check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
+    checks.check_number(
+        owner, "n_queries", n_queries, low=1, integer=True, words=(None,)
+    )
     is_similarity = hasattr(model, "rewrite") or hasattr(model, "similarity_")
     X = checked_rows(model if is_similarity else None, X)
     chosen, n_skipped = _choose(X, rows)
@@ -176,7 +184,9 @@ def known_item(
     queries = query_side(half_rows(X[chosen], share, rng))
     index = row_side(X)
     if sp.issparse(queries) and sp.issparse(index):
-        (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))
+        (queries, index), _ = drop_unused_columns(
+            sp.csr_array(queries), sp.csr_array(index)
+        )
         index = sp.csc_array(index)  # whose transpose has rows
     ranks = np.empty(len(chosen))
     size = max(1, BLOCK // X.shape[0])
@@ -184,7 +194,9 @@ def known_item(
         block = slice(first, first + size)
         with np.errstate(over="ignore", invalid="ignore"):
             found = queries[block] @ index.T
-        scores = check_result(found.toarray() if sp.issparse(found) else found, "The similarity")
+        scores = check_result(
+            found.toarray() if sp.issparse(found) else found, "The similarity"
+        )
         ranks[block] = middle_ranks(scores, chosen[block])
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
@@ -195,15 +207,16 @@ def _choose(X: sp.csr_array, rows: Any) -> tuple[np.ndarray, int]:
     given = np.arange(n) if rows is None else np.asarray(rows)
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise ValueError(
-            f"rows must be a vector of row numbers of X. Got {given.dtype} of shape {given.shape}."
+            f"rows must be a vector of row numbers of X. Got {given.dtype} of shape "
+            f"{given.shape}."
         )
     if len(given) and not (given.min() >= 0 and given.max() < n):
         raise ValueError(f"rows must be from 0 to {n - 1}, as X has {n} rows.")
     chosen = given[np.diff(X.indptr)[given] >= 2].astype(np.int64)
     if not len(chosen):
         raise ValueError(
-            f"None of the {len(given)} rows has 2 features or more: a part of a row cannot be "
-            "searched for."
+            f"None of the {len(given)} rows has 2 features or more: a part of a row "
+            "cannot be searched for."
         )
     return chosen, len(given) - len(chosen)
 
@@ -230,17 +243,19 @@ def _sides(
         return similarity.rewrite, similarity.index_rows
     if not (model is None or callable(model) or hasattr(model, "transform")):
         raise ValueError(
-            "model must be a fitted similarity, an object with transform(X), a function of X, or "
-            f"None for the cosine. Got {model!r} instead."
+            "model must be a fitted similarity, an object with transform(X), a "
+            f"function of X, or None for the cosine. Got {model!r} instead."
         )
     transform = getattr(model, "transform", model)
 
     def embed(X: sp.csr_array) -> Any:
-        Z = checks.as_rows(X if transform is None else transform(X), "The transform of X")
+        Z = checks.as_rows(
+            X if transform is None else transform(X), "The transform of X"
+        )
         if Z.shape[0] != X.shape[0]:
             raise ValueError(
-                f"model must return one row per row of X. Got shape {Z.shape} for {X.shape[0]} "
-                "rows."
+                f"model must return one row per row of X. Got shape {Z.shape} for "
+                f"{X.shape[0]} rows."
             )
         Z = Z.astype(np.float64, copy=False)
         return unit_rows(Z) if cosine else Z
@@ -256,7 +271,7 @@ def middle_ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return np.asarray((rest > tie).sum(axis=1) + (n_ties + 1) / 2)
 
 
-# --- judgements -----------------------------------------------------------------------------------
+# --- judgements -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +285,8 @@ class RankingQuality:
     precisions : ndarray of shape (n_queries,)
         Share of relevant documents among the first k.
     ndcgs : ndarray of shape (n_queries,)
-        Discounted gain of the first k, Σ grade / log2(1 + rank), as a share of the largest
-        possible.
+        Discounted gain of the first k, Σ grade / log2(1 + rank), as a share of the
+        largest possible.
     k : int
     confidence : float
         Of the intervals.
@@ -301,7 +316,11 @@ class RankingQuality:
     def values(self, measure: str) -> np.ndarray:
         """Return the value of each query, for "mrr", "precision" or "ndcg"."""
         checks.check_word("RankingQuality.values", "measure", measure, MEASURES)
-        values = {"mrr": self.reciprocal_ranks, "precision": self.precisions, "ndcg": self.ndcgs}
+        values = {
+            "mrr": self.reciprocal_ranks,
+            "precision": self.precisions,
+            "ndcg": self.ndcgs,
+        }
         return values[measure]
 
     def interval(self, measure: str) -> tuple[float, float]:
@@ -317,17 +336,25 @@ class RankingQuality:
         theirs = before.values(measure)
         if len(mine) != len(theirs) or self.k != before.k:
             raise ValueError(
-                f"The rankings have {len(mine)} and {len(theirs)} queries at k = {self.k} and "
-                f"{before.k}: a gain needs the same queries at the same k."
+                f"The rankings have {len(mine)} and {len(theirs)} queries at k = "
+                f"{self.k} and {before.k}: a gain needs the same queries at the same k."
             )
-        return float((mine - theirs).mean()), *mean_interval(mine - theirs, self.confidence)
+        return float((mine - theirs).mean()), *mean_interval(
+            mine - theirs, self.confidence
+        )
 
     def __str__(self) -> str:
-        names = {"mrr": "MRR", "precision": f"precision@{self.k}", "ndcg": f"nDCG@{self.k}"}
+        names = {
+            "mrr": "MRR",
+            "precision": f"precision@{self.k}",
+            "ndcg": f"nDCG@{self.k}",
+        }
         parts = []
         for measure, name in names.items():
             low, high = self.interval(measure)
-            parts.append(f"{name} {self.values(measure).mean():.3f} ({low:.3f} to {high:.3f})")
+            parts.append(
+                f"{name} {self.values(measure).mean():.3f} ({low:.3f} to {high:.3f})"
+            )
         return ", ".join(parts)
 
 
@@ -339,10 +366,11 @@ def ranking_quality(
     Parameters
     ----------
     found : sequence of n_queries sequences of ids
-        What was found, best first; None and -1 stand for nothing. Ranks count as deep as it goes.
+        What was found, best first; None and -1 stand for nothing. Ranks count as deep
+        as it goes.
     relevant : sequence of n_queries collections of ids, or mappings of ids to grades
-        What is relevant; a collection has the grade 1 for each. Documents that are not in it have
-        the grade 0.
+        What is relevant; a collection has the grade 1 for each. Documents that are not
+        in it have the grade 0.
     k : int, default=10
 
     Returns
@@ -358,8 +386,8 @@ def ranking_quality(
     checks.check_number("ranking_quality", "k", k, low=1, integer=True)
     if len(found) != len(relevant) or not len(found):
         raise ValueError(
-            f"There are {len(found)} rankings and {len(relevant)} judgements: one of each per "
-            "query, and at least one query, is expected."
+            f"There are {len(found)} rankings and {len(relevant)} judgements: one of "
+            "each per query, and at least one query, is expected."
         )
     pairs = enumerate(zip(found, relevant, strict=True))
     rows = [_measure(q, ids, one, int(k)) for q, (ids, one) in pairs]
@@ -370,18 +398,26 @@ def ranking_quality(
 def _measure(q: int, ids: Any, relevant: Any, k: int) -> tuple[float, float, float]:
     given = relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
     grades = {one: float(grade) for one, grade in given.items() if grade != 0}
-    if not grades or not all(np.isfinite(grade) and grade > 0 for grade in grades.values()):
+    if not grades or not all(
+        np.isfinite(grade) and grade > 0 for grade in grades.values()
+    ):
         raise ValueError(
-            f"Query {q} has no relevant document, or a grade that is negative or not finite: leave "
-            "such queries out."
+            f"Query {q} has no relevant document, or a grade that is negative or not "
+            "finite: leave such queries out."
         )
     ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     hits = [one for one in ids if one in grades]
     if len(set(hits)) < len(hits):
-        raise ValueError(f"The ranking of query {q} has a relevant document twice: list it once.")
+        raise ValueError(
+            f"The ranking of query {q} has a relevant document twice: list it once."
+        )
     first = next((rank for rank, one in enumerate(ids, 1) if one in grades), None)
     gains = np.array([grades.get(one, 0.0) for one in ids[:k]])
     ideal = np.sort(list(grades.values()))[::-1][:k]
     discounts = 1.0 / np.log2(np.arange(2, k + 2))
     ndcg = gains @ discounts[: len(gains)] / (ideal @ discounts[: len(ideal)])
-    return 0.0 if first is None else 1.0 / first, float((gains > 0).sum() / k), float(ndcg)
+    return (
+        0.0 if first is None else 1.0 / first,
+        float((gains > 0).sum() / k),
+        float(ndcg),
+    )

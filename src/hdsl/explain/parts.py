@@ -12,15 +12,26 @@ import scipy.sparse as sp
 from .. import checks
 from ..similarity import Similarity, unit_rows
 from ..solver import atoms as atoms_module
-from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
+from .tables import (
+    Block,
+    Readable,
+    as_frame,
+    as_names,
+    pair_names,
+    records,
+    shown,
+    table_of,
+)
 
 BY = ("pair", "atom")
 
-#: Words that are shown behind the score of a class, and those that stand for one of a row.
+#: Words that are shown behind the score of a class, and those that stand for one of a
+#: row.
 MOST_WORDS = 4
 N_WORDS = 3
 
-#: Scores below are 0, at unit length: a column with a value in every row takes time for nothing.
+#: Scores below are 0, at unit length: a column with a value in every row takes time for
+#: nothing.
 SMALLEST = 0.01
 
 
@@ -33,15 +44,15 @@ class Explanation(Readable):
     total : float
         The correctly rounded sum of all parts, ``math.fsum(parts["value"])``.
     parts : structured ndarray of shape (n_parts,)
-        kind ("pair", "atom" or "prior"), name, i, j, value. For a single feature j is i. Parts
-        of value 0 are left out.
+        kind ("pair", "atom" or "prior"), name, i, j, value. For a single feature j is
+        i. Parts of value 0 are left out.
     of : str
         What is explained, such as "S(x, y)".
     top : int or None
         How many parts are shown; None is all.
     words : dict of int to dict of str to list of str, default={}
-        For a feature that is the score of a class, the words that add most to the score, by row:
-        "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
+        For a feature that is the score of a class, the words that add most to the
+        score, by row: "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
     """
 
     total: float
@@ -76,7 +87,9 @@ class Explanation(Readable):
             for row in self.words.get(feature, {}).values()
         ]
         n = max(map(len, rows), default=0)
-        return list(dict.fromkeys(row[k] for k in range(n) for row in rows if k < len(row)))
+        return list(
+            dict.fromkeys(row[k] for k in range(n) for row in rows if k < len(row))
+        )
 
     def to_frame(self) -> Any:
         """Return the parts as a pandas DataFrame."""
@@ -90,7 +103,9 @@ class Explanation(Readable):
         else:
             which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
             title += f": {which} no feature and no pair of features that counts"
-        rows = [(self._label(part), float(part["value"])) for part in self.parts[: self.top]]
+        rows = [
+            (self._label(part), float(part["value"])) for part in self.parts[: self.top]
+        ]
         rest = self.parts["value"][self.top :] if self.top is not None else ()
         if len(rest):
             rows.append((f"[{len(rest)} more]", math.fsum(rest)))
@@ -99,7 +114,9 @@ class Explanation(Readable):
     def _label(self, part: Any) -> str:
         words = self.words_of(part)
         label = shown(part["name"]) + " (prior)" * (part["kind"] == "prior")
-        return label + (f": {', '.join(map(shown, words[:MOST_WORDS]))}" if words else "")
+        return label + (
+            f": {', '.join(map(shown, words[:MOST_WORDS]))}" if words else ""
+        )
 
 
 def explain(
@@ -118,12 +135,14 @@ def explain(
     ----------
     similarity : Similarity
     x, y : array-like or sparse matrix of shape (n_features,) or (1, n_features)
-        The parts are those of the rows at unit length if the similarity has ``norm="l2"``.
+        The parts are those of the rows at unit length if the similarity has
+        ``norm="l2"``.
     rather_than : array-like or sparse matrix, default=None
         z, also one row.
     by : {"pair", "atom"}, default="pair"
-        "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature. "atom":
-        scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i per feature.
+        "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature.
+        "atom": scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i
+        per feature.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1 and so on.
     top : int or None, default=10
@@ -179,8 +198,8 @@ def explain(
         values = np.concatenate([learned, similarity.prior * (x * y)[is_shared]])
     if not np.isfinite(values).all():
         raise ValueError(
-            f"A part of {what} is too large for a float: the values of the rows are up to "
-            f"{max(np.abs(x).max(), np.abs(y).max()):.3g}. Scale the rows."
+            f"A part of {what} is too large for a float: the values of the rows are up "
+            f"to {max(np.abs(x).max(), np.abs(y).max()):.3g}. Scale the rows."
         )
     shared = features[is_shared]
     parts = table_of(
@@ -210,13 +229,14 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
     x = x if sp.issparse(x) else np.asarray(x)
     if x.shape != (1, similarity.n_features):
         raise ValueError(
-            f"{name} must be one row of {similarity.n_features} features, the number that the "
-            f"similarity was learned on. Got shape {x.shape}; X[[0]] is one row of a matrix X."
+            f"{name} must be one row of {similarity.n_features} features, the number "
+            f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
+            "row of a matrix X."
         )
     return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
 
 
-# --- scores of classes beside words ---------------------------------------------------------------
+# --- scores of classes beside words ---------------------------------------------------
 
 
 def largest_scores(scores: np.ndarray, n_scores: int | None) -> np.ndarray:
@@ -277,21 +297,25 @@ def words_behind(
         found.append(
             {
                 label: [int(column[k]) for k in best if part[k] > 0]
-                for label, part, best in zip(classes.tolist(), parts, order, strict=True)
+                for label, part, best in zip(
+                    classes.tolist(), parts, order, strict=True
+                )
             }
         )
     return found
 
 
-def with_words(found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any) -> Explanation:
+def with_words(
+    found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any
+) -> Explanation:
     """Return an explanation that names the words behind the scores of classes.
 
     Parameters
     ----------
     found : Explanation
     scores : object
-        With ``words(X)``, which returns what `words_behind` does or raises ValueError, and
-        ``n_features_in_``.
+        With ``words(X)``, which returns what `words_behind` does or raises ValueError,
+        and ``n_features_in_``.
     rows : dict of str to sparse array of shape (1, n_features)
         The rows of the explanation, without scores, by their names in it.
     names : array of str

@@ -27,13 +27,15 @@ class Importance(Readable):
     Attributes
     ----------
     features : structured ndarray of shape (n_active,)
-        name, i; weight, the entry M_ii; share of the largest trace of M, which is 2·scale;
-        direction, from -1 (the feature is in atoms with a minus only) to +1 (in atoms with a plus
-        only); with data also effect and n_rows, the number of rows where it is not 0.
+        name, i; weight, the entry M_ii; share of the largest trace of M, which is
+        2·scale; direction, from -1 (the feature is in atoms with a minus only) to +1
+        (in atoms with a plus only); with data also effect and n_rows, the number of
+        rows where it is not 0.
     pairs : structured ndarray of shape (n_pairs,)
-        name, i, j; weight, the entry M_ij, positive if one feature can stand for the other and
-        negative if they separate rows; with data also effect, n_rows, the number of rows that have
-        both, and n_rows_i and n_rows_j, the numbers of rows that have i and j.
+        name, i, j; weight, the entry M_ij, positive if one feature can stand for the
+        other and negative if they separate rows; with data also effect, n_rows, the
+        number of rows that have both, and n_rows_i and n_rows_j, the numbers of rows
+        that have i and j.
     ranked_by : {"weight", "effect"}, default="weight"
         The column that both tables are sorted by, largest absolute value first.
     n_rare : int, default=0
@@ -67,9 +69,17 @@ class Importance(Readable):
 
         Pairs with the score of a class come apart from those of other features.
         """
-        blocks = [(self._title("features", self.features), self._rows(self.features, ["n_rows"]))]
+        blocks = [
+            (
+                self._title("features", self.features),
+                self._rows(self.features, ["n_rows"]),
+            )
+        ]
         is_class = tables.has_class(self.pairs["name"])
-        parts = {"pairs": self.pairs[~is_class], "pairs with a class": self.pairs[is_class]}
+        parts = {
+            "pairs": self.pairs[~is_class],
+            "pairs with a class": self.pairs[is_class],
+        }
         for what, pairs in parts.items():
             if len(pairs) or what == "pairs":
                 rows = self._rows(pairs, ["n_rows_i", "n_rows_j"])
@@ -81,7 +91,9 @@ class Importance(Readable):
         title = f"{len(table)} {what}" + (f", the first {self.top}" if is_cut else "")
         if self.ranked_by == "weight":
             return f"{title} by weight in M (with X: by effect, rare features last)"
-        title += " by effect on S (rows that have " + ("it)" if what == "features" else "each)")
+        title += " by effect on S (rows that have " + (
+            "it)" if what == "features" else "each)"
+        )
         if what == "pairs" and 0 < self.n_rare < len(self.pairs):
             title += f"; {self.n_rare} with a feature in too few rows come last"
         return title
@@ -106,26 +118,27 @@ def importance(
 ) -> Importance:
     """Return features and feature pairs by their effect on the rows of X, or by their weight in M.
 
-    A weight alone says little: a pair of two rare words may be heavy and touch almost no row. So
-    with X the ranking is by effect, the root mean square of the part M_ij (x_i y_j + x_j y_i) of
-    S(x, y) over two rows x and y drawn from X independently, with the sign of M_ij. For a feature
-    the part is M_ii x_i y_i. This is exact for values of any sign and follows from means over the
-    rows of X. Squares are used because few rows decide who is near: a part that is large for some
-    pairs of rows changes their order, and one that is small for all, as those of common words are,
-    does not. A mean of absolute values ranks the common words first. What two or three rows show
-    may be chance: the effect is multiplied by n / (n + 5) for n rows that have the feature, of a
-    pair the rarer one.
+    A weight alone says little: a pair of two rare words may be heavy and touch almost
+    no row. So with X the ranking is by effect, the root mean square of the part M_ij
+    (x_i y_j + x_j y_i) of S(x, y) over two rows x and y drawn from X independently,
+    with the sign of M_ij. For a feature the part is M_ii x_i y_i. This is exact for
+    values of any sign and follows from means over the rows of X. Squares are used
+    because few rows decide who is near: a part that is large for some pairs of rows
+    changes their order, and one that is small for all, as those of common words are,
+    does not. A mean of absolute values ranks the common words first. What two or three
+    rows show may be chance: the effect is multiplied by n / (n + 5) for n rows that
+    have the feature, of a pair the rarer one.
 
     Parameters
     ----------
     similarity : Similarity
     X : array or sparse matrix of shape (n_rows, n_features), default=None
-        Rows to rank by, compared as the similarity compares them: at unit length if it has
-        ``norm="l2"``. None ranks by weight.
+        Rows to rank by, compared as the similarity compares them: at unit length if it
+        has ``norm="l2"``. None ranks by weight.
     min_rows : int, default=5
-        With X, features that fewer rows have, and pairs with such a feature, come last. A pair of
-        features that no row has together does not: it compares rows that have one with rows that
-        have the other.
+        With X, features that fewer rows have, and pairs with such a feature, come last.
+        A pair of features that no row has together does not: it compares rows that have
+        one with rows that have the other.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1 and so on.
     top : int or None, default=10
@@ -169,7 +182,9 @@ def importance(
     entries = entries[~is_single]
     pairs = {"name": pair_names(i, j, names), "i": i, "j": j, "weight": entries}
     if X is None:
-        return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)
+        return Importance(
+            table_of("weight", **features), table_of("weight", **pairs), top=top
+        )
     ends = np.searchsorted(active, np.column_stack([i, j]))
     found = count_occurrences(similarity.index_rows(X), active, ends)
     evidence = found.n_rows / (found.n_rows + FEW)
@@ -200,7 +215,7 @@ def _direction(similarity: Similarity, active: np.ndarray) -> np.ndarray:
     return np.bincount(at, weights * signs) / np.bincount(at, weights)
 
 
-# --- how often features occur, and how much they do -----------------------------------------------
+# --- how often features occur, and how much they do -----------------------------------
 
 
 class Occurrences(NamedTuple):
@@ -227,10 +242,10 @@ class Occurrences(NamedTuple):
 def count_occurrences(X: Any, features: np.ndarray, ends: np.ndarray) -> Occurrences:
     """Return how often features and feature pairs occur in X, and how much they do there.
 
-    For independent rows both root mean squares follow from means over the rows of X, also where
-    values have both signs: E[(x_i y_i)²] = E[x_i²]² and
-    E[(x_i y_j + x_j y_i)²] = 2 E[x_i²] E[x_j²] + 2 E[x_i x_j]². The cost is the number of values in
-    X and, per pair, in its two columns.
+    For independent rows both root mean squares follow from means over the rows of X,
+    also where values have both signs: E[(x_i y_i)²] = E[x_i²]² and E[(x_i y_j + x_j
+    y_i)²] = 2 E[x_i²] E[x_j²] + 2 E[x_i x_j]². The cost is the number of values in X
+    and, per pair, in its two columns.
 
     Parameters
     ----------
@@ -259,7 +274,9 @@ def count_occurrences(X: Any, features: np.ndarray, ends: np.ndarray) -> Occurre
         product = _column_products(values, ends) / n
         root = np.sqrt(size)[ends]
         size_of_pair = np.sqrt(2.0) * np.hypot(root[:, 0] * root[:, 1], product)
-    return Occurrences(np.diff(values.indptr), _column_products(present, ends), size, size_of_pair)
+    return Occurrences(
+        np.diff(values.indptr), _column_products(present, ends), size, size_of_pair
+    )
 
 
 def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-#: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the color-blind.
+#: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the
+#: color-blind.
 POSITIVE = "#0072B2"
 NEGATIVE = "#D55E00"
 
@@ -22,7 +23,8 @@ def as_names(feature_names: Any, n_features: int) -> Any:
     Parameters
     ----------
     feature_names : array-like of str of shape (n_features,) or None
-        None is x0, x1, …, made on demand: there may be more features than names fit in memory.
+        None is x0, x1, …, made on demand: there may be more features than names fit in
+        memory.
     n_features : int
     """
     if feature_names is None:
@@ -55,14 +57,18 @@ def has_class(names: np.ndarray) -> np.ndarray:
     return np.array(found, dtype=bool)
 
 
-def table_of(by: str, last: np.ndarray | None = None, **columns: np.ndarray) -> np.ndarray:
+def table_of(
+    by: str, last: np.ndarray | None = None, **columns: np.ndarray
+) -> np.ndarray:
     """Return columns as one structured array, sorted by falling absolute value of column `by`.
 
     Rows where `last` is True come after all others.
     """
     size = -np.abs(columns[by])
     order = np.lexsort((size,) if last is None else (size, last))
-    table = np.empty(len(order), dtype=[(name, column.dtype) for name, column in columns.items()])
+    table = np.empty(
+        len(order), dtype=[(name, column.dtype) for name, column in columns.items()]
+    )
     for name, column in columns.items():
         table[name] = column[order]
     return table
@@ -70,7 +76,9 @@ def table_of(by: str, last: np.ndarray | None = None, **columns: np.ndarray) -> 
 
 def records(table: np.ndarray) -> list[dict[str, Any]]:
     """Return one dict of plain values per row of a table."""
-    return [dict(zip(table.dtype.names or (), row, strict=True)) for row in table.tolist()]
+    return [
+        dict(zip(table.dtype.names or (), row, strict=True)) for row in table.tolist()
+    ]
 
 
 def as_frame(table: np.ndarray) -> Any:
@@ -79,12 +87,13 @@ def as_frame(table: np.ndarray) -> Any:
         pandas = import_module("pandas")
     except ImportError as error:
         raise ImportError(
-            "to_frame needs pandas: install it with `pip install pandas`, or use to_dict()."
+            "to_frame needs pandas: install it with `pip install pandas`, or use "
+            "to_dict()."
         ) from error
     return pandas.DataFrame({name: table[name] for name in table.dtype.names or ()})
 
 
-# --- text and HTML -------------------------------------------------------------------------------
+# --- text and HTML --------------------------------------------------------------------
 
 
 class Readable:
@@ -103,7 +112,9 @@ class Readable:
 
 def shown(name: Any, width: int = 48) -> str:
     """Return a name as one short line; control characters are escaped."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+    text = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name)
+    )
     half = width // 2
     return text if len(text) <= width else f"{text[:half]}…{text[-half:]}"
 
@@ -111,7 +122,8 @@ def shown(name: Any, width: int = 48) -> str:
 def _as_text(title: str, rows: list[tuple[str, float]], width: int = 20) -> str:
     largest = _largest(rows)
     bars = [
-        ("+" if value > 0 else "-") * round(width * (abs(value) / largest)) for _, value in rows
+        ("+" if value > 0 else "-") * round(width * (abs(value) / largest))
+        for _, value in rows
     ]
     left = max((len(bar) for bar in bars if bar.startswith("-")), default=0)
     label_width = max((len(label) for label, _ in rows), default=0)
@@ -131,7 +143,9 @@ def _largest(rows: list[tuple[str, float]]) -> float:
 
 def _as_html(title: str, rows: list[tuple[str, float]]) -> str:
     largest = _largest(rows)
-    values = [value / largest for _, value in rows]  # a difference of two may be no float
+    values = [
+        value / largest for _, value in rows
+    ]  # a difference of two may be no float
     high = max([*values, 0.0])
     low = min([*values, 0.0])
     extent = high - low or 1.0

@@ -34,14 +34,15 @@ WRITE_ERRORS = {
 def atomic_write(path: FilePath, what: str) -> Iterator[BinaryIO]:
     """Yield a binary file that replaces `path` when all of its bytes are on the disk.
 
-    The bytes go to a temporary file in the same folder. After an error, the old file is as it was
-    and the temporary file is gone. If the process is killed, the temporary file stays until the
-    next write to the same path.
+    The bytes go to a temporary file in the same folder. After an error, the old file is
+    as it was and the temporary file is gone. If the process is killed, the temporary
+    file stays until the next write to the same path.
 
     Parameters
     ----------
     path : str or path-like
-        A link stays a link; the file that it points to is replaced and keeps its permissions.
+        A link stays a link; the file that it points to is replaced and keeps its
+        permissions.
     what : str
         What error messages call the file, such as "the model".
     """
@@ -83,7 +84,9 @@ def check_regular(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "this is not a regular file, choose another name", path)
+        raise OSError(
+            errno.EINVAL, "this is not a regular file, choose another name", path
+        )
 
 
 @contextmanager
@@ -100,7 +103,9 @@ def _explain_write_errors(path: str, what: str) -> Iterator[None]:
 def _find(path: str) -> tuple[str, int | None]:
     """Return the file that a path leads to, and its permissions, None if there is no file yet."""
     if "\0" in path:
-        raise OSError(errno.EINVAL, "the file name has a null character, choose another")
+        raise OSError(
+            errno.EINVAL, "the file name has a null character, choose another"
+        )
     target = os.path.realpath(path)
     try:
         mode = os.stat(target).st_mode
@@ -114,7 +119,8 @@ def _find(path: str) -> tuple[str, int | None]:
 def _temporary_file(target: str) -> Iterator[BinaryIO]:
     """Yield a new file beside the target, locked as long as this process has it open.
 
-    The lock ends with the process, however that ends. So a file without a lock was left behind.
+    The lock ends with the process, however that ends. So a file without a lock was left
+    behind.
     """
     folder, name = os.path.split(target)
     # The name of the target may be too long to be a part of another name.
@@ -127,7 +133,9 @@ def _temporary_file(target: str) -> Iterator[BinaryIO]:
             path = os.path.join(folder, f".hdsl-{digest}-{os.urandom(8).hex()}.tmp")
             file = open(path, "xb")  # noqa: SIM115 - closed below
             _lock(file.fileno(), wait=True)
-            if not os.path.exists(path):  # another process removed it before it was locked
+            if not os.path.exists(
+                path
+            ):  # another process removed it before it was locked
                 file.close()
                 file = None
         yield file
@@ -147,7 +155,9 @@ def _remove_left_behind(folder: str, prefix: str) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith(prefix) or not entry.is_file(follow_symlinks=False):
+            if not entry.name.startswith(prefix) or not entry.is_file(
+                follow_symlinks=False
+            ):
                 continue
             with suppress(OSError), open(entry.path, "r+b") as file:
                 if _lock(file.fileno(), wait=False):
@@ -159,7 +169,9 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
     if fcntl is None:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(
+            descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+        )
     except OSError:  # another process has it, or the file system has no locks
         return False
     return True

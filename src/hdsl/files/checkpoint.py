@@ -1,8 +1,8 @@
 """Checkpoints: a run at its last rest, in a file: a killed process loses seconds, not hours.
 
-The file is one as models have: arrays and a JSON header. The header holds the inputs of the run,
-values of parameters and digests of data, and the file is refused if a run has other inputs. Those
-who pass arrays check their values when they come back.
+The file is one as models have: arrays and a JSON header. The header holds the inputs of
+the run, values of parameters and digests of data, and the file is refused if a run has
+other inputs. Those who pass arrays check their values when they come back.
 """
 
 import errno
@@ -27,7 +27,8 @@ from .tables import pack_table, unpack_table
 #: Seconds between two writes.
 INTERVAL = 30.0
 
-#: Largest share of the time of a run that is spent writing: large ones are written less often.
+#: Largest share of the time of a run that is spent writing: large ones are written less
+#: often.
 TIME_SHARE = 0.05
 
 
@@ -45,8 +46,8 @@ class CheckpointFile(NamedTuple):
             os.unlink(os.path.realpath(self.path))
         except OSError as error:
             checks.warn(
-                f"The checkpoint {self.path!r} is no longer needed, but could not be deleted: "
-                f"{error.strerror}."
+                f"The checkpoint {self.path!r} is no longer needed, but could not be "
+                f"deleted: {error.strerror}."
             )
 
 
@@ -65,8 +66,8 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path-like
-        A file that exists is read at once. If there is none, OSError is raised at once unless the
-        folder can be written to.
+        A file that exists is read at once. If there is none, OSError is raised at once
+        unless the folder can be written to.
 
     Attributes
     ----------
@@ -93,11 +94,15 @@ class Checkpoint:
         inputs = header.get("checkpoint")
         if not isinstance(inputs, dict) or not isinstance(tables, dict):
             raise ValueError(
-                f"{self.name!r} is a model, not a checkpoint: name another file for the checkpoint."
+                f"{self.name!r} is a model, not a checkpoint: name another file for "
+                "the checkpoint."
             )
         self._inputs = inputs
         with self.explain_damage():
-            unpacked = {name: unpack_table(arrays, name, layout) for name, layout in tables.items()}
+            unpacked = {
+                name: unpack_table(arrays, name, layout)
+                for name, layout in tables.items()
+            }
         self.arrays = arrays | unpacked
 
     @property
@@ -112,7 +117,8 @@ class Checkpoint:
             yield
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"The checkpoint {self.name!r} is damaged: {error} Delete it to start again."
+                f"The checkpoint {self.name!r} is damaged: {error} Delete it to start "
+                "again."
             ) from None
 
     def begin(self, rng: np.random.Generator, inputs: dict[str, Any]) -> None:
@@ -123,22 +129,28 @@ class Checkpoint:
         rng : numpy.random.Generator
             As it is before the run; it is set to the state in the file.
         inputs : dict
-            All else that the result depends on: values of parameters, and digests of data.
+            All else that the result depends on: values of parameters, and digests of
+            data.
 
         Raises
         ------
         ValueError
             The file is of a run with other inputs.
         """
-        inputs = json.loads(container.dumps(dict(inputs)))  # tuples are lists in the file
+        inputs = json.loads(
+            container.dumps(dict(inputs))
+        )  # tuples are lists in the file
         if self.arrays is not None and self._inputs != inputs:
             names = {**inputs, **self._inputs}
-            changed = [name for name in names if self._inputs.get(name) != inputs.get(name)]
+            changed = [
+                name for name in names if self._inputs.get(name) != inputs.get(name)
+            ]
             raise ValueError(
                 f"{self.name!r} is the checkpoint of another run, with "
-                f"{'; '.join(self._difference(name, inputs) for name in changed[:5])}. Fit with "
-                "the inputs of that run, name another file, or delete this one to start again. The "
-                "checkpoint of a run that has ended is deleted when its model is saved."
+                f"{'; '.join(self._difference(name, inputs) for name in changed[:5])}. "
+                "Fit with the inputs of that run, name another file, or delete this "
+                "one to start again. The checkpoint of a run that has ended is "
+                "deleted when its model is saved."
             )
         if self.arrays is not None:
             with self.explain_damage():
@@ -149,8 +161,12 @@ class Checkpoint:
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
         there = self._inputs.get(name)
         here = inputs.get(name)
-        name = name if name in inputs else checks.short(name)  # a file may hold anything
-        if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
+        name = (
+            name if name in inputs else checks.short(name)
+        )  # a file may hold anything
+        if isinstance(here, dict) or isinstance(
+            there, dict
+        ):  # a digest says nothing to people
             return f"other {name}"
         return f"{name}={checks.short(there)} (now {checks.short(here)})"
 
@@ -169,11 +185,15 @@ class Checkpoint:
             self.write(self._latest)
             self._latest = None
         except (OSError, MemoryError) as error:
-            if not self._has_failed:  # one warning is enough; the next write may succeed
-                reason = getattr(error, "strerror", "There is no memory to write the checkpoint")
+            if (
+                not self._has_failed
+            ):  # one warning is enough; the next write may succeed
+                reason = getattr(
+                    error, "strerror", "There is no memory to write the checkpoint"
+                )
                 checks.warn(
-                    f"{reason} ({self.name!r}). The fit goes on without a checkpoint, and "
-                    "tries again from time to time."
+                    f"{reason} ({self.name!r}). The fit goes on without a checkpoint, "
+                    "and tries again from time to time."
                 )
             self._has_failed = True
         end = time.monotonic()
@@ -222,6 +242,10 @@ def _flat(parts: Iterable[Any]) -> Iterable[Any]:
     for part in parts:
         if sp.issparse(part):
             yield np.array(part.shape)
-            yield from (part.indptr.astype(np.int64), part.indices.astype(np.int64), part.data)
+            yield from (
+                part.indptr.astype(np.int64),
+                part.indices.astype(np.int64),
+                part.data,
+            )
         else:
             yield "none" if part is None else part

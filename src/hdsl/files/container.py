@@ -1,8 +1,9 @@
 """Model files and checkpoints: arrays and one JSON header in a safetensors file, and no code.
 
-The metadata of the file has one key, whose value is JSON: the header, the number of the format,
-and the checksum of header and arrays. The same content makes the same bytes. Readers of arrays and
-header check their values: this module promises plain arrays and a dict, as they were written.
+The metadata of the file has one key, whose value is JSON: the header, the number of the
+format, and the checksum of header and arrays. The same content makes the same bytes.
+Readers of arrays and header check their values: this module promises plain arrays and a
+dict, as they were written.
 """
 
 import hashlib
@@ -40,7 +41,9 @@ def write(
     """
     plain = {name: _as_stored(name, array) for name, array in sorted(arrays.items())}
     text = dumps(header)
-    sealed = json.dumps({"format": FORMAT, "header": text, "sha256": checksum(plain, text)})
+    sealed = json.dumps(
+        {"format": FORMAT, "header": text, "sha256": checksum(plain, text)}
+    )
     raw = safetensors.numpy.save(plain, metadata={KEY: sealed})
     with atomic_write(path, what) as file:
         file.write(raw)
@@ -60,8 +63,12 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         raw = file.read()
     try:
         arrays = safetensors.numpy.load(raw)
-        metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
-    except Exception as error:  # errors of safetensors, and of NumPy for dtypes it has not
+        metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])[
+            "__metadata__"
+        ]
+    except (
+        Exception
+    ) as error:  # errors of safetensors, and of NumPy for dtypes it has not
         raise ValueError(_not_ours(name, raw, str(error))) from None
     if KEY not in metadata:
         raise ValueError(_not_ours(name, raw, ""))
@@ -72,7 +79,9 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         given = sealed["sha256"]
         if version != FORMAT:
             newer = isinstance(version, int) and version > FORMAT
-            raise ValueError(f"it has another format: {'update hdsl' if newer else 'fit again'}")
+            raise ValueError(
+                f"it has another format: {'update hdsl' if newer else 'fit again'}"
+            )
         if given != checksum(arrays, text):
             raise ValueError("its checksum is wrong")
         header = json.loads(text)
@@ -94,7 +103,8 @@ def dumps(value: Any) -> str:
         return json.dumps(value, sort_keys=True, default=_plain)
     except (TypeError, RecursionError) as error:
         raise ValueError(
-            f"A model file holds arrays, numbers, strings, and lists and dicts of them: {error}."
+            "A model file holds arrays, numbers, strings, and lists and dicts of "
+            f"them: {error}."
         ) from None
 
 
@@ -106,7 +116,9 @@ def _plain(value: Any) -> Any:
 
 def _as_stored(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"A model file holds arrays of numbers. {name!r} is of {array.dtype}.")
+        raise ValueError(
+            f"A model file holds arrays of numbers. {name!r} is of {array.dtype}."
+        )
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -114,7 +126,9 @@ def checksum(arrays: Arrays, text: str) -> str:
     """Return the SHA-256 of arrays and the text of a header."""
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     for name, array in sorted(arrays.items()):
-        sha.update(f"{name}\0{array.dtype.str}{array.shape}".encode("utf-8", "surrogatepass"))
+        sha.update(
+            f"{name}\0{array.dtype.str}{array.shape}".encode("utf-8", "surrogatepass")
+        )
         sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return sha.hexdigest()
 
@@ -123,4 +137,6 @@ def _not_ours(name: str, raw: bytes, reason: str) -> str:
     if not raw:
         return f"Cannot load {name!r}: it is empty."
     why = f" ({reason[:100]})" if reason else ""
-    return f"Cannot load {name!r}: it is not a model file of hdsl, or it is damaged{why}."
+    return (
+        f"Cannot load {name!r}: it is not a model file of hdsl, or it is damaged{why}."
+    )

@@ -13,12 +13,16 @@ from .. import checks
 from ..checks import short
 from .container import Arrays
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------
 
 
 def nested(**parts: Arrays) -> Arrays:
     """Return the arrays of several parts as one dictionary, under ``part.name``."""
-    return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+    return {
+        f"{part}.{name}": a
+        for part, arrays in parts.items()
+        for name, a in arrays.items()
+    }
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
@@ -34,7 +38,10 @@ def part_of(arrays: Arrays, part: str) -> Arrays:
 
 
 def get_array(
-    arrays: Arrays, name: str, kinds: str = "biufO", shape: tuple[int | None, ...] | None = None
+    arrays: Arrays,
+    name: str,
+    kinds: str = "biufO",
+    shape: tuple[int | None, ...] | None = None,
 ) -> np.ndarray:
     """Return an array from a file, its numbers finite.
 
@@ -62,8 +69,8 @@ def get_array(
     if array.dtype.kind not in kinds or not is_same:
         expected = str(shape).replace("None", "n")
         raise ValueError(
-            f"{name} is of {array.dtype} and shape {array.shape}, expected a dtype in {kinds!r} "
-            f"and shape {expected}"
+            f"{name} is of {array.dtype} and shape {array.shape}, expected a dtype in "
+            f"{kinds!r} and shape {expected}"
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} must hold finite numbers")
@@ -78,7 +85,7 @@ def get_value(header: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-# --- strings -------------------------------------------------------------------------------------
+# --- strings --------------------------------------------------------------------------
 
 
 def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
@@ -89,15 +96,23 @@ def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
     >>> get_strings(pack_strings("words", ["one", "", "ü"]), "words").tolist()
     ['one', '', 'ü']
     """
-    text = json.dumps(list(strings), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    text = json.dumps(list(strings), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     return {f"{name}.text": np.frombuffer(text, dtype=np.uint8)}
 
 
 def get_strings(arrays: Arrays, name: str) -> np.ndarray:
     """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
-    raw = get_array(arrays, f"{name}.text", "u", (None,)).astype(np.uint8, copy=False).tobytes()
+    raw = (
+        get_array(arrays, f"{name}.text", "u", (None,))
+        .astype(np.uint8, copy=False)
+        .tobytes()
+    )
     strings = json.loads(raw.decode("utf-8", "surrogatepass"))
-    if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
+    if not isinstance(strings, list) or not all(
+        isinstance(string, str) for string in strings
+    ):
         raise ValueError(f"{name} must be a list of strings")
     return np.array(strings, dtype=object)
 
@@ -113,7 +128,9 @@ def pack_values(name: str, values: np.ndarray) -> Arrays:
     if is_text(values):
         return pack_strings(name, values.tolist())
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers or strings to be saved. Got {values.dtype}.")
+        raise ValueError(
+            f"{name} must be numbers or strings to be saved. Got {values.dtype}."
+        )
     return {name: values}
 
 
@@ -127,7 +144,7 @@ def unpack_values(arrays: Arrays, name: str, n: int | None = None) -> np.ndarray
     return values
 
 
-# --- tables --------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------
 
 
 def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
@@ -153,7 +170,10 @@ def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
     >>> unpack_table(arrays, "steps", layout)
     array([(  1, 'up'), (300, 'up')], dtype=[('n', '<i8'), ('kind', '<U8')])
     """
-    columns = [[part, table.dtype[part].newbyteorder("<").str] for part in table.dtype.names or ()]
+    columns = [
+        [part, table.dtype[part].newbyteorder("<").str]
+        for part in table.dtype.names or ()
+    ]
     raw = table.astype([tuple(column) for column in columns]).tobytes()
     return {name: np.frombuffer(raw, np.uint8)}, {"columns": columns}
 
@@ -165,20 +185,30 @@ def unpack_table(arrays: Arrays, name: str, layout: Any) -> np.ndarray:
     for column in columns:
         is_pair = isinstance(column, list) and len(column) == 2
         is_pair = is_pair and all(isinstance(part, str) for part in column)
-        if not is_pair or not re.fullmatch(r"[<|][biuf][1248]|<U[1-9][0-9]?", column[1]):
+        if not is_pair or not re.fullmatch(
+            r"[<|][biuf][1248]|<U[1-9][0-9]?", column[1]
+        ):
             raise ValueError(f"{name} has the impossible column {short(column)}")
     dtype = np.dtype([tuple(column) for column in columns])
     if raw.dtype != np.uint8 or not columns or raw.size % dtype.itemsize:
-        raise ValueError(f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}")
+        raise ValueError(
+            f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}"
+        )
     table = np.frombuffer(raw.tobytes(), dtype).copy()
     for part in dtype.names or ():
-        codes = np.ascontiguousarray(table[part]).view(np.uint32) if dtype[part].kind == "U" else 0
+        codes = (
+            np.ascontiguousarray(table[part]).view(np.uint32)
+            if dtype[part].kind == "U"
+            else 0
+        )
         if np.max(codes, initial=0) > sys.maxunicode:
-            raise ValueError(f"column {part!r} of {name} has characters that there are not")
+            raise ValueError(
+                f"column {part!r} of {name} has characters that there are not"
+            )
     return table
 
 
-# --- columns and rows ----------------------------------------------------------------------------
+# --- columns and rows -----------------------------------------------------------------
 
 
 def check_columns(columns: np.ndarray, n_features: int) -> None:
@@ -186,7 +216,9 @@ def check_columns(columns: np.ndarray, n_features: int) -> None:
     is_sorted = columns.ndim == 1 and columns.dtype == np.int64 and len(columns) > 0
     is_sorted = is_sorted and bool((columns[1:] > columns[:-1]).all())
     if not is_sorted or columns[0] < 0 or columns[-1] >= n_features:
-        raise ValueError("columns must hold rising column numbers, below n_features_in.")
+        raise ValueError(
+            "columns must hold rising column numbers, below n_features_in."
+        )
 
 
 def csr_to_arrays(rows: sp.csr_array, name: str) -> Arrays:

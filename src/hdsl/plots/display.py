@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colors of Okabe and Ito without yellow, which is too light for lines; and one marker for each.
+#: Colors of Okabe and Ito without yellow, which is too light for lines; and one marker
+#: for each.
 COLORS = (POSITIVE, NEGATIVE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -37,7 +38,9 @@ class Display:
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ImportError("hdsl.plots needs matplotlib: `pip install hdsl[plots]`.") from error
+            raise ImportError(
+                "hdsl.plots needs matplotlib: `pip install hdsl[plots]`."
+            ) from error
         if ax is None:
             _, ax = plt.subplots(layout="constrained", **options)
         self.ax_ = ax
@@ -45,9 +48,12 @@ class Display:
         return ax
 
 
-def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
+def legend(
+    ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any
+) -> None:
     """Draw a legend whose labels are plain text."""
-    # The labels are set afterwards: matplotlib leaves out those that start with an underscore.
+    # The labels are set afterwards: matplotlib leaves out those that start with an
+    # underscore.
     numbers = [str(k) for k in range(len(labels))]
     drawn = ax.legend(handles, numbers, frameon=False, fontsize="small", **options)
     for text, label in zip(drawn.get_texts(), labels, strict=True):

@@ -54,8 +54,8 @@ class NetworkDisplay(Display):
         ----------
         estimator : HDSL or Similarity
         X : array-like or sparse matrix of shape (n_rows, n_features), default=None
-            Rows to choose the pairs by: those of largest effect, see ``hdsl.explain.importance``.
-            None chooses the heaviest pairs.
+            Rows to choose the pairs by: those of largest effect, see
+            ``hdsl.explain.importance``. None chooses the heaviest pairs.
         top : int, default=40
             Number of pairs.
         feature_names : array-like of str of shape (n_features,), default=None
@@ -74,8 +74,12 @@ class NetworkDisplay(Display):
             feature_names=feature_names,
         )
         pairs = found.pairs[:top]
-        used, ends = np.unique(np.stack([pairs["i"], pairs["j"]], axis=1), return_inverse=True)
-        name = dict(zip(found.features["i"].tolist(), found.features["name"], strict=True))
+        used, ends = np.unique(
+            np.stack([pairs["i"], pairs["j"]], axis=1), return_inverse=True
+        )
+        name = dict(
+            zip(found.features["i"].tolist(), found.features["name"], strict=True)
+        )
         names = [name[i] for i in used.tolist()]
         return cls(ends.reshape(-1, 2), pairs[found.ranked_by], names).plot(ax)
 
@@ -83,9 +87,14 @@ class NetworkDisplay(Display):
         """Draw the network; a new figure is as large as the labels need."""
         labels = [shown(name, 24) for name in self.names]
         font = 9.0
-        sizes = np.array([[CHARACTER * len(label) + 2.5, LINE + 0.7] for label in labels]) * font
+        sizes = (
+            np.array([[CHARACTER * len(label) + 2.5, LINE + 0.7] for label in labels])
+            * font
+        )
         places = network_layout(self.pairs, sizes.reshape(-1, 2), spacing=6 * font)
-        extent = np.ptp(places, axis=0) + sizes.max(axis=0) if len(labels) else np.ones(2)
+        extent = (
+            np.ptp(places, axis=0) + sizes.max(axis=0) if len(labels) else np.ones(2)
+        )
         wanted = np.clip((extent + 2 * font) / 72 + [0, 0.4], 3.0, 20.0)
         ax = self.start(ax, figsize=tuple(wanted))
         room = ax.get_position().size * self.figure_.get_size_inches() * 72
@@ -103,7 +112,15 @@ class NetworkDisplay(Display):
             )
         box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": "0.7", "lw": 0.6}
         for place, label in zip(places, labels, strict=True):
-            ax.text(*place, label, ha="center", va="center", size=font * shrink, bbox=box, **PLAIN)
+            ax.text(
+                *place,
+                label,
+                ha="center",
+                va="center",
+                size=font * shrink,
+                bbox=box,
+                **PLAIN,
+            )
         low = places.min(axis=0, initial=0)
         high = places.max(axis=0, initial=0)
         margin = (extent - (high - low)) / 2 + font
@@ -111,15 +128,17 @@ class NetworkDisplay(Display):
         ax.set(ylim=(low[1] - margin[1], high[1] + margin[1]))
         ax.set_axis_off()
         words = {True: "go together", False: "tell rows apart"}
-        legend(ax, list(handles.values()), [words[k] for k in handles], ncols=2, **ABOVE)
+        legend(
+            ax, list(handles.values()), [words[k] for k in handles], ncols=2, **ABOVE
+        )
         return self
 
 
 def network_layout(pairs: np.ndarray, sizes: np.ndarray, spacing: float) -> np.ndarray:
     """Return the centers of boxes that do not overlap, shape (n, 2); the same at every call.
 
-    Each connected part is laid out so that distances are about those in the network. The parts are
-    put on shelves, the highest first.
+    Each connected part is laid out so that distances are about those in the network.
+    The parts are put on shelves, the highest first.
     """
     n = len(sizes)
     links = (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1]))
@@ -129,13 +148,19 @@ def network_layout(pairs: np.ndarray, sizes: np.ndarray, spacing: float) -> np.n
     boxes = []
     for k in range(n_parts):
         inside = np.flatnonzero(part == k)
-        placed = _spread(_stress_layout(graph[inside][:, inside], spacing), sizes[inside])
+        placed = _spread(
+            _stress_layout(graph[inside][:, inside], spacing), sizes[inside]
+        )
         low = (placed - sizes[inside] / 2).min(axis=0)
         high = (placed + sizes[inside] / 2).max(axis=0)
         places[inside] = placed - low
         boxes.append((*(high - low + spacing / 4), k))
-    boxes.sort(key=lambda box: (-box[1], -box[0], box[2]))  # the highest first: shelves are full
-    width = max([1.3 * np.sqrt(sum(w * h for w, h, _ in boxes)), *(w for w, _, _ in boxes)])
+    boxes.sort(
+        key=lambda box: (-box[1], -box[0], box[2])
+    )  # the highest first: shelves are full
+    width = max(
+        [1.3 * np.sqrt(sum(w * h for w, h, _ in boxes)), *(w for w, _, _ in boxes)]
+    )
     x = y = shelf = 0.0
     for w, h, k in boxes:
         if x > 0 and x + w > width:
@@ -155,10 +180,14 @@ def _stress_layout(graph: Any, spacing: float) -> np.ndarray:
         return np.zeros((1, 2))
     distances = spacing * csgraph.shortest_path(graph, directed=False, unweighted=True)
     # In this order the edges of a tree do not cross on a circle.
-    order = csgraph.depth_first_order(graph, 0, directed=False, return_predecessors=False)
+    order = csgraph.depth_first_order(
+        graph, 0, directed=False, return_predecessors=False
+    )
     angles = 2 * np.pi * np.argsort(order) / n
     circle = np.column_stack([np.cos(angles), np.sin(angles)]) * distances.max() / 2
-    return smacof(distances, n_components=2, init=circle, n_init=1, max_iter=150, eps=1e-6)[0]
+    return smacof(
+        distances, n_components=2, init=circle, n_init=1, max_iter=150, eps=1e-6
+    )[0]
 
 
 def _spread(places: np.ndarray, sizes: np.ndarray) -> np.ndarray:

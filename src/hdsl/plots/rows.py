@@ -21,7 +21,8 @@ from .display import PLAIN, Display, legend, similarity_of
 class NeighborsDisplay(Display):
     """The nearest rows of a query by cosine and by the learned similarity, side by side.
 
-    Where the model compares rows as they are (``norm=None``), by dot product and as learned.
+    Where the model compares rows as they are (``norm=None``), by dot product and as
+    learned.
 
     Parameters
     ----------
@@ -79,10 +80,14 @@ class NeighborsDisplay(Display):
         """
         X = checks.as_rows(X)
         number = None
-        labels, texts = (p if p is None else np.asarray(p, dtype=object) for p in (labels, texts))
+        labels, texts = (
+            p if p is None else np.asarray(p, dtype=object) for p in (labels, texts)
+        )
         if np.ndim(query) == 0 and not sp.issparse(query):
             n = X.shape[0]
-            checks.check_number("NeighborsDisplay", "query", query, low=-n, high=n, integer=True)
+            checks.check_number(
+                "NeighborsDisplay", "query", query, low=-n, high=n, integer=True
+            )
             number = range(n)[query]
             query = X[[number]]
             query_label = labels[number] if labels is not None else query_label
@@ -91,7 +96,9 @@ class NeighborsDisplay(Display):
         k = n_neighbors + (number is not None)
 
         similarity = similarity_of(estimator)
-        compared = similarity.index_rows(X)  # X itself where rows are compared as they are
+        compared = similarity.index_rows(
+            X
+        )  # X itself where rows are compared as they are
         plain = "dot product" if compared is X else "cosine"
 
         def nearest(asked: Any) -> np.ndarray:
@@ -105,7 +112,9 @@ class NeighborsDisplay(Display):
         for row in {*before.tolist(), *after.tolist()}:
             parts = [str(part[row]) for part in (labels, texts) if part is not None]
             captions[row] = ": ".join(parts) or f"row {row}"
-        asked = ": ".join(str(part) for part in (query_label, query_text) if part is not None)
+        asked = ": ".join(
+            str(part) for part in (query_label, query_text) if part is not None
+        )
         right = None
         if labels is not None and query_label is not None:
             right = np.asarray(labels) == query_label
@@ -118,7 +127,9 @@ class NeighborsDisplay(Display):
         after = self.after.tolist()
         for place, row in enumerate(self.before.tolist()):
             if row in after:
-                ax.plot([0, 1], [place, after.index(row)], color="0.6", lw=1.2, zorder=1)
+                ax.plot(
+                    [0, 1], [place, after.index(row)], color="0.6", lw=1.2, zorder=1
+                )
         handles = {}
         looks = {
             True: {"color": POSITIVE, "marker": "o"},
@@ -133,15 +144,23 @@ class NeighborsDisplay(Display):
                 text = _beginning(self.texts[row], 55)
                 ax.text(text_x, place, text, ha=side, va="center", size=9, **PLAIN)
         ax.text(-0.1, -1.0, f"by {self.plain}", ha="right", weight="bold", size=9)
-        ax.text(1.1, -1.0, "by the learned similarity", ha="left", weight="bold", size=9)
+        ax.text(
+            1.1, -1.0, "by the learned similarity", ha="left", weight="bold", size=9
+        )
         ax.set_title(_beginning(self.query, 110), fontsize="medium", **PLAIN)
         ax.set(xlim=(-3.5, 4.5), ylim=(n - 0.3, -1.6))
         ax.set_axis_off()
         if self.right is not None:
             known = [k for k in (True, False) if k in handles]
             words = {True: "of the query's class", False: "of another class"}
-            legend(ax, [handles[k] for k in known], [words[k] for k in known], ncols=2,
-                    loc="upper center", bbox_to_anchor=(0.5, 0.0))  # fmt: skip
+            legend(
+                ax,
+                [handles[k] for k in known],
+                [words[k] for k in known],
+                ncols=2,
+                loc="upper center",
+                bbox_to_anchor=(0.5, 0.0),
+            )
         return self
 
 

@@ -36,7 +36,9 @@ class TraceDisplay(Display):
             values = self.trace[name]
             known = values > 0  # a lazy step has no gap, and zero has no logarithm
             marker = "o" if known.sum() == 1 else None
-            handles += ax.plot(iterations[known], values[known], color=color, lw=1.2, marker=marker)
+            handles += ax.plot(
+                iterations[known], values[known], color=color, lw=1.2, marker=marker
+            )
         ax.set(xlabel="iteration", ylabel="objective and gap", yscale="log")
         legend(ax, handles, ["objective", "gap"], ncols=2, **ABOVE)
         return self
@@ -59,7 +61,9 @@ class ChoiceDisplay(Display):
         """Draw what a fitted model was chosen from."""
         choice = fitted_run(estimator).choice_
         if choice is None or "prior" not in choice:
-            raise ValueError("No prior was chosen in this fit: use prior='auto' and enough rows.")
+            raise ValueError(
+                "No prior was chosen in this fit: use prior='auto' and enough rows."
+            )
         return cls(choice).plot(ax)
 
     def plot(self, ax: Any = None) -> ChoiceDisplay:
@@ -69,7 +73,9 @@ class ChoiceDisplay(Display):
         prior, n_iter, score, error, chosen = (self.choice[name] for name in names)
         tried = np.isfinite(prior) & (n_iter == 0)
         handles = [
-            ax.errorbar(prior[tried], score[tried], error[tried], color=COLORS[0], marker="o"),
+            ax.errorbar(
+                prior[tried], score[tried], error[tried], color=COLORS[0], marker="o"
+            ),
             ax.axhline(score[0], color="0.5", ls="--", lw=1.2),
             ax.axvline(prior[chosen][0], color=COLORS[1], ls=":", lw=1.2),
         ]

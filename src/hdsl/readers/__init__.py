@@ -1,11 +1,18 @@
 """Data files: sparse rows (svmlight, SciPy .npz), labels, and tables of text or of judgements.
 
-Files are not trusted. Nothing is unpickled, and the sizes in a header are checked against the file
-before memory is allocated. Any fault raises a `DataFileError` that names the file and, in a text
-file, the line.
+Files are not trusted. Nothing is unpickled, and the sizes in a header are checked
+against the file before memory is allocated. Any fault raises a `DataFileError` that
+names the file and, in a text file, the line.
 """
 
 from .files import DataFileError
 from .matrices import read_array, read_labels, read_matrix, read_npz, read_svmlight
 
-__all__ = ["DataFileError", "read_array", "read_labels", "read_matrix", "read_npz", "read_svmlight"]
+__all__ = [
+    "DataFileError",
+    "read_array",
+    "read_labels",
+    "read_matrix",
+    "read_npz",
+    "read_svmlight",
+]

@@ -14,11 +14,13 @@ from .. import checks
 from ..checks import FilePath
 from ..memory import format_bytes
 
-#: What a file is parsed to may take this many times its size, or FREE_BYTES if that is more.
+#: What a file is parsed to may take this many times its size, or FREE_BYTES if that is
+#: more.
 MAX_EXPANSION = 200
 FREE_BYTES = 8 * 2**20
 
-#: Bytes that parsing takes per word of text, and per number of a binary file, at its peak.
+#: Bytes that parsing takes per word of text, and per number of a binary file, at its
+#: peak.
 BYTES_PER_WORD = 64
 BYTES_PER_NUMBER = 32
 
@@ -29,7 +31,7 @@ class DataFileError(checks.WayOutError):
     """A data file that cannot be read as what it should be."""
 
 
-# --- files ---------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------
 
 
 def check_file(path: FilePath) -> Path:
@@ -51,7 +53,10 @@ def read_text(path: FilePath) -> tuple[Path, bytes]:
     path = check_file(path)
     if path.suffix in OPENERS:
         limit = expansion_limit(path)
-        with parsing(path, f"a {path.suffix} file"), OPENERS[path.suffix](path, "rb") as stream:
+        with (
+            parsing(path, f"a {path.suffix} file"),
+            OPENERS[path.suffix](path, "rb") as stream,
+        ):
             parts = []
             size = 0
             while size <= limit and (part := stream.read(2**20)):
@@ -96,8 +101,9 @@ def check_expansion(path: Path, size: int, way_out: str) -> None:
     """Raise DataFileError if a file expands to far more than its size."""
     if size > expansion_limit(path):
         raise DataFileError(
-            f"{path} expands from {format_bytes(path.stat().st_size)} to {format_bytes(size)} or "
-            f"more, over {MAX_EXPANSION} times its size. {way_out} if you trust it."
+            f"{path} expands from {format_bytes(path.stat().st_size)} to "
+            f"{format_bytes(size)} or more, over {MAX_EXPANSION} times its size. "
+            f"{way_out} if you trust it."
         )
 
 
@@ -121,7 +127,7 @@ def parsing(path: Path, what: str) -> Iterator[None]:
         raise DataFileError(f"{path} cannot be read as {what}: {message}") from error
 
 
-# --- lines of text -------------------------------------------------------------------------------
+# --- lines of text --------------------------------------------------------------------
 
 
 def bad_line(
@@ -141,7 +147,11 @@ def bad_line(
 
 def _quoted(line: bytes) -> str:
     line = line.strip()
-    return shorten(repr(line[:200].decode(errors="backslashreplace"))) if line else "an empty line"
+    return (
+        shorten(repr(line[:200].decode(errors="backslashreplace")))
+        if line
+        else "an empty line"
+    )
 
 
 def shorten(text: str, width: int = 60) -> str:

@@ -24,14 +24,17 @@ MAX_DIRECTORY = 4096
 _FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
 
 
-def read_matrix(path: FilePath, *, n_features: int | None = None, zero_based: bool = False) -> Data:
+def read_matrix(
+    path: FilePath, *, n_features: int | None = None, zero_based: bool = False
+) -> Data:
     r"""Return the matrix in a file, and its labels if the file has them.
 
     Parameters
     ----------
     path : str or path
-        ``.npz`` of SciPy, or svmlight under any other name, because LIBSVM names its files in many
-        ways. For a matrix in another format, call its reader in SciPy and pass it to ``fit``.
+        ``.npz`` of SciPy, or svmlight under any other name, because LIBSVM names its
+        files in many ways. For a matrix in another format, call its reader in SciPy and
+        pass it to ``fit``.
     n_features : int, default=None
         Number of columns. None takes that of the file, or the largest index in it.
     zero_based : bool, default=False
@@ -58,7 +61,7 @@ def read_matrix(path: FilePath, *, n_features: int | None = None, zero_based: bo
     return read_svmlight(path, n_features=n_features, zero_based=zero_based)
 
 
-# --- svmlight ------------------------------------------------------------------------------------
+# --- svmlight -------------------------------------------------------------------------
 
 
 def read_svmlight(
@@ -79,7 +82,8 @@ def read_svmlight(
     -------
     X : csr_array of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,)
-        int64 if all labels are integers, float64 if all are numbers, else strings (dtype object).
+        int64 if all labels are integers, float64 if all are numbers, else strings
+        (dtype object).
     """
     path, text = files.read_text(path)
     _check_n_features(n_features)
@@ -105,14 +109,19 @@ def _parse_pairs(
 
     try:
         X, y = load_svmlight_file(
-            io.BytesIO(text), n_features=n_features, dtype=np.float64, zero_based=zero_based
+            io.BytesIO(text),
+            n_features=n_features,
+            dtype=np.float64,
+            zero_based=zero_based,
         )
     except (ValueError, OverflowError):
         return None
     return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else None
 
 
-def _check_pairs(path: Path, text: bytes, n_features: int | None, zero_based: bool) -> np.ndarray:
+def _check_pairs(
+    path: Path, text: bytes, n_features: int | None, zero_based: bool
+) -> np.ndarray:
     """Raise on the first bad line of ``index:value`` pairs; return the labels as strings."""
     labels: list[bytes] = []
     for number, line in enumerate(io.BytesIO(text), 1):
@@ -120,7 +129,9 @@ def _check_pairs(path: Path, text: bytes, n_features: int | None, zero_based: bo
         if not label:
             continue
         if b":" in label:
-            raise files.bad_line(path, number, line, "a label before the first 'index:value'")
+            raise files.bad_line(
+                path, number, line, "a label before the first 'index:value'"
+            )
         if not _is_finite_or_word(label):
             raise files.bad_line(path, number, line, "a finite label")
         labels.append(label)
@@ -131,11 +142,15 @@ def _check_pairs(path: Path, text: bytes, n_features: int | None, zero_based: bo
             wanted, word = fault
             has_zero = word.startswith(b"0:") and not zero_based
             way_out = ("pass zero_based=True if they count from 0", "zero_based")
-            raise files.bad_line(path, number, line, wanted, word, way_out if has_zero else None)
+            raise files.bad_line(
+                path, number, line, wanted, word, way_out if has_zero else None
+            )
     return _as_strings(labels)
 
 
-def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[str, bytes] | None:
+def _first_fault(
+    words: list[bytes], n_features: int | None, low: int
+) -> tuple[str, bytes] | None:
     """Return what was expected, and the first word that is not an ``index:value`` in order."""
     high = checks.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
     last = low - 1
@@ -161,7 +176,7 @@ def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[
     return None
 
 
-# --- labels --------------------------------------------------------------------------------------
+# --- labels ---------------------------------------------------------------------------
 
 
 def read_labels(path: FilePath) -> np.ndarray:
@@ -174,15 +189,15 @@ def read_labels(path: FilePath) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_rows,)
-        int64, float64 or strings (dtype object) as in `read_svmlight`; from ``.npy`` as stored, but
-        for floats that are all integers.
+        int64, float64 or strings (dtype object) as in `read_svmlight`; from ``.npy`` as
+        stored, but for floats that are all integers.
     """
     if Path(path).suffix.lower() == ".npy":
         y = read_array(path)
         if y.ndim != 1 or y.dtype.kind not in "biufSU":
             raise DataFileError(
-                f"{path} must hold a vector of labels, numbers or strings. Got shape {y.shape}, "
-                f"dtype {y.dtype}."
+                f"{path} must hold a vector of labels, numbers or strings. Got shape "
+                f"{y.shape}, dtype {y.dtype}."
             )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise DataFileError(f"{path} has a label that is NaN or infinite.")
@@ -192,7 +207,9 @@ def read_labels(path: FilePath) -> np.ndarray:
     labels = []
     for number, line in enumerate(io.BytesIO(text.rstrip()), 1):
         words = line.split()
-        if len(words) != 1 or not _is_finite_or_word(words[0]):  # later ones would shift
+        if len(words) != 1 or not _is_finite_or_word(
+            words[0]
+        ):  # later ones would shift
             raise files.bad_line(path, number, line, "one label per line, NaN is none")
         labels += words
     try:
@@ -204,7 +221,11 @@ def read_labels(path: FilePath) -> np.ndarray:
 
 def _as_labels(y: np.ndarray) -> np.ndarray:
     """Return numeric labels as int64 if all are integers that float64 holds exactly."""
-    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y
+    return (
+        y.astype(np.int64)
+        if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all()
+        else y
+    )
 
 
 def _as_strings(labels: list[bytes]) -> np.ndarray:
@@ -220,7 +241,7 @@ def _is_finite_or_word(label: bytes) -> bool:
         return True
 
 
-# --- NumPy and SciPy -----------------------------------------------------------------------------
+# --- NumPy and SciPy ------------------------------------------------------------------
 
 
 def read_npz(path: FilePath, *, n_features: int | None = None) -> Data:
@@ -248,21 +269,33 @@ def read_npz(path: FilePath, *, n_features: int | None = None) -> Data:
             files.check_expansion(path, size, way_out)
             parsed = 0
             for member in archive.infolist():
-                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                if member.compress_type not in (
+                    zipfile.ZIP_STORED,
+                    zipfile.ZIP_DEFLATED,
+                ):
                     raise ValueError("NumPy does not compress files in this way")
                 with archive.open(member) as stream:
-                    count = _check_npy(path, stream, member.file_size, f" ({member.filename})")
+                    count = _check_npy(
+                        path, stream, member.file_size, f" ({member.filename})"
+                    )
                 parsed += files.BYTES_PER_NUMBER * count // 2  # one of two is an index
                 files.check_expansion(path, parsed, way_out)
         with np.load(path, allow_pickle=False) as arrays:
             shape = arrays["shape"].ravel().tolist() if "shape" in arrays.files else []
         if any(not isinstance(n, int) or n < 0 for n in shape):
-            raise DataFileError(f"{path} has the impossible shape {files.shorten(str(shape))}.")
-        X = sp.load_npz(path)  # never unpickles
-        if X.format not in ("csr", "csc", "coo") or X.ndim != 2 or X.dtype.kind not in "biuf":
             raise DataFileError(
-                f"{path} holds a {X.format} array with ndim={X.ndim} and dtype={X.dtype}, "
-                "but a real CSR, CSC or COO matrix is expected. Convert it with .tocsr()."
+                f"{path} has the impossible shape {files.shorten(str(shape))}."
+            )
+        X = sp.load_npz(path)  # never unpickles
+        if (
+            X.format not in ("csr", "csc", "coo")
+            or X.ndim != 2
+            or X.dtype.kind not in "biuf"
+        ):
+            raise DataFileError(
+                f"{path} holds a {X.format} array with ndim={X.ndim} and "
+                f"dtype={X.dtype}, but a real CSR, CSC or COO matrix is expected. "
+                "Convert it with .tocsr()."
             )
     files.check_n_rows(path, X.shape[0], size)
     return _as_csr(path, X, n_features), None
@@ -275,8 +308,8 @@ def _check_n_members(path: Path) -> None:
         _, found, end = stream.read().rpartition(b"PK\5\6")
     if found and int.from_bytes(end[8:12], "little") > MAX_DIRECTORY:
         raise DataFileError(
-            f"{path} has far more members than the six arrays of a sparse matrix: save it with "
-            "scipy.sparse.save_npz."
+            f"{path} has far more members than the six arrays of a sparse matrix: save "
+            "it with scipy.sparse.save_npz."
         )
 
 
@@ -310,21 +343,26 @@ def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> int:
         raise ValueError("its header is nested too deeply") from None
     if dtype.hasobject:
         raise DataFileError(
-            f"{path}{member} holds pickled Python objects, which can run code when read: "
-            "save numbers or strings."
+            f"{path}{member} holds pickled Python objects, which can run code when "
+            "read: save numbers or strings."
         )
     rest = size - stream.tell()
-    count = math.prod(shape) if len(shape) <= 64 and max(shape, default=0) < 2**63 else -1
+    count = (
+        math.prod(shape) if len(shape) <= 64 and max(shape, default=0) < 2**63 else -1
+    )
     if min(count, *shape, 0) < 0 or count * dtype.itemsize != rest or count > size:
         raise DataFileError(
-            f"{path}{member} claims an array of shape {files.shorten(str(shape))} and dtype "
-            f"{files.shorten(str(dtype))}, but {rest} bytes follow: it is cut off or damaged."
+            f"{path}{member} claims an array of shape {files.shorten(str(shape))} and "
+            f"dtype {files.shorten(str(dtype))}, but {rest} bytes follow: it is cut "
+            "off or damaged."
         )
     return count
 
 
 def _check_n_features(n_features: int | None) -> None:
-    checks.check_number("the reader", "n_features", n_features, low=1, integer=True, words=(None,))
+    checks.check_number(
+        "the reader", "n_features", n_features, low=1, integer=True, words=(None,)
+    )
 
 
 def _as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:

@@ -25,7 +25,9 @@ PASS_IDS = "pass ids=, the id of each row of X"
 class MissingColumnError(WayOutError):
     """A table without a column that was asked for; `columns` are those that it has."""
 
-    def __init__(self, facts: str, way_out: str, remedy: str, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, facts: str, way_out: str, remedy: str, columns: tuple[str, ...]
+    ) -> None:
         super().__init__(facts, way_out, remedy)
         self.args = (facts, way_out, remedy, columns)
         self.columns = columns
@@ -34,7 +36,8 @@ class MissingColumnError(WayOutError):
 class Table(NamedTuple):
     """Columns of equal length without missing values, and the line of the file of each row.
 
-    `n_skipped` rows had no value in one of the columns and are left out; `rows` numbers the others.
+    `n_skipped` rows had no value in one of the columns and are left out; `rows` numbers
+    the others.
     """
 
     name: str
@@ -53,7 +56,9 @@ class Table(NamedTuple):
         """Raise ValueError with the first value of a column that is not as wanted."""
         for row in np.flatnonzero(~is_good)[:1]:
             value = short(self.columns[name].tolist()[row])
-            raise ValueError(f"{self.place(row)} has {value} in column {name!r}: {wanted}.")
+            raise ValueError(
+                f"{self.place(row)} has {value} in column {name!r}: {wanted}."
+            )
 
     def only(self, whole: np.ndarray) -> Table:
         """Return some of the rows; the others count as skipped."""
@@ -75,13 +80,16 @@ def read_table(
 ) -> Table:
     """Return the wanted columns, {parameter: column name}, of a table or a file.
 
-    `sep` separates the fields of .csv and .tsv, whatever their name is, and `encoding` is that of
-    text files. With `skip_missing` rows without a value are left out and counted.
+    `sep` separates the fields of .csv and .tsv, whatever their name is, and `encoding`
+    is that of text files. With `skip_missing` rows without a value are left out and
+    counted.
     """
     return _checked_table(*_as_given(table, wanted, sep, encoding), skip_missing)
 
 
-def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") -> dict[str, Any]:
+def read_columns(
+    path: Any, *, sep: str | None = None, encoding: str = "utf-8"
+) -> dict[str, Any]:
     """Return all columns of a file, in their order; values may be missing: None, NaN or empty."""
     wanted: dict[str, str] = {}
     try:  # the error about a column that no file has tells those that this one has
@@ -95,7 +103,9 @@ def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") 
             raise WayOutError(facts, way_out, "sep") from None
     if not wanted:
         name = Path(path).name if isinstance(path, str | os.PathLike) else "The table"
-        raise ValueError(f"{name} has no rows and no columns: at least one of each is needed.")
+        raise ValueError(
+            f"{name} has no rows and no columns: at least one of each is needed."
+        )
     return _as_given(path, wanted, sep, encoding)[0].columns
 
 
@@ -136,9 +146,9 @@ def _as_given(
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
         raise TypeError(
-            "table must be a DataFrame of pandas, polars or pyarrow in memory, a mapping of "
-            "columns, or a path to a .csv, .tsv, .jsonl or .parquet file. Got "
-            f"{type(table).__module__}.{type(table).__name__}."
+            "table must be a DataFrame of pandas, polars or pyarrow in memory, a "
+            "mapping of columns, or a path to a .csv, .tsv, .jsonl or .parquet file. "
+            f"Got {type(table).__module__}.{type(table).__name__}."
         ) from None
     _check_columns(name, frame.columns, wanted)
     _check_text(name, table)
@@ -171,24 +181,35 @@ def _check_text(name: str, table: Any) -> None:
         table.validate(full=True)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0][:200]
-        raise ValueError(f"{name} is damaged, or has text that is not UTF-8: {reason}") from None
+        raise ValueError(
+            f"{name} is damaged, or has text that is not UTF-8: {reason}"
+        ) from None
 
 
 def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Table:
     """Return the table with its columns as arrays of equal length; refuse or skip empty fields."""
     empty: dict[str, np.ndarray] = {}
     for name, values in table.columns.items():
-        # Text stays Python strings: a NumPy string array gives each item the width of the longest.
-        text = isinstance(values, list) and any(isinstance(value, str) for value in values)
+        # Text stays Python strings: a NumPy string array gives each item the width of
+        # the longest.
+        text = isinstance(values, list) and any(
+            isinstance(value, str) for value in values
+        )
         try:
             column = np.asarray(values, dtype=object if text else None)
-            if column.dtype.kind == "f" and isinstance(values, list):  # ids may have more digits
-                is_long = any(isinstance(value, int) and abs(value) >= 2**53 for value in values)
+            if column.dtype.kind == "f" and isinstance(
+                values, list
+            ):  # ids may have more digits
+                is_long = any(
+                    isinstance(value, int) and abs(value) >= 2**53 for value in values
+                )
                 column = np.array(values, dtype=object) if is_long else column
         except ValueError:  # lists of unequal length
             column = np.empty((0, 0))
         cells = column.ravel().tolist() if column.dtype.kind == "O" else []
-        if column.ndim != 1 or any(isinstance(cell, list | dict | np.ndarray) for cell in cells):
+        if column.ndim != 1 or any(
+            isinstance(cell, list | dict | np.ndarray) for cell in cells
+        ):
             raise _not_plain(table.name, name)
         table.columns[name] = column
         missing = null.get(name, np.zeros(len(column), dtype=bool))
@@ -197,7 +218,9 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
         elif column.dtype.kind == "f":
             missing = missing | np.isnan(column)
         elif column.dtype.kind == "O":
-            odd = [v is None or (isinstance(v, float) and v != v) for v in column.tolist()]
+            odd = [
+                v is None or (isinstance(v, float) and v != v) for v in column.tolist()
+            ]
             missing = missing | np.array(odd, dtype=bool)
         empty[name] = missing
         bad = np.flatnonzero(missing)
@@ -207,7 +230,9 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
             raise WayOutError(facts, "drop it or fill it", "missing")
     lengths = {name: len(column) for name, column in table.columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"Columns of {table.name} must have the same length. Got {lengths}.")
+        raise ValueError(
+            f"Columns of {table.name} must have the same length. Got {lengths}."
+        )
     if not any(lengths.values()):
         raise ValueError(f"{table.name} has no rows: at least one is needed.")
     whole = ~np.logical_or.reduce(list(empty.values()))
@@ -222,21 +247,33 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
     """Yield the lines of a text file; the first that is not UTF-8 is named."""
     is_utf8 = encoding == "utf-8"
     where = path.name
-    opened: dict[str, Any] = {"mode": "rb"} if is_utf8 else {"encoding": encoding, "newline": ""}
+    opened: dict[str, Any] = (
+        {"mode": "rb"} if is_utf8 else {"encoding": encoding, "newline": ""}
+    )
     try:
         with path.open(**opened) as file:
             for number, line in enumerate(file, start=1):
                 where = f"{path.name}, line {number}" if is_utf8 else path.name
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8") if is_utf8 else line
+                yield (
+                    line.decode("utf-8-sig" if number == 1 else "utf-8")
+                    if is_utf8
+                    else line
+                )
     except (LookupError, UnicodeError) as error:
-        facts = f"{where} is not {'UTF-8' if is_utf8 else repr(encoding)} text ({error})"
+        facts = (
+            f"{where} is not {'UTF-8' if is_utf8 else repr(encoding)} text ({error})"
+        )
         raise WayOutError(facts, "save the file as UTF-8", "encoding") from None
 
 
-def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str) -> Table:
+def _read_csv(
+    path: Path, text: Iterator[str], wanted: dict[str, str], sep: str
+) -> Table:
     reader = csv.reader(text, delimiter=sep, strict=True)
     lines = array("q")
-    limit = csv.field_size_limit(2**31 - 1)  # a field may hold a whole book; a C long on Windows
+    limit = csv.field_size_limit(
+        2**31 - 1
+    )  # a field may hold a whole book; a C long on Windows
     try:
         header = next(reader, [])
         _check_columns(path.name, header, wanted)
@@ -253,7 +290,9 @@ def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str)
                     f"field{'s' * (len(fields) > 1)}, but the header has {len(header)}."
                 )
     except csv.Error as error:
-        raise ValueError(f"{path.name}, line {reader.line_num} cannot be read: {error}.") from None
+        raise ValueError(
+            f"{path.name}, line {reader.line_num} cannot be read: {error}."
+        ) from None
     finally:
         csv.field_size_limit(limit)
     return Table(path.name, columns, lines, is_text=True)
@@ -270,7 +309,9 @@ def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Tabl
             record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             reason = str(error)[:100]
-            raise ValueError(f"{path.name}, line {number} cannot be read: {reason}.") from None
+            raise ValueError(
+                f"{path.name}, line {number} cannot be read: {reason}."
+            ) from None
         if not isinstance(record, dict):
             raise ValueError(f"{path.name}, line {number} must be an object, {{...}}.")
         there |= dict.fromkeys(record)
@@ -303,8 +344,8 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
         pa, pq = map(import_module, ("pyarrow", "pyarrow.parquet"))
     except ImportError:
         raise ImportError(
-            f"Reading {path.name} needs pyarrow: install it, pass a DataFrame, or save the table "
-            "as .csv."
+            f"Reading {path.name} needs pyarrow: install it, pass a DataFrame, or save "
+            "the table as .csv."
         ) from None
     names = list(wanted.values())
     with parsing(path, "Parquet"):
@@ -319,14 +360,19 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
         table = file.read(names, use_threads=False)
     _check_text(path.name, table)
     chunks = {name: table.column(name).chunks for name in names}
-    return {name: [v for one in some for v in _values(one)] for name, some in chunks.items()}
+    return {
+        name: [v for one in some for v in _values(one)] for name, some in chunks.items()
+    }
 
 
 def _check_sizes(path: Path, metadata: Any, n_columns: int) -> None:
     """Raise DataFileError where the sizes in the file say that it expands to far more."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
-    # Of all columns: to ask for the size of one ends the process where the file is damaged.
-    size = 8 * n_columns * metadata.num_rows + sum(max(g.total_byte_size, 0) for g in groups)
+    # Of all columns: to ask for the size of one ends the process where the file is
+    # damaged.
+    size = 8 * n_columns * metadata.num_rows + sum(
+        max(g.total_byte_size, 0) for g in groups
+    )
     check_expansion(path, size, "Save it as .csv")
 
 
@@ -347,9 +393,15 @@ def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
     if ids is None:
         return None
     # A NumPy array of strings would strip null characters.
-    given = np.array(ids, dtype=object) if isinstance(ids, list | tuple) else np.asarray(ids)
+    given = (
+        np.array(ids, dtype=object)
+        if isinstance(ids, list | tuple)
+        else np.asarray(ids)
+    )
     if given.ndim != 1:
-        raise ValueError(f"ids must have shape (n_rows,), one id per row. Got shape {given.shape}.")
+        raise ValueError(
+            f"ids must have shape (n_rows,), one id per row. Got shape {given.shape}."
+        )
     keys = [str(key) for key in given.tolist()] if is_text else given.tolist()
     index = dict(zip(keys, range(len(keys)), strict=True))
     if len(index) < len(keys):
@@ -373,16 +425,20 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
         many = "1 id" if len(unknown) == 1 else f"{len(unknown)} ids"
         match = "matches" if len(unknown) == 1 else "match"
         message = f"{many} in column {name!r} of {table.name} {match} no row: {some(unknown)}."
-        kinds = [type(value).__name__ for value in (unknown[0], next(iter(index), None))]
+        kinds = [
+            type(value).__name__ for value in (unknown[0], next(iter(index), None))
+        ]
         if kinds[0] != kinds[1]:
-            message += f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
+            message += (
+                f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
+            )
         raise ValueError(message)
     if table.is_text:
         column = _parsed(table, name, int, "a row number")
     if column.dtype.kind not in "iu":
         raise WayOutError(
-            f"Column {name!r} of {table.name} must hold row numbers, integers. Got dtype "
-            f"{column.dtype}",
+            f"Column {name!r} of {table.name} must hold row numbers, integers. Got "
+            f"dtype {column.dtype}",
             f"{PASS_IDS}, or convert the column",
             "ids",
         )
@@ -398,7 +454,8 @@ def numbers(table: Table, name: str) -> np.ndarray:
         column = _parsed(table, name, float, "a number")
     if column.dtype.kind not in "biuf":
         raise ValueError(
-            f"Column {name!r} of {table.name} must hold numbers. Got dtype {column.dtype}."
+            f"Column {name!r} of {table.name} must hold numbers. Got dtype "
+            f"{column.dtype}."
         )
     table.check(name, np.isfinite(column), "numbers must be finite")
     return column.astype(np.float64)
@@ -407,7 +464,10 @@ def numbers(table: Table, name: str) -> np.ndarray:
 def flags(table: Table, name: str) -> np.ndarray:
     """Return a column of true and false as 1 and 0."""
     words = {"true": 1, "false": 0, "1": 1, "0": 0} if table.is_text else {1: 1, 0: 0}
-    values = [value.lower() if table.is_text else value for value in table.columns[name].tolist()]
+    values = [
+        value.lower() if table.is_text else value
+        for value in table.columns[name].tolist()
+    ]
     flags = np.fromiter(map(words.get, values, repeat(-1)), np.int64, len(values))
     table.check(name, flags >= 0, "true or false, or 1 or 0, is expected")
     return flags
@@ -419,8 +479,12 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
     for row, value in enumerate(table.columns[name].tolist()):
         try:
             digits = value.strip()
-            is_name = "_" in value or (kind is int and digits[:1] == "0" and len(digits) > 1)
-            found.append(kind("x" if is_name else value))  # Python reads 1_0 as 10 and 01 as 1
+            is_name = "_" in value or (
+                kind is int and digits[:1] == "0" and len(digits) > 1
+            )
+            found.append(
+                kind("x" if is_name else value)
+            )  # Python reads 1_0 as 10 and 01 as 1
         except ValueError:
             where = f"{table.place(row)} has {short(value)} in column {name!r}"
             facts = f"{where}, which is not {what}"

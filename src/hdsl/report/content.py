@@ -18,7 +18,8 @@ from ..solver.columns import take_columns
 from ..solver.trace import NO_ATOM
 from .measured import Measured, measure_labels
 
-#: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
+#: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room
+#: for fewer.
 MAX_VALUES = 50_000
 
 #: Characters of a text, of a feature's name, of a parameter.
@@ -42,7 +43,9 @@ class Rows(NamedTuple):
         """The label of each row as it is shown; several with commas between them."""
         if not isinstance(self.y, LabelSets):
             return self.y
-        each = np.split(self.y.classes[self.y.indicator.indices], self.y.indicator.indptr[1:-1])
+        each = np.split(
+            self.y.classes[self.y.indicator.indices], self.y.indicator.indptr[1:-1]
+        )
         return np.array([", ".join(map(str, labels)) for labels in each], dtype=object)
 
 
@@ -54,8 +57,8 @@ class More(NamedTuple):
     row_numbers : ndarray of shape (n_rows,)
         Numbers of the rows of X in the user's data; None is from 0.
     scores : ClassScores
-        What made the last features, the scores of classes; None is no scores. The plain cosine
-        leaves them out.
+        What made the last features, the scores of classes; None is no scores. The plain
+        cosine leaves them out.
     query_weights : ndarray of shape (n_features - n_scores,)
         Weight of a feature in a typed query; None is 1.
     ids : ndarray of shape (n_rows,)
@@ -73,26 +76,30 @@ class More(NamedTuple):
         return 0 if self.scores is None else len(self.scores.classes_)
 
 
-# --- user input ----------------------------------------------------------------------------------
+# --- user input -----------------------------------------------------------------------
 
 
 def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
     """Return X as a CSR array, labels as an array and texts as a list."""
     for name, value in (("y", y), ("texts", texts)):
         if X is None and value is not None:
-            raise ValueError(f"{name} goes with the rows of X, but X is None: pass X too.")
+            raise ValueError(
+                f"{name} goes with the rows of X, but X is None: pass X too."
+            )
     if X is None:
         return Rows(None, None, None)
     X = sp.csr_array(checks.check_matrix(model, X, reset=False))
     y = _check_labels(y)
     if isinstance(texts, str):
-        raise ValueError("texts must be a sequence of strings, one per row of X. Got one string.")
+        raise ValueError(
+            "texts must be a sequence of strings, one per row of X. Got one string."
+        )
     texts = None if texts is None else list(texts)
     for name, value in (("y", y), ("texts", texts)):
         if value is not None and len(value) != X.shape[0]:
             raise ValueError(
-                f"{name} has {len(value)} entries, but X has {X.shape[0]} rows: one per row "
-                "is expected."
+                f"{name} has {len(value)} entries, but X has {X.shape[0]} rows: one "
+                "per row is expected."
             )
     return Rows(X, y, texts)
 
@@ -110,16 +117,18 @@ def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measure
         names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
         missing = ", ".join(name for name, value in names.items() if value is None)
         raise ValueError(
-            "The error is that of test rows whose neighbours are rows of X: X, y, X_test and "
-            f"y_test go together. Missing: {missing}."
+            "The error is that of test rows whose neighbours are rows of X: X, y, "
+            f"X_test and y_test go together. Missing: {missing}."
         )
-    X_test = sp.csr_array(checks.check_matrix(model, X_test, reset=False, name="X_test"))
+    X_test = sp.csr_array(
+        checks.check_matrix(model, X_test, reset=False, name="X_test")
+    )
     y_test = _check_labels(y_test)
     checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
-# --- parts of the page ---------------------------------------------------------------------------
+# --- parts of the page ----------------------------------------------------------------
 
 
 def model_parts(
@@ -141,7 +150,9 @@ def model_parts(
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
-        numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
+        numbers = (
+            chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
+        )
         items = _items(rows, chosen, used) | {"rows": pack(numbers)}
         if more.ids is not None:
             items["ids"] = [_cut(more.ids[row], MAX_NAME) for row in chosen]
@@ -161,27 +172,37 @@ def model_parts(
             "n_scores": more.n_scores,
         },
         "classes": _classes(rows, used),
-        "choice": {name: pack(tried[name].astype(np.float64)) for name in tried} or None,
+        "choice": {name: pack(tried[name].astype(np.float64)) for name in tried}
+        or None,
         "has_names": has_names,
-        "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
+        "query_weights": None
+        if more.query_weights is None
+        else pack(_weights(more, used)),
         "names": names,
         "is_score": [
             f >= n_plain or name.startswith(CLASS)
             for f, name in zip(used.tolist(), names, strict=True)
         ],
         "columns": pack(used),
-        "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
+        "atoms": {
+            "i": pack(ends[:, 0]),
+            "j": pack(ends[:, 1]),
+            "sign": pack(atoms[:, 2]),
+        },
         "steps": {name: pack(column) for name, column in steps.items()},
         "corrections": {name: pack(column) for name, column in corrections.items()},
         "trace": {
-            name: pack(trace[name]) for name in ("objective", "gap", "n_atoms", "n_features")
+            name: pack(trace[name])
+            for name in ("objective", "gap", "n_atoms", "n_features")
         },
         "counts": None if rows.X is None else _counts(rows.X, active, ends),
         "items": items,
     }
 
 
-def _words(scores: Any, X: sp.csr_array, name_of: Callable[[int], str]) -> list[Any] | None:
+def _words(
+    scores: Any, X: sp.csr_array, name_of: Callable[[int], str]
+) -> list[Any] | None:
     """Return the words behind the scores of each row, by class; None for a nonlinear classifier."""
     n = scores.n_features_in_
     try:
@@ -189,7 +210,10 @@ def _words(scores: Any, X: sp.csr_array, name_of: Callable[[int], str]) -> list[
     except ValueError:
         return None
     return [
-        {str(n + label): [name_of(word) for word in words] for label, words in row.items()}
+        {
+            str(n + label): [name_of(word) for word in words]
+            for label, words in row.items()
+        }
         for row in found
     ]
 
@@ -199,8 +223,8 @@ def _steps(
 ) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return the distinct atoms of a path, shape (n, 3), its steps and its corrections.
 
-    Atoms are named by their numbers: the zero atom has number n, and -1 is none. A step of size 0
-    names atoms that it does not change; they are left out.
+    Atoms are named by their numbers: the zero atom has number n, and -1 is none. A step
+    of size 0 names atoms that it does not change; they are left out.
     """
     size = trace["step_size"].copy()
     size[0] = 1.0
@@ -218,14 +242,22 @@ def _steps(
     toward, away, corrected = np.split(numbers, [n, 2 * n])
     steps = {"toward": toward, "away": away, "size": size, "drop": trace["drop"] + 0}
     weights = corrections["weight"].copy()
-    return atoms, steps, {"n_iter": corrections["n_iter"], "atom": corrected, "weight": weights}
+    return (
+        atoms,
+        steps,
+        {"n_iter": corrections["n_iter"], "atom": corrected, "weight": weights},
+    )
 
 
 def pack(array: np.ndarray) -> dict[str, str]:
     """Return the bytes of an array as base64, and their type: the smallest that is exact."""
     if array.dtype.kind == "f":
         small = array.astype("<f4")
-        array = small if np.array_equal(small, array, equal_nan=True) else array.astype("<f8")
+        array = (
+            small
+            if np.array_equal(small, array, equal_nan=True)
+            else array.astype("<f8")
+        )
     else:
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
@@ -239,7 +271,9 @@ def choose_rows(X: sp.csr_array, max_items: int) -> np.ndarray:
     """Return numbers of rows spread evenly over X, so that sorted rows give all classes."""
     n = X.shape[0]
     room = max(2, int(MAX_VALUES * n / max(X.nnz, 1)))
-    return np.unique(np.linspace(0, n - 1, min(n, max_items, room)).round().astype(np.int64))
+    return np.unique(
+        np.linspace(0, n - 1, min(n, max_items, room)).round().astype(np.int64)
+    )
 
 
 def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
@@ -252,7 +286,9 @@ def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     order = np.argsort(used)
     return {
         "labels": None if y is None else [_cut(y[row], MAX_NAME) for row in chosen],
-        "texts": None if texts is None else [_cut(texts[row], MAX_TEXT) for row in chosen],
+        "texts": None
+        if texts is None
+        else [_cut(texts[row], MAX_TEXT) for row in chosen],
         "start": pack(values.indptr),
         "feature": pack(order[np.searchsorted(used, values.indices, sorter=order)]),
         "value": pack(values.data),
@@ -276,7 +312,8 @@ def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, 
 def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
     """Return the most frequent classes, and of each feature the one with its largest mean value.
 
-    A feature of no class, or of a rare one, has -1. There are none where all rows differ.
+    A feature of no class, or of a rare one, has -1. There are none where all rows
+    differ.
     """
     X = rows.X
     y = rows.labels
@@ -293,12 +330,16 @@ def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
     kept = np.sort(np.argsort(-sizes, kind="stable")[:N_CLASSES])
     at = code[row[known]]
     shape = (len(labels), len(used))
-    mean = sp.csc_array((np.abs(X.data[known]) / sizes[at], (at, place[known])), shape=shape)
+    mean = sp.csc_array(
+        (np.abs(X.data[known]) / sizes[at], (at, place[known])), shape=shape
+    )
     number = np.full(len(labels), -1)
     number[kept] = np.arange(len(kept))
     return {
         "names": [_cut(labels[k], MAX_NAME) for k in kept],
-        "of": pack(np.where(np.diff(mean.indptr), number[np.ravel(mean.argmax(axis=0))], -1)),
+        "of": pack(
+            np.where(np.diff(mean.indptr), number[np.ravel(mean.argmax(axis=0))], -1)
+        ),
     }
 
 

@@ -19,7 +19,8 @@ from ..solver.columns import drop_unused_columns
 N_NEIGHBORS = 3
 N_QUERIES = 500
 
-#: Most weights of a linear classifier and scores of rows, 0.8 GB: it is left out beyond.
+#: Most weights of a linear classifier and scores of rows, 0.8 GB: it is left out
+#: beyond.
 MAX_SCORES = 10**8
 
 
@@ -67,20 +68,26 @@ class Measured:
     def rates(self) -> dict[str, ErrorRate]:
         """The errors by "cosine", "learned" and, where it was measured, "LinearSVC"."""
         rates = {"cosine": self.errors.before, "learned": self.errors.after}
-        return rates | ({} if self.classifier is None else {"LinearSVC": self.classifier})
+        return rates | (
+            {} if self.classifier is None else {"LinearSVC": self.classifier}
+        )
 
     @property
     def ranks_sentence(self) -> str:
         """What the ranks of known items show: of each query, by cosine and as learned."""
-        test = evaluate.mcnemar(*(self.known_items[name].ranks for name in ("cosine", "learned")))
+        test = evaluate.mcnemar(
+            *(self.known_items[name].ranks for name in ("cosine", "learned"))
+        )
         if test.only_a == test.only_b == 0:
             return "The learned similarity ranks these rows as the cosine does."
         said = (
-            f"The learned similarity ranks the row higher for {test.only_a} and lower for "
-            f"{test.only_b} of the queries: {test.chance}."
+            f"The learned similarity ranks the row higher for {test.only_a} and lower "
+            f"for {test.only_b} of the queries: {test.chance}."
         )
         is_worse = test.is_more_than_chance and test.only_b > test.only_a
-        return said + (" To find one particular row, use the cosine." if is_worse else "")
+        return said + (
+            " To find one particular row, use the cosine." if is_worse else ""
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values, for a page."""
@@ -107,8 +114,8 @@ def measure_labels(
 ) -> Measured:
     """Return the errors of test rows by their neighbours in X, or of rows of X by the others.
 
-    Test rows are also classified by ``LinearSVC``, and searched by half of their features, among
-    themselves and the rows of X.
+    Test rows are also classified by ``LinearSVC``, and searched by half of their
+    features, among themselves and the rows of X.
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
     errors = evaluate.compare_errors(
@@ -135,12 +142,16 @@ def measure_judgements(
     return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
 
 
-def _known_items(similarity: Rewriter, X: sp.csr_array, rows: np.ndarray) -> dict[str, KnownItem]:
+def _known_items(
+    similarity: Rewriter, X: sp.csr_array, rows: np.ndarray
+) -> dict[str, KnownItem]:
     """Return the ranks of rows of X for half of their features, by cosine and as learned."""
     if not (np.diff(X.indptr)[rows] >= 2).any():
         return {}
     return {
-        name: evaluate.known_item(each, X, rows=rows, n_queries=N_QUERIES, random_state=0)
+        name: evaluate.known_item(
+            each, X, rows=rows, n_queries=N_QUERIES, random_state=0
+        )
         for name, each in (("cosine", None), ("learned", similarity))
     }
 
@@ -155,7 +166,8 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
     train, test = (
-        checks.narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows)))) for rows in (X, X_test)
+        checks.narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows))))
+        for rows in (X, X_test)
     )
     n = len(y_test)
     make = partial(LinearSVC, random_state=0, tol=1e-3)

@@ -50,8 +50,8 @@ def page(
     checks.check_number("report", "max_items", max_items, low=0, integer=True)
     if not isinstance(model.similarity_, Similarity):
         raise ValueError(
-            f"A report shows one similarity, but {type(model).__name__} has one per region: use "
-            "importance(region=...) and explain."
+            f"A report shows one similarity, but {type(model).__name__} has one per "
+            "region: use importance(region=...) and explain."
         )
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
@@ -61,11 +61,17 @@ def page(
         "version": version("hdsl"),
         "parameters": content.parameters(model),
         "errors": None if measured is None else measured.to_dict(),
-        **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
+        **content.model_parts(
+            model, rows, feature_names, max_items, more or content.More()
+        ),
     }
     folder = files(__package__)
-    source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")}
-    parts_of_script = ((folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT)
+    source = {
+        name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")
+    }
+    parts_of_script = (
+        (folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT
+    )
     source["js"] = '"use strict";\n(() => {\n' + "\n".join(parts_of_script) + "})();\n"
     style, script = (
         base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()

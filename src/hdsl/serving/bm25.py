@@ -18,7 +18,9 @@ LENGTHS = ("exact", "lucene")
 EXACT_BELOW = 40
 
 
-class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class BM25Transformer(
+    checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """Counts of terms to BM25 weights, whose sums are the scores of full-text engines.
 
     The score of a document for a query of terms t with boosts q_t is Σ q_t y_t, where
@@ -26,9 +28,9 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
         y_t = idf_t · (k1 + 1) n_t / (n_t + k1 (1 - b + b · length / average length)),
         idf_t = log(1 + (N - N_t + 1/2) / (N_t + 1/2)),
 
-    n_t counts the term in the document, and N_t of N documents have it. So a similarity that was
-    learned on these rows with ``norm=None`` turns a query into boosts, ``model.rewrite(Q)``, for an
-    index that stays as it is.
+    n_t counts the term in the document, and N_t of N documents have it. So a similarity
+    that was learned on these rows with ``norm=None`` turns a query into boosts,
+    ``model.rewrite(Q)``, for an index that stays as it is.
 
     Parameters
     ----------
@@ -37,8 +39,8 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
     b : float, default=0.75
         How much long documents are penalised, from 0 to 1.
     lengths : {"exact", "lucene"}, default="exact"
-        "lucene" rounds lengths down to a byte, as Lucene, Elasticsearch, OpenSearch and tantivy
-        store them: exact below 40, then 4 significant bits.
+        "lucene" rounds lengths down to a byte, as Lucene, Elasticsearch, OpenSearch and
+        tantivy store them: exact below 40, then 4 significant bits.
 
     Attributes
     ----------
@@ -51,8 +53,9 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
 
     Notes
     -----
-    Lucene leaves out the factor k1 + 1 since version 8. It changes no rank. Engines update N and
-    the average length as documents come and go: fit on the documents that the engine holds.
+    Lucene leaves out the factor k1 + 1 since version 8. It changes no rank. Engines
+    update N and the average length as documents come and go: fit on the documents that
+    the engine holds.
 
     Examples
     --------
@@ -63,7 +66,9 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
 
     needs_y = False
 
-    def __init__(self, k1: float = 1.2, b: float = 0.75, lengths: str = "exact") -> None:
+    def __init__(
+        self, k1: float = 1.2, b: float = 0.75, lengths: str = "exact"
+    ) -> None:
         self.k1 = k1
         self.b = b
         self.lengths = lengths
@@ -90,9 +95,11 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
         learned = copy(self)  # self changes at the end, all at once
         X = self._counts(checks.check_matrix(learned, X, reset=True))
         memory.check_fits(
-            f"One number per column of {X.shape[1]}, {name}", 24 * X.shape[1], "auto",
+            f"One number per column of {X.shape[1]}, {name}",
+            24 * X.shape[1],
+            "auto",
             ("leave out columns without counts",),
-        )  # fmt: skip
+        )
         n = X.shape[0]
         n_with = np.bincount(X.indices, minlength=X.shape[1])
         learned.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))
@@ -118,7 +125,11 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
         length = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
         length = _lucene_lengths(length) if self.lengths == "lucene" else length
         # Documents without terms, in training too, have no weight to penalise.
-        relative = length / self.average_length_ if self.average_length_ else np.ones_like(length)
+        relative = (
+            length / self.average_length_
+            if self.average_length_
+            else np.ones_like(length)
+        )
         penalty = self.k1 * (1.0 - self.b + self.b * relative)
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         count = X.data.astype(np.float64)
@@ -130,8 +141,8 @@ class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin
         counts = checks.canonical(sp.csr_array(X))
         if counts.nnz and counts.data.min() < 0:
             raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: X must hold counts of "
-                "terms, as CountVectorizer makes them."
+                f"Negative values in data passed to {type(self).__name__}: X must hold "
+                "counts of terms, as CountVectorizer makes them."
             )
         return counts
 
@@ -148,4 +159,6 @@ def _lucene_lengths(length: np.ndarray) -> np.ndarray:
     """
     above = np.maximum(np.floor(length) - 24.0, 1.0)
     step = np.exp2(np.floor(np.log2(above)) - 3.0)
-    return np.where(length < EXACT_BELOW, np.floor(length), 24.0 + np.floor(above / step) * step)
+    return np.where(
+        length < EXACT_BELOW, np.floor(length), 24.0 + np.floor(above / step) * step
+    )

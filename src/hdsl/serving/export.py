@@ -35,7 +35,7 @@ SPARSEVEC_LIMIT = 16_000
 HNSW_LIMIT = 1_000
 
 
-# --- rows -----------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------
 
 
 def sparse_rows(X: Any, names: Any = None) -> list[Any]:
@@ -50,9 +50,9 @@ def sparse_rows(X: Any, names: Any = None) -> list[Any]:
     Returns
     -------
     list of length n_rows
-        Pairs (indices, values) of lists, sorted by index; with `names`, dicts {term: weight} in
-        the order of the columns. Zeros are left out. All numbers are plain Python numbers, as JSON
-        and the clients of engines take them.
+        Pairs (indices, values) of lists, sorted by index; with `names`, dicts {term:
+        weight} in the order of the columns. Zeros are left out. All numbers are plain
+        Python numbers, as JSON and the clients of engines take them.
 
     Examples
     --------
@@ -62,20 +62,25 @@ def sparse_rows(X: Any, names: Any = None) -> list[Any]:
     [{'dog': 2.0, 'pet': -1.0}]
     """
     X = as_sparse(X, "X")
-    pairs = [(X.indices[a:b].tolist(), X.data[a:b].tolist()) for a, b in pairwise(X.indptr)]
+    pairs = [
+        (X.indices[a:b].tolist(), X.data[a:b].tolist()) for a, b in pairwise(X.indptr)
+    ]
     if names is None:
         return pairs
     terms = [str(name) for name in np.asarray(names, dtype=object).ravel()]
     if len(terms) != X.shape[1]:
         raise ValueError(
-            f"There are {len(terms)} names, but X has {X.shape[1]} columns: one name per column is "
-            "expected."
+            f"There are {len(terms)} names, but X has {X.shape[1]} columns: one name "
+            "per column is expected."
         )
     if len(set(terms)) < len(terms):
         twice, _ = Counter(terms).most_common(1)[0]
-        raise ValueError(f"Two columns are named {twice!r}: weights by name need different names.")
+        raise ValueError(
+            f"Two columns are named {twice!r}: weights by name need different names."
+        )
     return [
-        dict(zip((terms[i] for i in indices), values, strict=True)) for indices, values in pairs
+        dict(zip((terms[i] for i in indices), values, strict=True))
+        for indices, values in pairs
     ]
 
 
@@ -89,19 +94,20 @@ def to_sparsevec(X: Any) -> list[str]:
     Returns
     -------
     list of str of length n_rows
-        ``{index:value,…}/n_features``, indices from 1, values as float32. Values that are 0 in
-        float32 are left out.
+        ``{index:value,…}/n_features``, indices from 1, values as float32. Values that
+        are 0 in float32 are left out.
 
     Raises
     ------
     ValueError
-        If a row has more than 16,000 non-zeros, or a value is too large for float32: pgvector
-        refuses both.
+        If a row has more than 16,000 non-zeros, or a value is too large for float32:
+        pgvector refuses both.
 
     Warns
     -----
     UserWarning
-        If a row has more than 1,000 non-zeros, the most that an HNSW index of pgvector holds.
+        If a row has more than 1,000 non-zeros, the most that an HNSW index of pgvector
+        holds.
 
     Examples
     --------
@@ -115,25 +121,28 @@ def to_sparsevec(X: Any) -> list[str]:
     if len(large):
         row = int(np.searchsorted(X.indptr, large[0], side="right")) - 1
         raise ValueError(
-            f"X[{row}, {X.indices[large[0]]}] is too large for float32, in which pgvector stores "
-            "values: scale X to smaller values."
+            f"X[{row}, {X.indices[large[0]]}] is too large for float32, in which "
+            "pgvector stores values: scale X to smaller values."
         )
     sizes = np.diff(X.indptr)
     longest = int(sizes.max(initial=0))
     if longest > SPARSEVEC_LIMIT:
         raise ValueError(
-            f"Row {int(sizes.argmax())} has {longest:,} non-zeros, but pgvector takes at most "
-            f"{SPARSEVEC_LIMIT:,}: keep the largest, as model.rewrite(X, max_terms=...) does."
+            f"Row {int(sizes.argmax())} has {longest:,} non-zeros, but pgvector takes "
+            f"at most {SPARSEVEC_LIMIT:,}: keep the largest, as model.rewrite(X, "
+            "max_terms=...) does."
         )
     if longest > HNSW_LIMIT:
         checks.warn(
-            f"The HNSW index of pgvector refuses rows with more than {HNSW_LIMIT:,} non-zeros, "
-            f"which pgvector stores: {int((sizes > HNSW_LIMIT).sum()):,} of {X.shape[0]:,}, with "
-            f"up to {longest:,}."
+            f"The HNSW index of pgvector refuses rows with more than {HNSW_LIMIT:,} "
+            f"non-zeros, which pgvector stores: {int((sizes > HNSW_LIMIT).sum()):,} of "
+            f"{X.shape[0]:,}, with up to {longest:,}."
         )
     d = X.shape[1]
     values = X.data.astype(str)  # the shortest text that float32 reads back
-    entries = np.char.add(np.char.add((X.indices.astype(np.int64) + 1).astype(str), ":"), values)
+    entries = np.char.add(
+        np.char.add((X.indices.astype(np.int64) + 1).astype(str), ":"), values
+    )
     return [f"{{{','.join(entries[a:b])}}}/{d}" for a, b in pairwise(X.indptr)]
 
 
@@ -142,24 +151,28 @@ def as_sparse(X: Any, name: str) -> sp.csr_array:
     return checks.canonical(sp.csr_array(checks.as_rows(X, name)))
 
 
-# --- files ----------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------
 
 
 def export_rows(
-    to: str, X: Any, *, names: Any = None, fields: Mapping[str, Sequence[Any]] | None = None
+    to: str,
+    X: Any,
+    *,
+    names: Any = None,
+    fields: Mapping[str, Sequence[Any]] | None = None,
 ) -> Iterator[str]:
     """Yield the text of a file that an engine loads, in pieces.
 
     Parameters
     ----------
     to : {"pgvector", "qdrant", "jsonl"}
-        SQL for ``psql``, with a table ``hdsl_documents``; bodies of Qdrant's "upsert points", one
-        per line; or one JSON object per document and line.
+        SQL for ``psql``, with a table ``hdsl_documents``; bodies of Qdrant's "upsert
+        points", one per line; or one JSON object per document and line.
     X : array-like or sparse matrix of shape (n_documents, n_features)
         Rows of the index.
     names : array-like of str of shape (n_features,), default=None
-        Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names they have
-        ``indices`` and ``values``.
+        Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names
+        they have ``indices`` and ``values``.
     fields : mapping of str to sequences of length n_documents, default=None
         What is stored beside each document: numbers or strings.
 
@@ -183,11 +196,13 @@ def export_rows(
     }
     for name, values in columns.items():
         if name in RESERVED[to]:
-            raise ValueError(f"{name!r} is in each document: give the field another name.")
+            raise ValueError(
+                f"{name!r} is in each document: give the field another name."
+            )
         if len(values) != X.shape[0]:
             raise ValueError(
-                f"There are {len(values)} values of {name!r} and {X.shape[0]} rows: one value per "
-                "row is expected."
+                f"There are {len(values)} values of {name!r} and {X.shape[0]} rows: "
+                "one value per row is expected."
             )
     if to == "pgvector":
         yield from _sql(X, columns)
@@ -196,7 +211,9 @@ def export_rows(
     for first in range(0, X.shape[0], size):
         block = X[first : first + size]
         ids = range(first, first + block.shape[0])
-        beside = [{name: values[one] for name, values in columns.items()} for one in ids]
+        beside = [
+            {name: values[one] for name, values in columns.items()} for one in ids
+        ]
         if to == "qdrant":
             vectors = [{"terms": _vector(row)} for row in sparse_rows(block)]
             points = [
@@ -205,7 +222,9 @@ def export_rows(
             ]
             yield _json({"points": points})
         else:
-            for one, row, more in zip(ids, sparse_rows(block, names), beside, strict=True):
+            for one, row, more in zip(
+                ids, sparse_rows(block, names), beside, strict=True
+            ):
                 terms = _vector(row) if names is None else {"terms": row}
                 yield _json({"id": one, **more, **terms})
 
@@ -250,13 +269,21 @@ def _json(value: Any) -> str:
 
 
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
-    known = {name: [v for v in values if v is not None] for name, values in fields.items()}
+    known = {
+        name: [v for v in values if v is not None] for name, values in fields.items()
+    }
     kinds = {
-        name: "text" if not values else "boolean" if all(isinstance(v, bool) for v in values)
-        else "bigint" if all(isinstance(v, int) and abs(v) < 1 << 63 for v in values)
-        else "double precision" if all(isinstance(v, int | float) for v in values) else "text"
+        name: "text"
+        if not values
+        else "boolean"
+        if all(isinstance(v, bool) for v in values)
+        else "bigint"
+        if all(isinstance(v, int) and abs(v) < 1 << 63 for v in values)
+        else "double precision"
+        if all(isinstance(v, int | float) for v in values)
+        else "text"
         for name, values in known.items()
-    }  # fmt: skip
+    }
     columns = "".join(f"    {_quoted(name)} {kind},\n" for name, kind in kinds.items())
     yield (
         "CREATE EXTENSION IF NOT EXISTS vector;\n"
@@ -266,7 +293,11 @@ def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
     )
     for first in range(0, X.shape[0], BLOCK):
         for place, row in enumerate(to_sparsevec(X[first : first + BLOCK]), first):
-            cells = [str(place), *(_cell(values[place]) for values in fields.values()), row]
+            cells = [
+                str(place),
+                *(_cell(values[place]) for values in fields.values()),
+                row,
+            ]
             yield "\t".join(cells) + "\n"
     yield "\\.\n"
 
@@ -285,7 +316,7 @@ def _cell(value: Any) -> str:
     return text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-# --- full text ------------------------------------------------------------------------------------
+# --- full text ------------------------------------------------------------------------
 
 
 def expand_query(
@@ -298,8 +329,8 @@ def expand_query(
     Parameters
     ----------
     model : HDSL, or Collection
-        A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its own words.
-        Class scores are no terms of a text index and are left out.
+        A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its
+        own words. Class scores are no terms of a text index and are left out.
     text : str, or what the vectorizer takes
     vectorizer : object with ``transform`` and ``get_feature_names_out``, default=None
         Fitted; it made the rows that an HDSL was learned on.
@@ -309,8 +340,8 @@ def expand_query(
     Returns
     -------
     list of (str, float)
-        Largest weight first, negative ones last: their terms count against a document. The
-        largest absolute weight is 1, which changes no rank.
+        Largest weight first, negative ones last: their terms count against a document.
+        The largest absolute weight is 1, which changes no rank.
 
     Examples
     --------
@@ -328,8 +359,8 @@ def expand_query(
         query = as_sparse(model.scored.rewrite(row), "query")[:, : row.shape[1]]
     elif vectorizer is None:
         raise ValueError(
-            f"{type(model).__name__} takes rows: give the vectorizer that made them too, or a "
-            "model that hdsl.load has read from a file of `hdsl fit`."
+            f"{type(model).__name__} takes rows: give the vectorizer that made them "
+            "too, or a model that hdsl.load has read from a file of `hdsl fit`."
         )
     else:
         names = vectorizer.get_feature_names_out()
@@ -354,9 +385,10 @@ def full_text_query(
     Parameters
     ----------
     to : {"postgresql", "sqlite", "elasticsearch"}
-        A SELECT of keys and scores over a ``tsvector`` or an FTS5 table: the engine's score of
-        each term (``ts_rank`` by length, ``bm25``), times its weight, summed. Or the JSON
-        body of a search by boosted terms, as OpenSearch takes it too, without negative weights.
+        A SELECT of keys and scores over a ``tsvector`` or an FTS5 table: the engine's
+        score of each term (``ts_rank`` by length, ``bm25``), times its weight, summed.
+        Or the JSON body of a search by boosted terms, as OpenSearch takes it too,
+        without negative weights.
     terms : sequence of (str, float)
         As `expand_query` returns them. A term of several words is a phrase.
     table : str, default="documents"
@@ -386,16 +418,24 @@ def full_text_query(
     given = [(term.replace("\0", "").split(), float(weight)) for term, weight in terms]
     if not np.isfinite([weight for _, weight in given]).all():
         raise ValueError("Weights of terms must be finite numbers.")
-    given = [(words, weight) for words, weight in given if words and (is_sql or weight > 0)]
+    given = [
+        (words, weight) for words, weight in given if words and (is_sql or weight > 0)
+    ]
     if not given:
-        raise ValueError(f"There is no term to search for: the {len(terms)} given have none.")
+        raise ValueError(
+            f"There is no term to search for: the {len(terms)} given have none."
+        )
     if not is_sql:
         should = [_clause(column, words, weight) for words, weight in given]
-        return _json({"size": int(k), "query": {"bool": {"should": should}}}).rstrip("\n")
+        return _json({"size": int(k), "query": {"bool": {"should": should}}}).rstrip(
+            "\n"
+        )
     write = _tsquery if to == "postgresql" else _fts5
     values = ", ".join(f"({write(words)}, {weight:.6g})" for words, weight in given)
     name = _quoted(table)
-    at, by = (f"{name}.{_quoted(n)}" for n in (column, key or ("id", "rowid")[to == "sqlite"]))
+    at, by = (
+        f"{name}.{_quoted(n)}" for n in (column, key or ("id", "rowid")[to == "sqlite"])
+    )
     score = f"-{name}.rank"
     where = f"CROSS JOIN {name} WHERE {at} MATCH term"
     if to == "postgresql":

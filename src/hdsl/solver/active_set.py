@@ -78,15 +78,18 @@ class ActiveSet:
     def extreme(self, scores: np.ndarray, *, largest: bool) -> Scored:
         """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals.
 
-        Scores are equal up to rounding: after an exact line search between two atoms theirs are
-        the same in theory, and chance must not decide which is worse. The zero atom has score 0.
+        Scores are equal up to rounding: after an exact line search between two atoms
+        theirs are the same in theory, and chance must not decide which is worse. The
+        zero atom has score 0.
         """
         if self.zero:
             scores = np.append(scores, 0.0)
         high = float(scores.max())
         low = float(scores.min())
         near = TIE * max(abs(high), abs(low))
-        candidates = (scores >= high - near if largest else scores <= low + near).nonzero()[0]
+        candidates = (
+            scores >= high - near if largest else scores <= low + near
+        ).nonzero()[0]
         if len(candidates) == 1:
             return self._scored(int(candidates[0]), scores)
         found = (self._scored(k, scores) for k in candidates.tolist())
@@ -115,8 +118,9 @@ class ActiveSet:
     ) -> ActiveSet:
         """Return the set after a step toward an atom, away from one, or from one to the other.
 
-        toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w + γ(e - e').
-        `drop` says that the step has its largest size, so that the atom moved away from leaves.
+        toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w +
+        γ(e - e'). `drop` says that the step has its largest size, so that the atom
+        moved away from leaves.
         """
         atoms = self.atoms
         weights = self.weights.copy()
@@ -133,7 +137,9 @@ class ActiveSet:
         elif away is not None:
             k = self.find(away)
             if k is None:  # only a trace from a file does this
-                raise ValueError(f"The trace moves away from {tuple(away)}, which is not active.")
+                raise ValueError(
+                    f"The trace moves away from {tuple(away)}, which is not active."
+                )
             weights[k] = 0.0 if drop else max(weights[k] - step_size, 0.0)
         if toward == ZERO and zero is not None:
             zero += step_size
@@ -149,12 +155,15 @@ class ActiveSet:
             atoms = atoms[positive]
             weights = weights[positive]
         total = weights.sum() + (zero or 0.0)
-        return ActiveSet(atoms, weights / total, None if zero is None else float(zero / total))
+        return ActiveSet(
+            atoms, weights / total, None if zero is None else float(zero / total)
+        )
 
     def corrected(self, atoms: np.ndarray, weights: np.ndarray) -> ActiveSet:
         """Return the set with these weights of the active atoms, in their order, and of new ones.
 
-        Atoms without a weight leave. The zero atom has what is left where the domain has it.
+        Atoms without a weight leave. The zero atom has what is left where the domain
+        has it.
         """
         weights = np.where(weights > DUST, weights, 0.0)
         positive = weights > 0.0
@@ -166,7 +175,9 @@ class ActiveSet:
             zero = 0.0
         return ActiveSet(atoms[positive], weights[positive], zero)
 
-    def after(self, move: Move | Correction, step_size: float) -> tuple[ActiveSet, bool]:
+    def after(
+        self, move: Move | Correction, step_size: float
+    ) -> tuple[ActiveSet, bool]:
         """Return the set after a step along a move, and whether the step drops an atom by its size.
 
         A correction may leave atoms without weight; it is no step of the largest size.

@@ -98,7 +98,10 @@ def names(atoms: np.ndarray, feature_names: Sequence[str] | np.ndarray) -> np.nd
     ['price+cost', 'price-goal']
     """
     return np.array(
-        [f"{feature_names[i]}{'+' if sign > 0 else '-'}{feature_names[j]}" for i, j, sign in atoms],
+        [
+            f"{feature_names[i]}{'+' if sign > 0 else '-'}{feature_names[j]}"
+            for i, j, sign in atoms
+        ],
         dtype=object,
     )
 
@@ -124,7 +127,9 @@ def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None
         raise ValueError(f"atoms[{k}] is {atoms[k].tolist()}, as is an earlier one.")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if len(bad):
-        raise ValueError(f"weights[{bad[0]}] is {weights[bad[0]]}, expected a finite number > 0.")
+        raise ValueError(
+            f"weights[{bad[0]}] is {weights[bad[0]]}, expected a finite number > 0."
+        )
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if not total <= 1.0 + 1e-9:
@@ -139,7 +144,9 @@ def are_atoms(columns: Any, n_features: int) -> np.ndarray:
 
 def are_vertices(columns: Any, n_features: int) -> np.ndarray:
     """Return which of the columns (i, j, sign) are atoms, or the zero atom."""
-    is_zero = np.all([part == zero for part, zero in zip(columns, ZERO, strict=True)], axis=0)
+    is_zero = np.all(
+        [part == zero for part, zero in zip(columns, ZERO, strict=True)], axis=0
+    )
     return is_zero | are_atoms(columns, n_features)
 
 

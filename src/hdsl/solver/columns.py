@@ -12,19 +12,23 @@ def check_count(n: int, what: str, fewer: str) -> None:
     """Raise ValueError for more things than 32 bits can number."""
     if n > INDEX_LIMIT:
         raise ValueError(
-            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: give fewer {fewer}."
+            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: give "
+            f"fewer {fewer}."
         )
 
 
 def number_features(
-    length: np.ndarray, names: np.ndarray | None, min_rows: int, wanted: np.ndarray | None
+    length: np.ndarray,
+    names: np.ndarray | None,
+    min_rows: int,
+    wanted: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the columns that are features, a number for each column, and how many have one.
 
-    Features are the columns of `min_rows` rows and more, or as full as the second fullest, the
-    fullest first, and those wanted. The other columns have the last numbers. With this numbering
-    nothing depends on the number of columns, and loops over one column after the other have nearly
-    equal lengths, which processors predict.
+    Features are the columns of `min_rows` rows and more, or as full as the second
+    fullest, the fullest first, and those wanted. The other columns have the last
+    numbers. With this numbering nothing depends on the number of columns, and loops
+    over one column after the other have nearly equal lengths, which processors predict.
 
     Parameters
     ----------
@@ -44,7 +48,9 @@ def number_features(
     order = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
     check_count(len(order), "features with a non-zero value", "columns")
     used = order if names is None else names[order].astype(np.int64)
-    is_feature = length[order] >= length[order[:2]].min(initial=min_rows)  # a pair has two
+    is_feature = length[order] >= length[order[:2]].min(
+        initial=min_rows
+    )  # a pair has two
     if wanted is not None:
         is_feature |= np.isin(used, wanted)
     features = used[is_feature]
@@ -78,10 +84,14 @@ def per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float]
     sample = compared[is_anchor[compared[:, 0]]]
     a, b, c, d = sides_of(sample.T)
     # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
-    pairs = np.unique(np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d))
+    pairs = np.unique(
+        np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d)
+    )
     few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SAMPLE)).astype(int)]
     a, b = np.divmod(few, X.shape[0])
-    held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
+    held = sp.csr_array(
+        (np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape
+    )
     return len(pairs) / len(sample), held[a].multiply(held[b]).nnz / len(few)
 
 
@@ -111,17 +121,28 @@ def take_columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
     is_taken = columns[place] == X.indices
     n_before = np.concatenate([[0], np.cumsum(is_taken)])
     # Learners of scikit-learn take indices of 32 bits where these are enough.
-    kind = np.int32 if max(n_before[-1], len(columns)) <= np.iinfo(np.int32).max else np.int64
-    arrays = X.data[is_taken], place[is_taken].astype(kind), n_before[X.indptr].astype(kind)
+    kind = (
+        np.int32
+        if max(n_before[-1], len(columns)) <= np.iinfo(np.int32).max
+        else np.int64
+    )
+    arrays = (
+        X.data[is_taken],
+        place[is_taken].astype(kind),
+        n_before[X.indptr].astype(kind),
+    )
     return sp.csr_array(arrays, shape=(X.shape[0], len(columns)))
 
 
-def drop_unused_columns(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np.ndarray | None]:
+def drop_unused_columns(
+    *matrices: sp.csr_array,
+) -> tuple[list[sp.csr_array], np.ndarray | None]:
     """Return matrices on the columns that at least one of them uses, and the numbers of these.
 
-    SciPy allocates arrays as long as the number of columns when it multiplies matrices or selects
-    columns. Features that are hashed to 2³¹ columns and more need this first. Matrices whose
-    columns are few compared with their values come back unchanged.
+    SciPy allocates arrays as long as the number of columns when it multiplies matrices
+    or selects columns. Features that are hashed to 2³¹ columns and more need this
+    first. Matrices whose columns are few compared with their values come back
+    unchanged.
 
     Parameters
     ----------

@@ -8,19 +8,22 @@ import numpy as np
 Slopes = Callable[[float], tuple[float, float]]
 
 
-def line_search(slopes: Slopes, max_step_size: float, sampled: Slopes | None = None) -> float:
+def line_search(
+    slopes: Slopes, max_step_size: float, sampled: Slopes | None = None
+) -> float:
     """Return the step size in [0, max_step_size] that minimises the value.
 
-    Newton's method on the derivative, inside a bracket. For the hinge losses the derivative is
-    piecewise linear, so that a Newton step from the right piece is exact; for others it goes on to
-    a relative 1e-12.
+    Newton's method on the derivative, inside a bracket. For the hinge losses the
+    derivative is piecewise linear, so that a Newton step from the right piece is exact;
+    for others it goes on to a relative 1e-12.
 
     Parameters
     ----------
     slopes : callable
     max_step_size : float
     sampled : callable, default=None
-        About the same from a part of the terms: the search begins at the step that is best by it.
+        About the same from a part of the terms: the search begins at the step that is
+        best by it.
 
     Examples
     --------

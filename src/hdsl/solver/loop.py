@@ -1,12 +1,12 @@
 """The Frank-Wolfe loop.
 
-What is fixed (problem, oracle, rule, options) and what moves (the state) are separate. One loop
-serves all rules, losses, oracles and machines; it neither prints nor scores models. It calls
-``callback(state)``, and True means stop.
+What is fixed (problem, oracle, rule, options) and what moves (the state) are separate.
+One loop serves all rules, losses, oracles and machines; it neither prints nor scores
+models. It calls ``callback(state)``, and True means stop.
 
-Every so many iterations the loop rests: problem and oracle forget, and the margins are computed
-from the atoms anew. What follows depends on atoms, weights, counters and the random state alone, so
-that these are all that a checkpoint holds.
+Every so many iterations the loop rests: problem and oracle forget, and the margins are
+computed from the atoms anew. What follows depends on atoms, weights, counters and the
+random state alone, so that these are all that a checkpoint holds.
 """
 
 import json
@@ -38,11 +38,12 @@ from .trace import (
 #: Steps of size 0 in a row that end a run where the oracle may still find another atom.
 IDLE_LIMIT = 1000
 
-#: An exact check of a gap that a heuristic oracle claims may cost so many multiplications. Where it
-#: would cost more it is left out, and the status says so.
+#: An exact check of a gap that a heuristic oracle claims may cost so many
+#: multiplications. Where it would cost more it is left out, and the status says so.
 EXACT_CHECK_LIMIT = 2e11
 
-#: Rounding may raise the objective by this share of it in a step; a larger rise is refused.
+#: Rounding may raise the objective by this share of it in a step; a larger rise is
+#: refused.
 RISE_LIMIT = 1e-13
 
 #: A warning says so when rounding moves the objective by this share of it.
@@ -60,10 +61,12 @@ class Options:
     Parameters
     ----------
     init : {"oracle", "zero", "random"}, default="oracle"
-        "zero": the domain has M = 0, and the path starts there. The others are the paper's domain,
-        without 0: start from the atom that the oracle picks at M = 0, or from a random one.
+        "zero": the domain has M = 0, and the path starts there. The others are the
+        paper's domain, without 0: start from the atom that the oracle picks at M = 0,
+        or from a random one.
     batch_size : int or None, default=None
-        Comparisons that directions are chosen by, drawn anew in each iteration; None is all.
+        Comparisons that directions are chosen by, drawn anew in each iteration; None is
+        all.
     max_iter : int, default=1000
         Most iterations, those of an earlier run included.
     tol : float, default=1e-3
@@ -120,7 +123,9 @@ class Iterate(NamedTuple):
     n_iter: int
     active: ActiveSet  # in the problem's feature numbers
     step: tuple  # its fields in the trace, in the user's feature numbers
-    corrections: tuple[np.ndarray, ...] = ()  # of this run so far, one table per iteration
+    corrections: tuple[
+        np.ndarray, ...
+    ] = ()  # of this run so far, one table per iteration
 
 
 @dataclass
@@ -181,10 +186,11 @@ def frank_wolfe(
     options : Options, default=None
     rng : numpy.random.Generator
     callback : callable, default=None
-        Called with the state of each model, before the step from it; True stops the run.
+        Called with the state of each model, before the step from it; True stops the
+        run.
     earlier : Result, default=None
-        A run whose path this one continues, perhaps on another problem that knows the features of
-        its atoms.
+        A run whose path this one continues, perhaps on another problem that knows the
+        features of its atoms.
     rests : Rests, default=None
         Where a run with the same arguments rested, and what saves new rests.
 
@@ -201,7 +207,9 @@ def frank_wolfe(
     records: list[tuple] = []
     if rests is not None and rests.latest is not None:
         try:
-            first, records = run.restore(rests.latest, 0 if earlier is None else earlier.n_iter)
+            first, records = run.restore(
+                rests.latest, 0 if earlier is None else earlier.n_iter
+            )
         except ValueError as error:
             raise RestError(str(error)) from None
     else:
@@ -211,7 +219,9 @@ def frank_wolfe(
     try:
         status = run.iterate(state, callback, rests)
         return run.finish(state, status, earlier)
-    except KeyboardInterrupt:  # the model is replaced as a whole, so it is never half changed
+    except (
+        KeyboardInterrupt
+    ):  # the model is replaced as a whole, so it is never half changed
         return run.finish(state, "interrupted", earlier)
 
 
@@ -241,7 +251,7 @@ class _Run:
         self.idle = 0  # steps of size 0 since the last other one
         self.seen = -1  # the last model that the callback has seen
 
-    # --- where a run begins ----------------------------------------------------------------------
+    # --- where a run begins -----------------------------------------------------------
 
     def start(self) -> Iterate:
         if self.options.init == "zero":
@@ -250,28 +260,44 @@ class _Run:
             i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            atom = self.oracle(self.gradient(self.problem.margins(*NOTHING)), self.rng).atom
+            atom = self.oracle(
+                self.gradient(self.problem.margins(*NOTHING)), self.rng
+            ).atom
         return self.first(0, ActiveSet.of(atom))
 
     def resume(self, earlier: Result) -> Iterate:
-        self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
+        self.began -= float(
+            np.nan_to_num(earlier.trace["seconds"][-1])
+        )  # NaN from a file
         self.seen = earlier.n_iter
         weights = earlier.weights
-        zero = max(0.0, 1.0 - float(weights.sum())) if self.options.init == "zero" else None
+        zero = (
+            max(0.0, 1.0 - float(weights.sum()))
+            if self.options.init == "zero"
+            else None
+        )
         active = ActiveSet(self.problem.from_user(earlier.atoms), weights, zero)
         return self.first(earlier.n_iter, active)
 
     def first(self, n_iter: int, active: ActiveSet) -> Iterate:
         atom = active[0] if len(active) else ZERO
-        return Iterate(n_iter, active, ("start", 1.0, *self.user_atom(atom), *NO_ATOM, False))
+        return Iterate(
+            n_iter, active, ("start", 1.0, *self.user_atom(atom), *NO_ATOM, False)
+        )
 
-    # --- the loop --------------------------------------------------------------------------------
+    # --- the loop ---------------------------------------------------------------------
 
-    def iterate(self, state: State, callback: Callback | None, rests: Rests | None) -> str:
+    def iterate(
+        self, state: State, callback: Callback | None, rests: Rests | None
+    ) -> str:
         """Iterate until something ends the run; return what."""
 
         def show() -> bool:
-            return callback is not None and state.n_iter > self.seen and bool(callback(state))
+            return (
+                callback is not None
+                and state.n_iter > self.seen
+                and bool(callback(state))
+            )
 
         last_rest = state.n_iter
         every = rest_every(self.rule)
@@ -296,7 +322,9 @@ class _Run:
                     self.record(state, context.gap, context.certifies)
                     show()
                     return status
-                context.gap_estimate = np.inf  # blended steps: take what the check found
+                context.gap_estimate = (
+                    np.inf
+                )  # blended steps: take what the check found
                 move = None if is_last else self.rule(context)
             state.gap_estimate = context.gap_estimate
             gap = context.gap if context.asked else np.nan
@@ -326,9 +354,16 @@ class _Run:
 
     def context(self, state: State, gradient: Gradient, oracle: Oracle) -> StepContext:
         return StepContext(
-            self.problem, state.active, state.margins, gradient, oracle, self.rng, self.options.tol,
-            state.gap_estimate, self.options.are_mined,
-        )  # fmt: skip
+            self.problem,
+            state.active,
+            state.margins,
+            gradient,
+            oracle,
+            self.rng,
+            self.options.tol,
+            state.gap_estimate,
+            self.options.are_mined,
+        )
 
     def gradient(self, margins: Margins) -> Gradient:
         """Return the gradient over all comparisons, or over a new batch."""
@@ -343,10 +378,13 @@ class _Run:
         gradient = context.gradient
         return gradient.is_zero() and (gradient.covers_all or state.objective == 0.0)
 
-    def check(self, state: State, context: StepContext) -> tuple[str | None, StepContext]:
+    def check(
+        self, state: State, context: StepContext
+    ) -> tuple[str | None, StepContext]:
         """Check a gap below tol; a status of None means go on, with what the check found.
 
-        Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
+        Each failure doubles the wait, so a run of k iterations makes at most log2(k) +
+        2 checks.
         """
         if context.certifies:
             return "optimal", context
@@ -360,7 +398,9 @@ class _Run:
         self.wait = 2 * self.wait
         state.margins, state.objective = self.measured(state.active)
         gradient = self.problem.gradient(state.margins)
-        full = self.context(state, gradient, self.checker if affordable else self.oracle)
+        full = self.context(
+            state, gradient, self.checker if affordable else self.oracle
+        )
         if full.gap > self.options.tol:
             return None, full
         return "optimal" if full.certifies else "gap_not_certified", full
@@ -375,15 +415,26 @@ class _Run:
         size = 0.0 if step is None else step.step_size
         after, drop = (before, False) if step is None else before.after(move, size)
         if step is not None and isinstance(move, Correction):
-            corrections += (correction_records(n_iter, self.in_user(before), self.in_user(after)),)
-        fields = (move.kind, size, *self.user_atom(move.toward), *self.user_atom(move.away), drop)
-        # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
+            corrections += (
+                correction_records(n_iter, self.in_user(before), self.in_user(after)),
+            )
+        fields = (
+            move.kind,
+            size,
+            *self.user_atom(move.toward),
+            *self.user_atom(move.away),
+            drop,
+        )
+        # From here on the model is the new one, whatever interrupts; the rest can be
+        # rebuilt.
         state.iterate = Iterate(n_iter, after, fields, corrections)
         if step is None:
             return False
         state.margins = step.margins
         state.objective = step.value
-        if move.toward is None and size > 1.0:  # it would multiply the rounding of the margins
+        if (
+            move.toward is None and size > 1.0
+        ):  # it would multiply the rounding of the margins
             state.margins, state.objective = self.measured(after)
         return True
 
@@ -394,7 +445,7 @@ class _Run:
         # A random start or another batch may still find a way down.
         return self.idle >= IDLE_LIMIT
 
-    # --- the trace -------------------------------------------------------------------------------
+    # --- the trace --------------------------------------------------------------------
 
     def user_atom(self, atom: Atom | None) -> Atom:
         """Return an atom in the user's feature numbers; `NO_ATOM` for None."""
@@ -404,7 +455,9 @@ class _Run:
         return Atom.of(i, j, atom.sign)
 
     def in_user(self, active: ActiveSet) -> ActiveSet:
-        return ActiveSet(self.problem.to_user(active.atoms), active.weights, active.zero)
+        return ActiveSet(
+            self.problem.to_user(active.atoms), active.weights, active.zero
+        )
 
     def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
         """Add the record of the current model and of the step that led to it."""
@@ -417,25 +470,35 @@ class _Run:
         """Return the record of the current model."""
         atoms = state.active.atoms
         return (
-            state.objective, state.gap, state.gap_is_exact, *state.iterate.step, len(atoms),
-            n_features(atoms), state.seconds,
-        )  # fmt: skip
+            state.objective,
+            state.gap,
+            state.gap_is_exact,
+            *state.iterate.step,
+            len(atoms),
+            n_features(atoms),
+            state.seconds,
+        )
 
-    # --- the end ---------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------
 
     def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Return the model in the user's feature numbers, with an objective free of drift."""
         before = state.objective
         state.margins, state.objective = self.measured(state.active)
-        is_visible = not math.isclose(before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12)
+        is_visible = not math.isclose(
+            before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12
+        )
         if is_visible and status != "interrupted":
             checks.warn(
-                f"Rounding hides the objective: {before:.9g} by the steps, {state.objective:.9g} "
-                "by the model they led to. The values of X differ too much in size for the scale: "
-                "give rows of like length (sklearn.preprocessing.normalize) or a smaller scale."
+                f"Rounding hides the objective: {before:.9g} by the steps, "
+                f"{state.objective:.9g} by the model they led to. The values of X "
+                "differ too much in size for the scale: give rows of like length "
+                "(sklearn.preprocessing.normalize) or a smaller scale."
             )
         n_before = 0 if earlier is None else earlier.n_iter
-        if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
+        if (
+            len(state.records) <= state.n_iter - n_before
+        ):  # interrupted before the step's record
             self.record(state, np.nan, False)
         trace = np.array(state.records, TRACE_DTYPE)
         corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
@@ -456,7 +519,7 @@ class _Run:
             n_exact_checks=self.n_checks,
         )
 
-    # --- rests -----------------------------------------------------------------------------------
+    # --- rests ------------------------------------------------------------------------
 
     def snapshot(self, state: State) -> Arrays:
         """Return all that the rest of the run depends on, in the user's feature numbers."""
@@ -468,7 +531,14 @@ class _Run:
             "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
             "corrections": np.concatenate([NO_CORRECTIONS, *state.iterate.corrections]),
             "counts": np.array(
-                [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
+                [
+                    state.n_iter,
+                    self.idle,
+                    self.seen,
+                    self.n_checks,
+                    self.next_check,
+                    self.wait,
+                ]
             ),
             "seconds": np.array([time.perf_counter() - self.began]),
             "random": generator_state(self.rng),
@@ -477,13 +547,16 @@ class _Run:
     def restore(self, arrays: Arrays, n_before: int) -> tuple[Iterate, list[tuple]]:
         """Return the model of a rest of a run on the same problem, and the records up to it.
 
-        `n_before` is the number of iterations of the earlier run that it continues. The arrays may
-        come from a file that anybody wrote, and compiled loops trust the numbers in them.
+        `n_before` is the number of iterations of the earlier run that it continues. The
+        arrays may come from a file that anybody wrote, and compiled loops trust the
+        numbers in them.
         """
         _check_kinds(arrays)
         zero = None if np.isnan(arrays["zero"][0]) else float(arrays["zero"][0])
         total = float(arrays["weights"].sum()) + (zero or 0.0)
-        if (zero is None) == (self.options.init == "zero") or min(zero or 0.0, 0.0) < 0.0:
+        if (zero is None) == (self.options.init == "zero") or min(
+            zero or 0.0, 0.0
+        ) < 0.0:
             raise ValueError(f"'zero' is {zero}, which no run with this init has.")
         if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")

@@ -1,9 +1,9 @@
 """Losses of a margin, by name.
 
-A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``). To add one,
-write the class and add it to ``LOSSES``; ``cli/fit.py`` lists the names for the command line. To
-make it fast, give it a number in ``CODES`` and write its function of one margin in
-``cpu/kernels/losses.py`` too.
+A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``).
+To add one, write the class and add it to ``LOSSES``; ``cli/fit.py`` lists the names for
+the command line. To make it fast, give it a number in ``CODES`` and write its function
+of one margin in ``cpu/kernels/losses.py`` too.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ import numpy as np
 
 from .protocols import Loss
 
-#: Below this margin the exponential loss goes on as its tangent: e^(10^6) is not a number.
+#: Below this margin the exponential loss goes on as its tangent: e^(10^6) is not a
+#: number.
 EXPONENTIAL_TAIL = -30.0
 
 
@@ -105,7 +106,12 @@ LOSSES: dict[str, Any] = {
 }
 
 #: Numbers of the losses that kernels know; others are computed by NumPy.
-CODES: dict[type, int] = {SmoothedHinge: 0, SquaredHinge: 1, Logistic: 2, Exponential: 3}
+CODES: dict[type, int] = {
+    SmoothedHinge: 0,
+    SquaredHinge: 1,
+    Logistic: 2,
+    Exponential: 3,
+}
 
 
 def get(loss: str | Loss) -> Loss:
@@ -157,12 +163,14 @@ class CheckedLoss:
         expected = f"{method}() of the loss must return one finite float per margin."
         if found.shape != margin.shape or found.dtype.kind != "f":
             raise ValueError(
-                f"{expected} Got dtype {found.dtype} and shape {found.shape} for margins of shape "
-                f"{margin.shape}."
+                f"{expected} Got dtype {found.dtype} and shape {found.shape} for "
+                f"margins of shape {margin.shape}."
             )
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
-            raise ValueError(f"{expected} Got {found[bad[0]]} for the margin {margin[bad[0]]:.6g}.")
+            raise ValueError(
+                f"{expected} Got {found[bad[0]]} for the margin {margin[bad[0]]:.6g}."
+            )
         return np.ascontiguousarray(found, dtype=np.float64)
 
 

@@ -1,8 +1,8 @@
 """Oracles: a gradient in, the best atom out.
 
-An oracle maximises the score ⟨B, -∇f⟩ = λ (C_ii + C_jj + |S_ij|) over feature pairs i < j; the
-better sign of a pair is that of S_ij. Whether the gradient covers all comparisons or a batch is not
-its business. Ties go to the smallest (i, j, -sign).
+An oracle maximises the score ⟨B, -∇f⟩ = λ (C_ii + C_jj + |S_ij|) over feature pairs i <
+j; the better sign of a pair is that of S_ij. Whether the gradient covers all
+comparisons or a batch is not its business. Ties go to the smallest (i, j, -sign).
 """
 
 from collections import deque
@@ -12,32 +12,36 @@ import numpy as np
 
 from .protocols import Gradient, Oracle, Vertex
 
-#: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
-#: vertices, and so many at random; together no more than share one pass over X.
+#: Starts of an ascent: the features of so many largest diagonal entries, of so many of
+#: the last vertices, and so many at random; together no more than share one pass over
+#: X.
 ASCENT_LARGEST = 6
 ASCENT_RECENT = 1
 ASCENT_RANDOM = 1
 
-#: Share of active features among the starts of an ascent to many vertices, and of random ones among
-#: the others, which have the largest diagonal entries. Once a feature is active its diagonal entry
-#: is small or negative, and the best new pairs are often two active features.
+#: Share of active features among the starts of an ascent to many vertices, and of
+#: random ones among the others, which have the largest diagonal entries. Once a feature
+#: is active its diagonal entry is small or negative, and the best new pairs are often
+#: two active features.
 MANY_ACTIVE = 1 / 3
 MANY_RANDOM = 0.1
 
-#: The exact search computes every row whose bound comes within this relative distance of the best.
+#: The exact search computes every row whose bound comes within this relative distance
+#: of the best.
 ROUNDING = 1e-10
 
 
 class Exact(Oracle):
     """The best of all atoms. No pair is stored, and few rows of S are computed.
 
-    The best value of a row, V_i = max over j > i of C_jj + |S_ij|, is remembered, and how far it
-    can have risen since it was computed: by no more than the largest rise of a diagonal entry plus
-    max_j |ΔS_ij| ≤ (|X|ᵀ |ΔW + ΔWᵀ| y)_i, where y_b = max_j |x_bj|. Steps change W little, so most
-    rows cannot hold the best pair and are skipped; the answer is that of a search of all rows.
-    Rises are counted from the last search of all rows, and step by step from the last time the row
-    itself was computed; the lower count holds. After as many computed rows as there are features,
-    all are computed anew.
+    The best value of a row, V_i = max over j > i of C_jj + |S_ij|, is remembered, and
+    how far it can have risen since it was computed: by no more than the largest rise of
+    a diagonal entry plus max_j |ΔS_ij| ≤ (|X|ᵀ |ΔW + ΔWᵀ| y)_i, where y_b = max_j
+    |x_bj|. Steps change W little, so most rows cannot hold the best pair and are
+    skipped; the answer is that of a search of all rows. Rises are counted from the last
+    search of all rows, and step by step from the last time the row itself was computed;
+    the lower count holds. After as many computed rows as there are features, all are
+    computed anew.
     """
 
     certifies = True
@@ -74,7 +78,9 @@ class Exact(Oracle):
         others = gradient.climb(known, n - len(known))
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
-    def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _search(
+        self, gradient: Gradient
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows that hold the best pair, and the best pair of each."""
         if not gradient.covers_all:  # a batch says nothing about the next one
             rows = np.arange(gradient.n_features)
@@ -99,7 +105,9 @@ class Exact(Oracle):
             return everything
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
-        reached = gradient.climb((), ASCENT_LARGEST, best_only=True)[0].score / gradient.scale
+        reached = (
+            gradient.climb((), ASCENT_LARGEST, best_only=True)[0].score / gradient.scale
+        )
         slack = ROUNDING * abs(reached) + gradient.rounding
         rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
         return rows if 0 < len(rows) <= self._budget else everything
@@ -125,8 +133,9 @@ class Heuristic(Oracle):
 class Ascent(Oracle):
     """The best atom of two half steps of alternating maximisation from several starts.
 
-    The starts are the features of largest diagonal, those of the last vertices found, and a few
-    random ones: feature frequencies follow a power law, so random starts alone are poor.
+    The starts are the features of largest diagonal, those of the last vertices found,
+    and a few random ones: feature frequencies follow a power law, so random starts
+    alone are poor.
     """
 
     def __init__(self) -> None:
@@ -145,7 +154,9 @@ class Ascent(Oracle):
     ) -> list[Vertex]:
         """Return the vertices of n starts, best first."""
         known = active[: round(MANY_ACTIVE * n)]
-        random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * (n - len(known))))
+        random = rng.integers(
+            gradient.n_features, size=round(MANY_RANDOM * (n - len(known)))
+        )
         return gradient.climb((*known, *random), n - len(known) - len(random))
 
     def forget(self) -> None:

@@ -1,15 +1,17 @@
 """Who may ask what: the seams between the solver and the machines it runs on.
 
-The loop knows a problem, a gradient, an oracle and a step rule by these classes alone. A machine
-(``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
-body here is built on the others, and a machine may replace it by a faster one.
+The loop knows a problem, a gradient, an oracle and a step rule by these classes alone.
+A machine (``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and
+``Gradient``. A method with a body here is built on the others, and a machine may
+replace it by a faster one.
 
-A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that has it, 0.
-A comparison says that one pair of rows is more alike than another one, and its margin is the
-difference of the two similarities.
-With one number w_s per distinct pair s = {a, b} of compared rows,
+A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that
+has it, 0. A comparison says that one pair of rows is more alike than another one, and
+its margin is the difference of the two similarities. With one number w_s per distinct
+pair s = {a, b} of compared rows,
 
-    -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
+    -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ±
+    S_ij),
 
 where S = C + Cᵀ. Nothing is ever d × d.
 """
@@ -24,15 +26,16 @@ import numpy as np
 
 from .atoms import Atom, positioned, renumbered
 
-#: Second derivatives of n atoms are estimated from about this many curved comparisons divided by n,
-#: where there are more, but from so many per atom at least: a step by fewer goes astray. How many
-#: there are is estimated from so many comparisons.
+#: Second derivatives of n atoms are estimated from about this many curved comparisons
+#: divided by n, where there are more, but from so many per atom at least: a step by
+#: fewer goes astray. How many there are is estimated from so many comparisons.
 CURVATURE_WORK = 1 << 21
 PER_ATOM = 24
 COUNTED = 1 << 17
 
-#: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
-#: inside, since it may be an array, several arrays, or live on another machine.
+#: Margins of all comparisons. A handle: whoever is not the problem passes it back and
+#: never looks inside, since it may be an array, several arrays, or live on another
+#: machine.
 Margins = Any
 
 
@@ -69,7 +72,9 @@ class Correction(NamedTuple):
     away: Atom | None
     max_step_size: float
     atoms: np.ndarray  # the active ones, then new ones
-    change: np.ndarray  # of the weight of each atom; what is left is that of the zero atom
+    change: (
+        np.ndarray
+    )  # of the weight of each atom; what is left is that of the zero atom
 
 
 class Step(NamedTuple):
@@ -96,7 +101,9 @@ class Vertex(NamedTuple):
 class Statistics(NamedTuple):
     """Sizes that an automatic scale and prior are chosen by."""
 
-    typical_margin: float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
+    typical_margin: (
+        float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
+    )
     n_anchors: int  # rows that comparisons start from
     values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
     own_similarity: float  # dot product of an anchor with itself, in the mean
@@ -166,7 +173,9 @@ class Gradient(Protocol):
         n_parts = min(n, 8 * count)
         # So many parts have an entry from this on, and few other entries are above it.
         largest = np.maximum.reduceat(diagonal, n * np.arange(n_parts) // n_parts)
-        some = np.flatnonzero(diagonal >= np.partition(largest, n_parts - count)[n_parts - count])
+        some = np.flatnonzero(
+            diagonal >= np.partition(largest, n_parts - count)[n_parts - count]
+        )
         return some[np.argsort(-diagonal[some], kind="stable")[:count]]
 
     @abstractmethod
@@ -178,8 +187,8 @@ class Gradient(Protocol):
         Returns
         -------
         value, partner, entry : ndarrays of the length of `features`
-            C_jj + |S_ij|, j and S_ij; -inf, -1 and 0 where `after` asks for j > i and there is
-            none.
+            C_jj + |S_ij|, j and S_ij; -inf, -1 and 0 where `after` asks for j > i and
+            there is none.
         """
 
     def climb(
@@ -187,9 +196,10 @@ class Gradient(Protocol):
     ) -> list[Vertex]:
         """Return the distinct vertices of two half steps from each start, best first.
 
-        Starts are the features of the `n_largest` largest diagonal entries and `starts`. Each start
-        i moves to its best partner j, and that one to its best partner. Starts move together: their
-        rows of S share a pass over X. More half steps cost passes and find hardly better atoms.
+        Starts are the features of the `n_largest` largest diagonal entries and
+        `starts`. Each start i moves to its best partner j, and that one to its best
+        partner. Starts move together: their rows of S share a pass over X. More half
+        steps cost passes and find hardly better atoms.
         """
         found = self.half_steps(starts, n_largest)
         if best_only:
@@ -200,7 +210,9 @@ class Gradient(Protocol):
 
     def half_steps(self, starts: Iterable[int], n_largest: int) -> np.ndarray:
         """Return scores, i, j and S_ij of each start and its partner, and each partner and its."""
-        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
+        features = sorted(
+            {*self.largest_diagonal(n_largest).tolist(), *map(int, starts)}
+        )
         _, partner, entry = self.partners(np.array(features))
         others = sorted(set(partner.tolist()).difference(features))
         if others:
@@ -208,14 +220,17 @@ class Gradient(Protocol):
             features = features + others
             partner = np.append(partner, found[0])
             entry = np.append(entry, found[1])
-        return np.array([self.score(features, partner, entry), features, partner, entry])
+        return np.array(
+            [self.score(features, partner, entry), features, partner, entry]
+        )
 
 
 class Problem(Protocol):
     """Mean loss of the margins of a convex combination of atoms.
 
-    Each method may be a round trip to another machine: the solver asks few, coarse questions.
-    Atoms have the problem's own feature numbers; ``to_user`` and ``from_user`` translate.
+    Each method may be a round trip to another machine: the solver asks few, coarse
+    questions. Atoms have the problem's own feature numbers; ``to_user`` and
+    ``from_user`` translate.
 
     Attributes
     ----------
@@ -243,7 +258,8 @@ class Problem(Protocol):
     def forget(self) -> None:
         """Drop all that is remembered from one question to the next.
 
-        The solver asks for it at a rest: what follows depends on atoms and weights alone.
+        The solver asks for it at a rest: what follows depends on atoms and weights
+        alone.
         """
 
     @abstractmethod
@@ -266,15 +282,18 @@ class Problem(Protocol):
     def curvature(self, margins: Margins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 
-        Where there are many comparisons, these are an estimate from a part of them that depends on
-        the problem and on the number of atoms alone.
+        Where there are many comparisons, these are an estimate from a part of them that
+        depends on the problem and on the number of atoms alone.
         """
 
 
-def curvature_stride(n_comparisons: int, n_atoms: int, count: Callable[[int], int]) -> int:
+def curvature_stride(
+    n_comparisons: int, n_atoms: int, count: Callable[[int], int]
+) -> int:
     """Return which comparisons second derivatives of so many atoms rest on: every so manieth.
 
-    ``count(step)`` returns how many of every step-th comparison have a loss that is curved there.
+    ``count(step)`` returns how many of every step-th comparison have a loss that is
+    curved there.
     """
     most = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
     if n_comparisons <= most:
@@ -315,7 +334,8 @@ class Oracle(Protocol):
     Attributes
     ----------
     certifies : bool
-        Whether the vertex is the best of all, so that its gap bounds the distance to the optimum.
+        Whether the vertex is the best of all, so that its gap bounds the distance to
+        the optimum.
     """
 
     certifies: bool = False

@@ -3,12 +3,13 @@
 import numpy as np
 from numba import njit
 
-#: Share of the mean curvature that is added to that of each weight, so that atoms that can hardly
-#: be told apart do not trade large weights.
+#: Share of the mean curvature that is added to that of each weight, so that atoms that
+#: can hardly be told apart do not trade large weights.
 RIDGE = 1e-3
 
-#: Scores within this share of the tolerance, and gains within this share of the largest, are equal.
-#: A move levels two scores: rounding must not choose which of them leads next.
+#: Scores within this share of the tolerance, and gains within this share of the
+#: largest, are equal. A move levels two scores: rounding must not choose which of them
+#: leads next.
 EQUAL = 1e-6
 
 #: Stands in for a curvature of zero.
@@ -20,16 +21,19 @@ def best_change(
 ) -> np.ndarray:
     """Return the change δ of the weights that maximises scores·δ - δᵀ curvature δ / 2.
 
-    No weight becomes negative, and their sum stays. Each step moves weight from one atom to the one
-    of largest score, from where that gains most, by as much as is best; of equals the first.
+    No weight becomes negative, and their sum stays. Each step moves weight from one
+    atom to the one of largest score, from where that gains most, by as much as is best;
+    of equals the first.
 
     Parameters
     ----------
     curvature : ndarray of shape (n_atoms, n_atoms)
-        Symmetric, positive semi-definite. A share of its mean diagonal, `RIDGE`, is added.
+        Symmetric, positive semi-definite. A share of its mean diagonal, `RIDGE`, is
+        added.
     scores, weights : ndarray of shape (n_atoms,)
     tol : float
-        Stop when scores of atoms with a positive weight are within this of the largest one.
+        Stop when scores of atoms with a positive weight are within this of the largest
+        one.
 
     Returns
     -------
@@ -44,7 +48,9 @@ def best_change(
     scores = scores.astype(np.float64)
     weights = weights.astype(np.float64)
     change, sizes, gains = np.zeros((3, len(weights)))
-    _move_weights(curvature, scores, weights, float(tol), weights.copy(), sizes, gains, change)
+    _move_weights(
+        curvature, scores, weights, float(tol), weights.copy(), sizes, gains, change
+    )
     return change
 
 
@@ -52,7 +58,8 @@ def best_change(
 def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
     """Add the best change to `change`; scores and weights are overwritten.
 
-    The change is summed by itself: as a difference of weights it would be all rounding at the end.
+    The change is summed by itself: as a difference of weights it would be all rounding
+    at the end.
     """
     n = weights.size
     ridge = 0.0

@@ -1,7 +1,7 @@
 """Step rules.
 
-A rule looks at the context of an iteration (gradient, scores of the active atoms, the oracle's
-vertex if it asks for it) and names a move.
+A rule looks at the context of an iteration (gradient, scores of the active atoms, the
+oracle's vertex if it asks for it) and names a move.
 """
 
 from dataclasses import dataclass, field
@@ -10,9 +10,19 @@ import numpy as np
 
 from .active_set import ActiveSet
 from .atoms import ZERO, as_array, as_keys
-from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, Vertex
+from .protocols import (
+    Correction,
+    Gradient,
+    Margins,
+    Move,
+    Oracle,
+    Problem,
+    StepRule,
+    Vertex,
+)
 
-#: Lazy blended steps stay inside the active set while they promise so many times the last gap.
+#: Lazy blended steps stay inside the active set while they promise so many times the
+#: last gap.
 BLENDED_SHARE = 1.5
 
 #: A correction solves its quadratic model to this share of the gap.
@@ -21,9 +31,10 @@ CORRECTION_SHARE = 0.05
 #: Most atoms that a correction weighs: it computes a curvature for each two of them.
 CORRECTION_LIMIT = 4096
 
-#: Starts of the search of a corrective step: the cube root of the number of mined comparisons,
-#: within limits. With 96 on some hundred labelled rows the error is the same, and pairs are twice
-#: as many. Comparisons that a person gives say more: with them it has the most.
+#: Starts of the search of a corrective step: the cube root of the number of mined
+#: comparisons, within limits. With 96 on some hundred labelled rows the error is the
+#: same, and pairs are twice as many. Comparisons that a person gives say more: with
+#: them it has the most.
 FEWEST_STARTS = 12
 MOST_STARTS = 96
 
@@ -82,7 +93,9 @@ class StepContext:
             if self._scores is None:
                 self._score = self.gradient.dot(self.margins)
             else:
-                self._score = float((self.active.weights * self._scores).sum())  # not BLAS: bits
+                self._score = float(
+                    (self.active.weights * self._scores).sum()
+                )  # not BLAS: bits
         return self._score
 
     @property
@@ -106,7 +119,11 @@ class StepContext:
 
     def _best_vertex(self) -> Vertex:
         self.asked = True
-        vertex = self._vertices[0] if self._vertices else self.oracle(self.gradient, self.rng)
+        vertex = (
+            self._vertices[0]
+            if self._vertices
+            else self.oracle(self.gradient, self.rng)
+        )
         if self._scores is not None and not self.certifies:
             best = self.active.extreme(self._scores, largest=True)
             active = Vertex(best.score, best.atom)
@@ -126,7 +143,7 @@ def n_starts(n_comparisons: int) -> int:
     return int(np.clip(np.cbrt(n_comparisons), FEWEST_STARTS, MOST_STARTS))
 
 
-# --- step rules ----------------------------------------------------------------------------------
+# --- step rules -----------------------------------------------------------------------
 
 
 def forward(context: StepContext) -> Move:
@@ -140,7 +157,9 @@ def away(context: StepContext) -> Move:
     worst = active.extreme(context.scores, largest=False)
     if active.n_vertices == 1 or context.gap >= context.score - worst.score:
         return forward(context)
-    return Move("away", None, worst.atom, worst.weight / active.weight_of_others(worst.atom))
+    return Move(
+        "away", None, worst.atom, worst.weight / active.weight_of_others(worst.atom)
+    )
 
 
 def pairwise(context: StepContext) -> Move:
@@ -154,15 +173,16 @@ def pairwise(context: StepContext) -> Move:
 def blended(context: StepContext) -> Move:
     """Return a shift of weight inside the active set while that pays, else a forward step.
 
-    Lazy blended pairwise steps (Tsuji, Tanaka and Pokutta, 2022): the oracle is called only when
-    no shift between active atoms promises a share of the last known gap.
+    Lazy blended pairwise steps (Tsuji, Tanaka and Pokutta, 2022): the oracle is called
+    only when no shift between active atoms promises a share of the last known gap.
     """
     active = context.active
     worst = active.extreme(context.scores, largest=False)
     best = active.extreme(context.scores, largest=True)
     local = best.score - worst.score
     if local < BLENDED_SHARE * context.gap_estimate:
-        # A poor vertex may show hardly any gap; to believe it at once would end the calls.
+        # A poor vertex may show hardly any gap; to believe it at once would end the
+        # calls.
         least = 0.1 * context.gap_estimate if np.isfinite(context.gap_estimate) else 0.0
         context.gap_estimate = max(context.gap, least, context.tol)
         if local <= context.gap:
@@ -173,9 +193,9 @@ def blended(context: StepContext) -> Move:
 def corrective(context: StepContext) -> Move | Correction:
     """Return a change of the weights of all active atoms, and of several new ones, at once.
 
-    A Newton step of the weights over the simplex (fully corrective Frank-Wolfe): the change
-    minimises a quadratic model of the value, and a line search follows it. New atoms are the
-    vertices of the oracle that promise descent.
+    A Newton step of the weights over the simplex (fully corrective Frank-Wolfe): the
+    change minimises a quadratic model of the value, and a line search follows it. New
+    atoms are the vertices of the oracle that promise descent.
     """
     active = context.active
     vertices = context.vertices
@@ -186,7 +206,9 @@ def corrective(context: StepContext) -> Move | Correction:
     n = len(atoms)
     weights = active.weights_among(atoms)
     curvature = context.problem.curvature(context.margins, atoms)
-    if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
+    if (
+        not context.gradient.covers_all
+    ):  # a batch names atoms, all comparisons weigh them
         scores = context.problem.gradient(context.margins).scores(atoms)
     if active.zero is not None:  # one more atom, with score and curvature 0
         scores = np.append(scores, 0.0)
@@ -210,7 +232,9 @@ def _promising(context: StepContext, vertices: list[Vertex]) -> list[Vertex]:
     active = set(as_keys(context.active.atoms))
     least = context.score if context.active.zero is None else max(context.score, 0.0)
     room = max(1, CORRECTION_LIMIT - len(active))
-    new = [found for found in vertices if found.score > least and found.atom not in active]
+    new = [
+        found for found in vertices if found.score > least and found.atom not in active
+    ]
     return [found for found in new if found.atom != ZERO][:room]
 
 

@@ -25,8 +25,8 @@ TRACE_DTYPE = np.dtype(
     ]
 )
 
-#: The new weight of each atom that a correction changes, of the zero atom too. A record of the
-#: trace has no room for them.
+#: The new weight of each atom that a correction changes, of the zero atom too. A record
+#: of the trace has no room for them.
 CORRECTION_DTYPE = np.dtype(
     [("n_iter", "i8"), ("i", "i8"), ("j", "i8"), ("sign", "i1"), ("weight", "f8")]
 )
@@ -35,7 +35,17 @@ NO_CORRECTIONS = np.empty(0, CORRECTION_DTYPE)
 NO_CORRECTIONS.flags.writeable = False
 
 #: The step that led to a model, as opposed to what is known of the model.
-STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
+STEP_FIELDS = [
+    "kind",
+    "step_size",
+    "i",
+    "j",
+    "sign",
+    "away_i",
+    "away_j",
+    "away_sign",
+    "drop",
+]
 
 #: Columns without which a path cannot be replayed; a file may lack the others.
 REPLAYED = {"objective", "gap", "gap_is_exact", *STEP_FIELDS} - {"kind"}
@@ -50,7 +60,9 @@ def atom_of(record: np.void, prefix: str = "") -> Atom | None:
     return None if atom == NO_ATOM else atom
 
 
-def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray = NO_CORRECTIONS) -> ActiveSet:
+def replay(
+    trace: np.ndarray, n_iter: int, corrections: np.ndarray = NO_CORRECTIONS
+) -> ActiveSet:
     """Return the model after `n_iter` iterations, from the steps and corrections alone."""
     start = atom_of(trace[0])
     assert start is not None
@@ -62,7 +74,9 @@ def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray = NO_CORRECTI
         if len(changed):
             active = _corrected(active, changed)
         elif size > 0.0:
-            active = active.moved(atom_of(step), atom_of(step, "away_"), size, bool(step["drop"]))
+            active = active.moved(
+                atom_of(step), atom_of(step, "away_"), size, bool(step["drop"])
+            )
     return active
 
 
@@ -70,11 +84,19 @@ def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.n
     """Return the weights of an iteration that a correction changed, as records."""
     old = dict(zip(as_keys(before.atoms), before.weights.tolist(), strict=True))
     new = dict(zip(as_keys(after.atoms), after.weights.tolist(), strict=True))
-    changed = [(n_iter, *atom, new.get(atom, 0.0)) for atom in old if old[atom] != new.get(atom)]
-    changed += [(n_iter, *atom, weight) for atom, weight in new.items() if atom not in old]
+    changed = [
+        (n_iter, *atom, new.get(atom, 0.0))
+        for atom in old
+        if old[atom] != new.get(atom)
+    ]
+    changed += [
+        (n_iter, *atom, weight) for atom, weight in new.items() if atom not in old
+    ]
     if after.zero is not None:
         changed.append((n_iter, *ZERO, after.zero))
-    elif not changed:  # a step too short to change a weight is a correction all the same
+    elif (
+        not changed
+    ):  # a step too short to change a weight is a correction all the same
         changed.append((n_iter, *after[0], float(after.weights[0])))
     return np.array(changed, dtype=CORRECTION_DTYPE)
 
@@ -91,23 +113,33 @@ def _corrected(active: ActiveSet, changed: np.ndarray) -> ActiveSet:
     kept = {atom: weight for atom, weight in weights.items() if weight > 0.0}
     total = sum(kept.values()) + (zero or 0.0)
     if not abs(total - 1.0) <= 1e-6:  # only a trace from a file does this
-        raise ValueError(f"The corrections lead to weights that sum to {total!r}, expected 1.")
-    return ActiveSet(as_array([Atom(*atom) for atom in kept]), np.array(list(kept.values())), zero)
+        raise ValueError(
+            f"The corrections lead to weights that sum to {total!r}, expected 1."
+        )
+    return ActiveSet(
+        as_array([Atom(*atom) for atom in kept]), np.array(list(kept.values())), zero
+    )
 
 
 def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) -> None:
     """Raise ValueError for what are no corrections of a trace of so many records."""
     if corrections.ndim != 1 or corrections.dtype != CORRECTION_DTYPE:
-        raise ValueError(f"corrections has dtype {corrections.dtype}, expected {CORRECTION_DTYPE}.")
+        raise ValueError(
+            f"corrections has dtype {corrections.dtype}, expected {CORRECTION_DTYPE}."
+        )
     at = corrections["n_iter"]
     weight = corrections["weight"]
     if len(at) and not (at[0] >= 1 and at[-1] < n_records and (np.diff(at) >= 0).all()):
-        raise ValueError(f"corrections must be of rising iterations from 1 to {n_records - 1}.")
+        raise ValueError(
+            f"corrections must be of rising iterations from 1 to {n_records - 1}."
+        )
     columns = [corrections[part] for part in ("i", "j", "sign")]
     bad = np.flatnonzero(~are_vertices(columns, n_features))
     if len(bad):
         k = int(bad[0])
-        raise ValueError(not_an_atom(f"corrections[{k}]", [c[k] for c in columns], n_features))
+        raise ValueError(
+            not_an_atom(f"corrections[{k}]", [c[k] for c in columns], n_features)
+        )
     if not ((weight >= 0.0) & (weight <= 1.0 + 1e-9)).all():
         raise ValueError("corrections has a weight that is not between 0 and 1.")
 
@@ -123,15 +155,22 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
             raise ValueError(f"column {name!r} of trace is {found}, expected {code}.")
     if trace.ndim != 1 or len(trace) <= n_iter:
         raise ValueError(
-            f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows or more."
+            f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows "
+            "or more."
         )
     for prefix in ("", "away_"):
         atoms = [trace[prefix + part] for part in ("i", "j", "sign")]
-        others = (atoms[0] == -1) & (atoms[1] == -1) & np.isin(atoms[2], (NO_ATOM.sign, ZERO.sign))
+        others = (
+            (atoms[0] == -1)
+            & (atoms[1] == -1)
+            & np.isin(atoms[2], (NO_ATOM.sign, ZERO.sign))
+        )
         if not prefix:
             others[0] &= atoms[2][0] != NO_ATOM.sign  # a step may have no atom to go to
         bad = np.flatnonzero(~(others | are_atoms(atoms, n_features)))
         if len(bad):
             k = int(bad[0])
             where = f"the {prefix}atom of trace[{k}]".replace("_", " ")
-            raise ValueError(not_an_atom(where, [part[k] for part in atoms], n_features))
+            raise ValueError(
+                not_an_atom(where, [part[k] for part in atoms], n_features)
+            )

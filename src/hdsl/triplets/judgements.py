@@ -23,20 +23,22 @@ def judgement_triplets(
     Parameters
     ----------
     table : DataFrame, mapping of columns, or path
-        A table of pandas, polars or pyarrow; a dict of lists or arrays; or a file: .csv and .tsv
-        with a header, .jsonl with one object per line, .parquet. Text files are UTF-8.
+        A table of pandas, polars or pyarrow; a dict of lists or arrays; or a file: .csv
+        and .tsv with a header, .jsonl with one object per line, .parquet. Text files
+        are UTF-8.
     anchor, positive, negative : str
         Names of the columns that hold the ids.
     weight : str, default=None
         Name of the column of weights. None if all judgements weigh the same.
     ids : array-like of shape (n_rows,), default=None
-        The id of each row of X, all different. None if the table holds row numbers. Fields of
-        .csv and .tsv are compared with the ids as text.
+        The id of each row of X, all different. None if the table holds row numbers.
+        Fields of .csv and .tsv are compared with the ids as text.
 
     Returns
     -------
     Judgements
-        ``triplets, weights`` in the order of the table; the weights are None if `weight` is.
+        ``triplets, weights`` in the order of the table; the weights are None if
+        `weight` is.
 
     Examples
     --------
@@ -76,8 +78,8 @@ def judgement_quadruplets(
     Returns
     -------
     Judgements
-        ``quadruplets, weights`` in the order of the table: a quadruplet (a, b, c, d) says that
-        S(a, b) > S(c, d). The weights are None if `weight` is.
+        ``quadruplets, weights`` in the order of the table: a quadruplet (a, b, c, d)
+        says that S(a, b) > S(c, d). The weights are None if `weight` is.
 
     Examples
     --------
@@ -92,11 +94,17 @@ def judgement_quadruplets(
     return _read_judgements(table, names, weight, ids)
 
 
-def _read_judgements(table: Any, names: dict[str, str], weight: str | None, ids: Any) -> Judgements:
+def _read_judgements(
+    table: Any, names: dict[str, str], weight: str | None, ids: Any
+) -> Judgements:
     """Return the row numbers in the named columns of a table, and the weights."""
-    data = tables.read_table(table, names if weight is None else {**names, "weight": weight})
+    data = tables.read_table(
+        table, names if weight is None else {**names, "weight": weight}
+    )
     index = tables.row_index(ids, data.is_text)
-    rows = np.column_stack([tables.row_numbers(data, name, index) for name in names.values()])
+    rows = np.column_stack(
+        [tables.row_numbers(data, name, index) for name in names.values()]
+    )
     if weight is None:
         return Judgements(rows, None)
     weights = tables.numbers(data, weight)
@@ -104,7 +112,7 @@ def _read_judgements(table: Any, names: dict[str, str], weight: str | None, ids:
     return Judgements(rows, weights)
 
 
-# --- grades and choices ---------------------------------------------------------------------------
+# --- grades and choices ---------------------------------------------------------------
 
 
 def graded_triplets(
@@ -127,8 +135,8 @@ def graded_triplets(
     anchor, item, grade : str
         Names of the columns. Grades are numbers; larger means more relevant.
     event : str, default=None
-        Name of a column of events. Only items of the same event and anchor are compared. None
-        compares all items of an anchor.
+        Name of a column of events. Only items of the same event and anchor are
+        compared. None compares all items of an anchor.
     n_per_anchor : int or None, default=None
         Most triplets per anchor (and event), drawn at random without replacement.
     ids : array-like of shape (n_rows,), default=None
@@ -147,14 +155,20 @@ def graded_triplets(
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
     owner = "graded_triplets"
-    checks.check_number(owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,))
+    checks.check_number(
+        owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
+    )
     names = {"anchor": anchor, "item": item, "grade": grade}
-    data = tables.read_table(table, names if event is None else {**names, "event": event})
+    data = tables.read_table(
+        table, names if event is None else {**names, "event": event}
+    )
     columns = _columns(data, event, anchor, item, ids)
     rng = checks.generator(random_state)
     judgements = _compare(*columns, tables.numbers(data, grade), n_per_anchor, rng)
     if len(judgements.triplets) == 0:
-        raise ValueError("No triplet can be built: no anchor has two items of different grades.")
+        raise ValueError(
+            "No triplet can be built: no anchor has two items of different grades."
+        )
     return judgements
 
 
@@ -172,8 +186,8 @@ def choice_triplets(
     Parameters
     ----------
     events : list of (query, shown, chosen), DataFrame, mapping of columns, or path
-        In a list, `shown` is a list of items and `chosen` is one of them or a list of some. A
-        table has one row per item of an event. See `judgement_triplets`.
+        In a list, `shown` is a list of items and `chosen` is one of them or a list of
+        some. A table has one row per item of an event. See `judgement_triplets`.
     event, anchor, item, clicked : str
         Names of the columns of a table. `clicked` holds true or false, or 1 or 0.
     ids : array-like of shape (n_rows,), default=None
@@ -197,8 +211,8 @@ def choice_triplets(
     triplets = _compare(*columns, tables.flags(data, clicked)).triplets
     if len(triplets) == 0:
         raise ValueError(
-            "No triplet can be built: no event has both an item that was chosen and one that was "
-            "not."
+            "No triplet can be built: no event has both an item that was chosen and "
+            "one that was not."
         )
     return triplets
 
@@ -211,7 +225,9 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
     clicks = []
     for k, one in enumerate(events):
         if not isinstance(one, list | tuple) or len(one) != 3:
-            raise ValueError(f"events[{k}] must be (query, shown, chosen). Got {one!r}.")
+            raise ValueError(
+                f"events[{k}] must be (query, shown, chosen). Got {one!r}."
+            )
         query, shown, chosen = one
         shown = list(shown)
         several = isinstance(chosen, list | tuple | set | frozenset | np.ndarray)
@@ -219,7 +235,8 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
         unknown = [choice for choice in picked if choice not in shown]
         if unknown:
             raise ValueError(
-                f"events[{k}]: {unknown[0]!r} was chosen but is not among those shown, {shown!r}."
+                f"events[{k}]: {unknown[0]!r} was chosen but is not among those shown, "
+                f"{shown!r}."
             )
         numbers += [k] * len(shown)
         anchors += [query] * len(shown)
@@ -247,8 +264,8 @@ def _compare(
 ) -> Judgements:
     """Return triplets (anchor, item, item of lower grade), weighted by the difference of grades.
 
-    Items of the same event and anchor are compared, groups in the order of their first line; at
-    most `n_per_group` triplets per group are drawn.
+    Items of the same event and anchor are compared, groups in the order of their first
+    line; at most `n_per_group` triplets per group are drawn.
     """
     group = _codes(anchor) if event is None else _codes(_codes(event), anchor)
     order = np.lexsort((grade, group))
@@ -256,7 +273,8 @@ def _compare(
     grade = grade[order]
     new_group = np.diff(group, prepend=-1) != 0
     new_grade = new_group | (np.diff(grade, prepend=np.nan) != 0)
-    # Items of lower grade are between the first of the group and the first of equal grade.
+    # Items of lower grade are between the first of the group and the first of equal
+    # grade.
     place = np.arange(len(order))
     first = np.maximum.accumulate(np.where(new_group, place, 0))
     count = np.maximum.accumulate(np.where(new_grade, place, 0)) - first

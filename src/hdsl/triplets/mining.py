@@ -9,8 +9,8 @@ from .. import checks, search
 from ..labels import LabelSets, label_sets
 from .rows import Judgements
 
-#: What a pair of rows with the same labels gains over one that shares none, over the largest |x|²
-#: of a row: labels decide first, then the inner product.
+#: What a pair of rows with the same labels gains over one that shares none, over the
+#: largest |x|² of a row: labels decide first, then the inner product.
 FIRST = 1e4
 
 
@@ -27,8 +27,8 @@ def neighbor_triplets(
 ) -> np.ndarray:
     """Return, for each row, all pairs of a target neighbour and an impostor.
 
-    Targets are the nearest rows of the same label, impostors the nearest of other labels, by inner
-    product. Ties are broken by row number.
+    Targets are the nearest rows of the same label, impostors the nearest of other
+    labels, by inner product. Ties are broken by row number.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def neighbor_triplets(
     n_targets, n_impostors : int
         Number per row. If a class is too small, all its rows are taken, with a warning.
     similarity : object, default=None
-        Any object with a method ``transform(X)``, such as a fitted HDSL. Neighbours are then those
-        by the inner products of the transformed rows.
+        Any object with a method ``transform(X)``, such as a fitted HDSL. Neighbours are
+        then those by the inner products of the transformed rows.
     n_jobs : int, default=None
         Number of threads.
     device, memory_limit
@@ -62,24 +62,37 @@ def neighbor_triplets(
     if similarity is not None:
         if not callable(getattr(similarity, "transform", None)):
             raise TypeError(
-                "similarity must have a transform(X) method, as a fitted HDSL does. Got "
-                f"{similarity!r}."
+                "similarity must have a transform(X) method, as a fitted HDSL does. "
+                f"Got {similarity!r}."
             )
-        # An estimator fitted on named columns needs them; any other gets a checked matrix.
-        X = similarity.transform(X if hasattr(similarity, "feature_names_in_") else _matrix(X))
+        # An estimator fitted on named columns needs them; any other gets a checked
+        # matrix.
+        X = similarity.transform(
+            X if hasattr(similarity, "feature_names_in_") else _matrix(X)
+        )
     X = _matrix(X)
     codes = checks.check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(
-        X, codes, n_targets, n_impostors, n_jobs=n_jobs, device=device, memory_limit=memory_limit
+        X,
+        codes,
+        n_targets,
+        n_impostors,
+        n_jobs=n_jobs,
+        device=device,
+        memory_limit=memory_limit,
     )
     valid = (same.rows >= 0)[:, :, None] & (other.rows >= 0)[:, None, :]
     anchor, target, impostor = np.nonzero(valid)
-    triplets = np.column_stack([anchor, same.rows[anchor, target], other.rows[anchor, impostor]])
+    triplets = np.column_stack(
+        [anchor, same.rows[anchor, target], other.rows[anchor, impostor]]
+    )
     return check_not_empty(triplets)
 
 
-def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) -> np.ndarray:
+def random_triplets(
+    y: Any, n_per_row: int = 15, *, random_state: Any = None
+) -> np.ndarray:
     """Return random triplets with a positive of the anchor's class and a negative of another.
 
     Parameters
@@ -132,10 +145,11 @@ def shared_label_triplets(
 ) -> Judgements:
     """Return comparisons of rows with several labels: those that share more are more alike.
 
-    Targets of a row are the rows whose labels are most alike, by cosine, impostors those whose
-    labels are least alike, of equals the nearest by inner product. A target is compared with each
-    impostor, and with each target that shares less. How much two rows share is the F1 score of
-    their labels; a comparison weighs as much as the two differ in it.
+    Targets of a row are the rows whose labels are most alike, by cosine, impostors
+    those whose labels are least alike, of equals the nearest by inner product. A target
+    is compared with each impostor, and with each target that shares less. How much two
+    rows share is the F1 score of their labels; a comparison weighs as much as the two
+    differ in it.
 
     Parameters
     ----------
@@ -161,7 +175,9 @@ def shared_label_triplets(
     X = _matrix(X)
     sets = label_sets(y)
     if sets is None:
-        raise ValueError("y has one label per row: neighbor_triplets makes triplets of these.")
+        raise ValueError(
+            "y has one label per row: neighbor_triplets makes triplets of these."
+        )
     sets.check(X).check_differ()
     n = X.shape[0]
     values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
@@ -171,21 +187,29 @@ def shared_label_triplets(
     labels_of = sp.csr_array((values, has.indices, has.indptr), has.shape)
     rows = search.Index(sp.csr_array(sp.hstack([X, labels_of], format="csr")))
     options: Any = {"n_jobs": n_jobs, "device": device, "memory_limit": memory_limit}
-    near = rows.top_k(rows.rows, min(n_targets, n - 1), exclude_self=True, **options).rows
+    near = rows.top_k(
+        rows.rows, min(n_targets, n - 1), exclude_self=True, **options
+    ).rows
     against = sp.csr_array(sp.hstack([X, -labels_of], format="csr"))
-    far = rows.top_k(against, min(n_impostors, n - 1), exclude_self=True, **options).rows
+    far = rows.top_k(
+        against, min(n_impostors, n - 1), exclude_self=True, **options
+    ).rows
     others = np.hstack([near, far])
     degree = sets.shared_with(sets, others)
     more = degree[:, : near.shape[1], None] - degree[:, None, :]
     is_both = (far[:, :, None] == near[:, None, :]).any(axis=2)
-    more[:, :, near.shape[1] :][np.repeat(is_both[:, None], near.shape[1], axis=1)] = 0.0
+    more[:, :, near.shape[1] :][np.repeat(is_both[:, None], near.shape[1], axis=1)] = (
+        0.0
+    )
     more[sets.size == 0] = 0.0
     anchor, target, other = np.nonzero(more > 0)
     made = np.column_stack([anchor, near[anchor, target], others[anchor, other]])
     return Judgements(check_not_empty(made), more[anchor, target, other])
 
 
-def random_shared_triplets(sets: LabelSets, n_per_row: int, rng: np.random.Generator) -> Judgements:
+def random_shared_triplets(
+    sets: LabelSets, n_per_row: int, rng: np.random.Generator
+) -> Judgements:
     """Return random comparisons: a row that shares a label, and any other that shares less."""
     of_row = sets.indicator
     of_label = sp.csc_array(sets.indicator)
@@ -204,7 +228,9 @@ def random_shared_triplets(sets: LabelSets, n_per_row: int, rng: np.random.Gener
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
     X = checks.as_rows(X)
-    return (X if sp.issparse(X) else checks.canonical(sp.csr_array(X))).astype(np.float64)
+    return (X if sp.issparse(X) else checks.canonical(sp.csr_array(X))).astype(
+        np.float64
+    )
 
 
 def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
@@ -215,8 +241,8 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
         shown = ", ".join(repr(names[c]) for c in single[:5])
         more = f" and {len(single) - 5} more" if len(single) > 5 else ""
         checks.warn(
-            f"There is one row only, or several that are equal, of class {shown}{more}: it has no "
-            "target, so it is the anchor of no triplet."
+            "There is one row only, or several that are equal, of class "
+            f"{shown}{more}: it has no target, so it is the anchor of no triplet."
         )
 
 
@@ -224,7 +250,8 @@ def check_not_empty(triplets: np.ndarray) -> np.ndarray:
     """Return triplets as int64; raise NoTripletError where there are none."""
     if len(triplets) == 0:
         raise checks.NoTripletError(
-            "No triplet can be built: every class of y has one row only, so no row has a "
-            "neighbour of its own class. Pass triplets= to give judgements directly."
+            "No triplet can be built: every class of y has one row only, so no row "
+            "has a neighbour of its own class. Pass triplets= to give judgements "
+            "directly."
         )
     return triplets.astype(np.int64, copy=False)

@@ -25,7 +25,9 @@ class Judgements(NamedTuple):
     weights: np.ndarray | None
 
 
-def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any = None) -> Any:
+def restrict(
+    triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any = None
+) -> Any:
     """Return the triplets or quadruplets whose rows are all in `rows`, renumbered to it.
 
     Parameters
@@ -54,11 +56,17 @@ def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any =
     triplets = np.asarray(triplets)
     rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == n_rows else rows
     for name, numbers in (("rows", rows), ("triplets", triplets)):
-        is_row = numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < n_rows)).all()
+        is_row = (
+            numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < n_rows)).all()
+        )
         if numbers.size and not is_row:
-            raise ValueError(f"{name} must number rows from 0 to {n_rows - 1}. Got {numbers}.")
+            raise ValueError(
+                f"{name} must number rows from 0 to {n_rows - 1}. Got {numbers}."
+            )
     rows = rows.astype(np.int64)  # no rows are floats
-    triplets = (triplets if triplets.ndim == 2 else triplets.reshape(-1, 3)).astype(np.int64)
+    triplets = (triplets if triplets.ndim == 2 else triplets.reshape(-1, 3)).astype(
+        np.int64
+    )
     position = np.full(n_rows, -1)
     position[rows] = np.arange(len(rows))
     renumbered = position[triplets]
@@ -74,13 +82,14 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     Parameters
     ----------
     triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
-        A similarity is symmetric, so (a, b, c, d), (b, a, c, d) and (a, b, d, c) are the same
-        quadruplet. It is returned with a <= b and c <= d.
+        A similarity is symmetric, so (a, b, c, d), (b, a, c, d) and (a, b, d, c) are
+        the same quadruplet. It is returned with a <= b and c <= d.
     weights : array-like of shape (n_triplets,), default=None
         None means 1 each: the sum is a count.
     net : bool, default=False
-        Whether opposites, (a, b, c) and (a, c, b) or (a, b, c, d) and (c, d, a, b), cancel each
-        other: the heavier is kept with the difference of the weights, and none of equal weights.
+        Whether opposites, (a, b, c) and (a, c, b) or (a, b, c, d) and (c, d, a, b),
+        cancel each other: the heavier is kept with the difference of the weights, and
+        none of equal weights.
 
     Returns
     -------
@@ -143,13 +152,16 @@ def group_equal_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def row_keys(X: sp.csr_array) -> np.ndarray:
     """Return two numbers per row, weighted sums of its values and of their squares.
 
-    They are the same for equal rows, to the bit, and no two other rows have both in common.
+    They are the same for equal rows, to the bit, and no two other rows have both in
+    common.
     """
     numbers = X.indices.astype(np.uint64) + np.uint64(1)
     spread = (numbers * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
     parts = X.data * spread, np.square(X.data) * np.sqrt(spread)
     one = np.zeros_like(X.indices)
-    sums = [sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts]
+    sums = [
+        sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts
+    ]
     return np.column_stack([each @ np.ones(1) for each in sums])
 
 
@@ -158,8 +170,8 @@ def distinct_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of each group of equal rows with equal labels, and the weight of each group.
 
-    Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a group is
-    the number of its rows. `keys` are those of `row_keys`.
+    Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a
+    group is the number of its rows. `keys` are those of `row_keys`.
     """
     rows = np.arange(len(keys)) if weights is None else np.flatnonzero(weights)
     weights = np.ones(len(rows)) if weights is None else weights[rows]
@@ -169,7 +181,7 @@ def distinct_rows(
     return rows[first[order]], np.bincount(group.ravel(), weights)[order]
 
 
-# --- draws without replacement --------------------------------------------------------------------
+# --- draws without replacement --------------------------------------------------------
 
 
 def draw(
@@ -181,15 +193,17 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return candidates as lines and offsets; line r has candidates 0, 1, …, ``count[r] - 1``.
 
-    Without n, all candidates. Otherwise at most n per group, drawn uniformly without replacement.
-    Lines of a group are consecutive. `parameter` is the name of n in messages.
+    Without n, all candidates. Otherwise at most n per group, drawn uniformly without
+    replacement. Lines of a group are consecutive. `parameter` is the name of n in
+    messages.
     """
     stop = np.cumsum(count)
     total = int(stop[-1]) if len(stop) else 0
     if n is None:
         if total > checks.INDEX_LIMIT:
             raise ValueError(
-                f"{total} triplets would be made, more than can be handled: set {parameter}."
+                f"{total} triplets would be made, more than can be handled: set "
+                f"{parameter}."
             )
         chosen = np.arange(total)
     else:
@@ -205,6 +219,8 @@ def sample_ranges(size: np.ndarray, n: int, rng: np.random.Generator) -> np.ndar
 
     All subsets of a range are equally likely.
     """
-    some = [rng.choice(m, min(m, n), replace=False, shuffle=False) for m in size.tolist()]
+    some = [
+        rng.choice(m, min(m, n), replace=False, shuffle=False) for m in size.tolist()
+    ]
     first = np.repeat(np.cumsum(size) - size, np.minimum(size, n))
     return np.sort(first + np.concatenate([*some, np.empty(0, dtype=np.int64)]))

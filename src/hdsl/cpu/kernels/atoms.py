@@ -1,9 +1,9 @@
 """Kernels over atoms, whose features are the active ones: X has few values in these.
 
-An atom adds λ z_a z_b to the similarity of the rows a and b, with z = x_i ± x_j; a margin is the
-difference of two similarities. `active` are the rows of X in the active features alone, numbered
-from 0. `graph` has, for each active feature, the other ends of its atoms, and 2k for the first end
-of atom k, 2k + 1 for its second one.
+An atom adds λ z_a z_b to the similarity of the rows a and b, with z = x_i ± x_j; a
+margin is the difference of two similarities. `active` are the rows of X in the active
+features alone, numbered from 0. `graph` has, for each active feature, the other ends of
+its atoms, and 2k for the first end of atom k, 2k + 1 for its second one.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ GROUP = 128
 def active_rows(start, stop, rows, place, at, idx, val):
     """Find the rows [start, stop) of X in the columns that have a place, which is not -1.
 
-    Where `idx` is empty the entries are counted in at[row + 1]; else they are written from at[row]
-    on, with their places as columns.
+    Where `idx` is empty the entries are counted in at[row + 1]; else they are written
+    from at[row] on, with their places as columns.
     """
     ptr, feature, value = rows
     for a in range(start, stop):
@@ -101,8 +101,8 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
 def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g):
     """Add to C_ii of the active features, and to S_ij of the atoms, for each part [start, stop).
 
-    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S = C + Cᵀ. `g`
-    is room for a number per active feature, of zeros.
+    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S =
+    C + Cᵀ. `g` is room for a number per active feature, of zeros.
     """
     (ptr, feature, value) = active
     (graph_ptr, other, end) = graph
@@ -191,8 +191,8 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
 def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
     """Write z_a ∘ z_b of n pairs, of the atoms that some of them use alone; return their number.
 
-    Most pairs have the same `row`. `x` is zero and `place` is -1 everywhere, and both are left so;
-    P is zero.
+    Most pairs have the same `row`. `x` is zero and `place` is -1 everywhere, and both
+    are left so; P is zero.
     """
     ptr, atom, value = Z
     # row -1, from the end to the start, is empty
@@ -253,9 +253,10 @@ def _add_products(n, m, P, Q, used, B, out):
 def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
     """Add a matrix K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ over the comparisons chosen[first:stop].
 
-    v_t = p_s - p_r for the pairs s and r that it compares, p_s = z_a ∘ z_b. Those in a row that
-    start from one row of X, up to GROUP, are summed together: it is Σ_s p_s q_sᵀ with
-    q_s = Σ ± bend_t v_t over the comparisons of pair s, and there are fewer pairs than comparisons.
+    v_t = p_s - p_r for the pairs s and r that it compares, p_s = z_a ∘ z_b. Those in a
+    row that start from one row of X, up to GROUP, are summed together: it is Σ_s p_s
+    q_sᵀ with q_s = Σ ± bend_t v_t over the comparisons of pair s, and there are fewer
+    pairs than comparisons.
     """
     (anchor, winner, loser) = compared
     (x, place, used, pairs, at, P, Q, B) = rooms
@@ -264,7 +265,9 @@ def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
         last = first
         n = np.int64(0)
         while last < stop and last < first + GROUP and anchor[chosen[last]] == row:
-            for side in range(2 if bend[last] != 0.0 else 0):  # list the pairs, each once
+            for side in range(
+                2 if bend[last] != 0.0 else 0
+            ):  # list the pairs, each once
                 s = loser[chosen[last]] if side else winner[chosen[last]]
                 k = 0
                 while k < n and pairs[k] != s:

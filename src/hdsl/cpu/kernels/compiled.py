@@ -1,10 +1,11 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
-It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, for
-`add`, `lift`, `reaches` and `put`; `add` with a float32 factor makes 2 · WIDTH sums of float32.
-A line in memory is given by its address; a multiplication and an addition are one instruction where
-the processor has it. And it brings nothing near before it is read: loops over rows in random order
-would wait for each, so they call `fetch_ahead`.
+It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector
+register, for `add`, `lift`, `reaches` and `put`; `add` with a float32 factor makes 2 ·
+WIDTH sums of float32. A line in memory is given by its address; a multiplication and an
+addition are one instruction where the processor has it. And it brings nothing near
+before it is read: loops over rows in random order would wait for each, so they call
+`fetch_ahead`.
 """
 
 import ctypes
@@ -16,9 +17,9 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-#: Sums that may be taken in another order than written, so that they fill vector registers. The
-#: order is fixed when a kernel is compiled: same bits in every run, for any number of threads. No
-#: other kernel may call such a one.
+#: Sums that may be taken in another order than written, so that they fill vector
+#: registers. The order is fixed when a kernel is compiled: same bits in every run, for
+#: any number of threads. No other kernel may call such a one.
 REORDERED = {"reassoc", "nsz"}
 
 #: Comparisons summed one after the other; longer sums are made of such partial sums.
@@ -37,10 +38,10 @@ AHEAD = 4
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile without the GIL, and keep the result on disk where a folder can be written to.
 
-    No C function is made of a kernel, and of one whose name starts with an underscore, which only
-    other kernels call, no Python function either, and divisors are not compared with zero: that
-    saves time to compile. Short loops take less of it than slices, and work arrays that the caller
-    makes less than ``np.zeros`` here.
+    No C function is made of a kernel, and of one whose name starts with an underscore,
+    which only other kernels call, no Python function either, and divisors are not
+    compared with zero: that saves time to compile. Short loops take less of it than
+    slices, and work arrays that the caller makes less than ``np.zeros`` here.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -48,13 +49,15 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         options.setdefault("no_cpython_wrapper", function.__name__.startswith("_"))
         try:
             return njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # a read-only install without a home: every process compiles
+        except (
+            RuntimeError
+        ):  # a read-only install without a home: every process compiles
             return njit(nogil=True, **options)(function)
 
     return decorate
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- lines ----------------------------------------------------------------------------
 
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _VECTOR_32 = ir.VectorType(ir.FloatType(), 2 * WIDTH)
@@ -158,7 +161,9 @@ def _reaches(typing: Any, line: Any, x: Any, y: Any, address: Any) -> Any:
         is_there = builder.bitcast(builder.fcmp_ordered(">=", total, other), flags)
         return builder.icmp_unsigned("!=", is_there, ir.Constant(flags, 0))
 
-    return types.boolean(types.voidptr, types.float64, types.float64, types.int64), generate
+    return types.boolean(
+        types.voidptr, types.float64, types.float64, types.int64
+    ), generate
 
 
 def _put(typing: Any, line: Any, address: Any) -> Any:

@@ -1,7 +1,8 @@
 """Kernels over comparisons: losses and their derivatives along a direction.
 
-`omega` holds the weights of the comparisons; one number where they are all equal. A loss without a
-code is computed by NumPy from its own methods, and reaches the kernels as numbers.
+`omega` holds the weights of the comparisons; one number where they are all equal. A
+loss without a code is computed by NumPy from its own methods, and reaches the kernels
+as numbers.
 """
 
 import numpy as np
@@ -37,7 +38,11 @@ def loss(code, m, order):
         e = np.exp(-abs(m))
         if order == 0:
             return np.log1p(e) + (0.0 if m > 0.0 else -m)
-        return -(e if m > 0.0 else 1.0) / (1.0 + e) if order == 1 else e / ((1.0 + e) * (1.0 + e))
+        return (
+            -(e if m > 0.0 else 1.0) / (1.0 + e)
+            if order == 1
+            else e / ((1.0 + e) * (1.0 + e))
+        )
     e = np.exp(-max(m, TAIL))  # the exponential goes on as its tangent
     if order == 0:
         return e * (1.0 + max(TAIL - m, 0.0))
@@ -48,7 +53,8 @@ def loss(code, m, order):
 def along(start, stop, code, margins, direction, step, omega, moved, sums):
     """Write the weighted loss and its first two derivatives in `step`, by chunks of comparisons.
 
-    They are those at margins + step * direction, which is written to `moved` unless that is empty.
+    They are those at margins + step * direction, which is written to `moved` unless
+    that is empty.
     """
     for c in range(start, stop):
         value = 0.0
@@ -71,7 +77,8 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
 def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums):
     """Write what `along` writes, of the smoothed hinge with equal weights: the usual case.
 
-    It compiles by itself. Without branches and signed numbers of places, loops fill registers.
+    It compiles by itself. Without branches and signed numbers of places, loops fill
+    registers.
     """
     for c in range(start, stop):
         end = (c + 1) * CHUNK

@@ -6,13 +6,15 @@ from .compiled import fetch, fetch_ahead, kernel
 
 
 @kernel()
-def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, product, x):
+def shared_features(
+    start, stop, a, b, rows, n_features, at, inner, feature, product, x
+):
     """Find the shared features of the pairs [start, stop) (X as CSR), and the inner products.
 
-    Columns from `n_features` on are no features. Where `feature` is empty, shared ones are counted
-    in at[s]; else x_a ∘ x_b is written from at[s] on. Pairs come sorted by their first row, which
-    is unfolded once for all of its pairs: a merge of two sorted rows would mispredict at every
-    other entry. `x` is room for it, of zeros.
+    Columns from `n_features` on are no features. Where `feature` is empty, shared ones
+    are counted in at[s]; else x_a ∘ x_b is written from at[s] on. Pairs come sorted by
+    their first row, which is unfolded once for all of its pairs: a merge of two sorted
+    rows would mispredict at every other entry. `x` is room for it, of zeros.
     """
     ptr, idx, val = rows
     held = -1
@@ -53,8 +55,8 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
 def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
     """Write for each pair [start, stop) the sum of the pulls at it.
 
-    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With weights in
-    `omega`, `pulls` has margins of the smoothed hinge instead.
+    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With
+    weights in `omega`, `pulls` has margins of the smoothed hinge instead.
     """
     first = pulls.ctypes.data
     last = np.uint64(term.size - 1)
@@ -67,7 +69,9 @@ def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
             t = np.uint32(term[k])
             x = pulls[t]
             if omega.size > 0:
-                x = omega[t if omega.size > 1 else np.uint32(0)] * (1.0 - min(max(x, 0.0), 1.0))
+                x = omega[t if omega.size > 1 else np.uint32(0)] * (
+                    1.0 - min(max(x, 0.0), 1.0)
+                )
             total += x if k < middle else -x
         w[s] = total
 
@@ -120,8 +124,8 @@ def count_keys(start, stop, keys, counts):
 def sort_items(start, stop, bounds, keys, first, second, at, out_first, out_second):
     """Write two values of each item, from at[key] on, by ranges [start, stop) of keys.
 
-    For each range it looks at all keys, which is quick, and writes to one part of memory, which is
-    not if that is large.
+    For each range it looks at all keys, which is quick, and writes to one part of
+    memory, which is not if that is large.
     """
     for part in range(start, stop):
         low = bounds[part]

@@ -1,6 +1,7 @@
 """Kernels from pairs of rows to rows of S = C + Cᵀ, and to the best partners of features.
 
-The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is the smallest.
+The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is the
+smallest.
 """
 
 import numpy as np
@@ -59,8 +60,8 @@ def unfold(start, stop, features, columns, U, marked):
 def spread(start, stop, bounds, links, w, marked, U, R, largest):
     """Write R = (W + Wᵀ) U[1:], n × WIDTH, by parts [start, stop). Rows not marked are not read.
 
-    U[0] stands for these, all zeros: a test of marks would guess wrong too often. `largest` gets
-    the largest sizes of numbers in each column of each part.
+    U[0] stands for these, all zeros: a test of marks would guess wrong too often.
+    `largest` gets the largest sizes of numbers in each column of each part.
     """
     ptr, neighbor, pair = links
     U_first = U.ctypes.data
@@ -94,13 +95,15 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room):
+def best_of_rows(
+    start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room
+):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
-    Each part has lines of its own in `room`: S_ij, and the best value so far, infinite where there
-    is no feature, with its partner and entry. No |S_ij| is above the sum of |X[:, j]|, its size,
-    times the largest |R[:, i]|: a feature that can be nobody's best is passed over, as most rare
-    ones.
+    Each part has lines of its own in `room`: S_ij, and the best value so far, infinite
+    where there is no feature, with its partner and entry. No |S_ij| is above the sum of
+    |X[:, j]|, its size, times the largest |R[:, i]|: a feature that can be nobody's
+    best is passed over, as most rare ones.
     """
     ptr, idx, val = columns
     R_first = R.ctypes.data
@@ -168,7 +171,9 @@ def _list_features(b, rows, d, is_seen, seen, n):
 
 
 @kernel()
-def add_rows(start, stop, n_parts, places, features, columns, rows, links, w, rooms, out):
+def add_rows(
+    start, stop, n_parts, places, features, columns, rows, links, w, rooms, out
+):
     """Add the rows of S of features[places] to those of `out`, one at a time, by parts."""
     row_ptr, row_idx, row_val = rows
     for part in range(start, stop):
@@ -190,14 +195,27 @@ def add_rows(start, stop, n_parts, places, features, columns, rows, links, w, ro
 
 @kernel()
 def scatter(
-    start, stop, n_parts, features, other, after, columns, rows, links, w, diagonal, rooms, found
+    start,
+    stop,
+    n_parts,
+    features,
+    other,
+    after,
+    columns,
+    rows,
+    links,
+    w,
+    diagonal,
+    rooms,
+    found,
 ):
     """Write value, partner and entry of features, one row of S at a time, by parts [start, stop).
 
-    A part has every n_parts-th feature, and lines of its own in the rooms, left as zeros but for
-    the last sum, that of columns that are no features. It visits only the rows of X that a feature
-    reaches, so this is the cheaper way for rare features. A partner that shares no pair with the
-    feature has S_ij = 0: `other` is the best such, or -1.
+    A part has every n_parts-th feature, and lines of its own in the rooms, left as
+    zeros but for the last sum, that of columns that are no features. It visits only the
+    rows of X that a feature reaches, so this is the cheaper way for rare features. A
+    partner that shares no pair with the feature has S_ij = 0: `other` is the best such,
+    or -1.
     """
     row_ptr, row_idx, row_val = rows
     d = diagonal.size
@@ -211,8 +229,11 @@ def scatter(
         for f in range(part, features.size, n_parts):
             i = features[f]
             n_seen = np.int64(0)
-            n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
-            # Few entries are noted one by one; after many, it is quicker to look at every feature.
+            n_reached, n_entries = _reach(
+                i, columns, rows, links, w, r, is_reached, reached
+            )
+            # Few entries are noted one by one; after many, it is quicker to look at
+            # every feature.
             is_short = 4 * n_entries < d
             for k in range(n_reached):
                 b = np.uint32(reached[k])

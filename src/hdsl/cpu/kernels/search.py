@@ -2,19 +2,20 @@
 
 Matrices come as their CSR or CSC arrays, and the caller allocates and has validated.
 
-Queries and rows of the index carry labels. Each query has two lists: the best rows of its own label
-and the best rows of other labels. `lists` are query_labels, labels, leaves_self, same, other.
-`leaves_self` says that query r is row r of the index, which is then no candidate. `same` and
-`other` are want, scores and rows: query r wants want[r] rows, no more than there are, and has
-scores of -inf to begin with.
-Of equal scores the smaller row number comes first.
+Queries and rows of the index carry labels. Each query has two lists: the best rows of
+its own label and the best rows of other labels. `lists` are query_labels, labels,
+leaves_self, same, other. `leaves_self` says that query r is row r of the index, which
+is then no candidate. `same` and `other` are want, scores and rows: query r wants
+want[r] rows, no more than there are, and has scores of -inf to begin with. Of equal
+scores the smaller row number comes first.
 """
 
 import numpy as np
 
 from .compiled import AHEAD, LINE, add, fetch, kernel, put, zeros
 
-#: Float32 sums that are made, and compared with their limits, at a time in vector registers.
+#: Float32 sums that are made, and compared with their limits, at a time in vector
+#: registers.
 PART = 4 * LINE // 4
 
 
@@ -100,9 +101,10 @@ def add_products(queries, columns, out):
 def top_by_columns(start, stop, chosen, queries, columns, lists, first, sums):
     """Find the rows of largest inner product with chosen queries in a block of the index.
 
-    The queries are chosen[start], …, chosen[stop - 1]. The block, rows from `first` on, comes as
-    CSC. A query's inner products with its rows are summed from the columns of the query's features:
-    cheap where most rows share no feature. `sums` is room for them, of zeros.
+    The queries are chosen[start], …, chosen[stop - 1]. The block, rows from `first` on,
+    comes as CSC. A query's inner products with its rows are summed from the columns of
+    the query's features: cheap where most rows share no feature. `sums` is room for
+    them, of zeros.
     """
     (query_ptr, query_idx, query_val) = queries
     (ptr, idx, val) = columns
@@ -111,26 +113,29 @@ def top_by_columns(start, stop, chosen, queries, columns, lists, first, sums):
             j = query_idx[k]
             x = query_val[k]
             for q in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
-                sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
+                sums[np.uint32(idx[q])] += (
+                    x * val[q]
+                )  # unsigned: no test for negative numbers
         _fill_lists(r, sums, lists, first)
         for b in range(sums.size):
             sums[b] = 0.0
 
 
-# --- rows that meet each other --------------------------------------------------------------------
+# --- rows that meet each other --------------------------------------------------------
 
 
 @kernel()
 def meet(start, stop, pairs, bounds, near, rows, lists, low, scale, room):
     """Have groups of rows meet: pairs[start], …, pairs[stop - 1], no group in two of them.
 
-    Rows are searched for among themselves. Group g has rows bounds[g], …, bounds[g + 1] - 1.
-    Inner products are summed in float32 first: `near` has rows with values in [0, 1], features
-    sorted by falling frequency. low[0, r] and low[1, r] are what a sum must be above to be of use
-    to a list of row r, the least score of the list times `scale`. Few are, and these are computed
-    from `rows`, for both rows at once. `room` is for a block of rows: columns of frequent features,
-    parts × features × rows of a part; pointers, rows and values of the other columns; sums of some
-    rows with the block; limits of its rows; and one row of X, zeros.
+    Rows are searched for among themselves. Group g has rows bounds[g], …, bounds[g + 1]
+    - 1. Inner products are summed in float32 first: `near` has rows with values in [0,
+    1], features sorted by falling frequency. low[0, r] and low[1, r] are what a sum
+    must be above to be of use to a list of row r, the least score of the list times
+    `scale`. Few are, and these are computed from `rows`, for both rows at once. `room`
+    is for a block of rows: columns of frequent features, parts × features × rows of a
+    part; pointers, rows and values of the other columns; sums of some rows with the
+    block; limits of its rows; and one row of X, zeros.
     """
     dense, ptr, idx, val, sums, limits, query = room
     n_blocks = -(-(bounds[1] - bounds[0] + 1) // limits.size)
@@ -142,14 +147,29 @@ def meet(start, stop, pairs, bounds, near, rows, lists, low, scale, room):
             size = bounds[b] + n * (block + 1) // n_blocks - first
             _lay_out(first, size, near, dense, ptr, idx, val)
             for c in range(limits.size):
-                limits[c] = min(low[0, first + c], low[1, first + c]) if c < size else np.inf
+                limits[c] = (
+                    min(low[0, first + c], low[1, first + c]) if c < size else np.inf
+                )
             last = bounds[a + 1] if a != b else first + size
             for r in range(bounds[a], last):
                 q = (r - bounds[a]) % sums.shape[0]
                 if q == 0:
                     _sum_dense(r, min(r + sums.shape[0], last), size, near, dense, sums)
                 _add_others(r, q, near, dense.shape[1], ptr, idx, val, sums)
-                _compare(r, q, first, size, a == b, rows, lists, low, scale, sums, limits, query)
+                _compare(
+                    r,
+                    q,
+                    first,
+                    size,
+                    a == b,
+                    rows,
+                    lists,
+                    low,
+                    scale,
+                    sums,
+                    limits,
+                    query,
+                )
 
 
 @kernel()
@@ -236,7 +256,9 @@ def _compare(r, q, first, size, is_one, rows, lists, low, scale, sums, limits, q
     for start in range(0, size, PART):
         if not _is_some_above(q, sums, limit, limits, np.uint64(start)):
             continue
-        for c in range(max(start, r + 1 - first) if is_one else start, min(start + PART, size)):
+        for c in range(
+            max(start, r + 1 - first) if is_one else start, min(start + PART, size)
+        ):
             if sums[q, c] <= limit and sums[q, c] <= limits[c]:
                 continue
             s = first + c
