@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier, checks
+from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier
+from hdsl.input.parameters import generator
 
 from . import sets
 from .results import Results, Table, by_set_and_method, set_names, share
@@ -155,7 +156,7 @@ def contradiction(n_rows: int, seed: int = 0) -> Task:
     Half of the rows are for training. Each query there is compared with documents of
     its region, one of its class and one of another.
     """
-    X, y, regions, is_query = made_rows(n_rows, checks.generator(seed))
+    X, y, regions, is_query = made_rows(n_rows, generator(seed))
     rng = np.random.default_rng(seed)
     is_training = np.arange(n_rows) < n_rows // 2
     triplets = []

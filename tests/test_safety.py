@@ -18,7 +18,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import hdsl
-from hdsl import HDSL, SimilarityKNeighborsClassifier, checks, load, memory
+from hdsl import HDSL, SimilarityKNeighborsClassifier, load, memory
+from hdsl.input.matrices import as_problem_matrix
 from hdsl.solver.columns import drop_unused_columns
 from small_fits import labelled_counts
 
@@ -493,4 +494,4 @@ def test_too_many_rows_or_values_are_refused(shape, nnz):
     with pytest.raises(
         ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"
     ):
-        checks.as_problem_matrix(object.__new__(Fake))
+        as_problem_matrix(object.__new__(Fake))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hdsl import checks
+from hdsl.input.parameters import check_number
 
 from .inputs import as_number, check_counts
 
@@ -51,10 +51,10 @@ class Domain:
     length: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.check_number("Domain", "scale", self.scale, low=0, strict=True)
-        checks.check_number("Domain", "d", self.d, low=2, integer=True)
+        check_number("Domain", "scale", self.scale, low=0, strict=True)
+        check_number("Domain", "d", self.d, low=2, integer=True)
         for name in ("prior", "width", "length"):
-            checks.check_number("Domain", name, getattr(self, name), low=0)
+            check_number("Domain", name, getattr(self, name), low=0)
 
     @property
     def learned(self) -> float:
@@ -102,7 +102,7 @@ def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
     >>> goodness([[1.0, 0.0], [0.5, 0.0]], [0, 1], [0, 1])
     0.75
     """
-    checks.check_number("goodness", "gamma", gamma, low=0, strict=True)
+    check_number("goodness", "gamma", gamma, low=0, strict=True)
     classes, codes = np.unique(y_landmarks, return_inverse=True)
     y = np.asarray(y)
     if len(classes) < 2 or not np.isin(y, classes).all():
@@ -156,7 +156,7 @@ def landmark_bound(
     owner = "landmark_bound"
     m = check_counts(owner, "n_landmarks", n_landmarks, low=1)
     _check(owner, domain, delta)
-    checks.check_number(owner, "n_classes", n_classes, low=2, integer=True)
+    check_number(owner, "n_classes", n_classes, low=2, integer=True)
     means = np.sqrt(math.log(4.0 * n_classes * domain.d / delta) / (2.0 * m))
     lengths = (1.0 + math.sqrt(2.0 * math.log(2.0 * n_classes / delta))) / np.sqrt(m)
     return as_number(2.0 * domain.learned * means + 2.0 * domain.plain * lengths)
@@ -207,7 +207,7 @@ def goodness_bound(
     owner = "goodness_bound"
     n = check_counts(owner, "n", n, low=1)
     _check(owner, domain, delta)
-    checks.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     complexity = domain.learned * np.sqrt(2.0 * math.log(domain.n_atoms) / n)
     loss_size = loss_at_zero + domain.learned + 2.0 * domain.plain
     confidence = loss_size * np.sqrt(math.log(2.0 / delta) / (2.0 * n))
@@ -264,10 +264,10 @@ def classifier_bound(
     # most the mean of C suprema, one per classifier.
     owner = "classifier_bound"
     n = check_counts(owner, "n", n, low=1)
-    checks.check_number(owner, "n_landmarks", n_landmarks, low=1, integer=True)
-    checks.check_number(owner, "size", size, low=0)
+    check_number(owner, "n_landmarks", n_landmarks, low=1, integer=True)
+    check_number(owner, "size", size, low=0)
     _check(owner, domain, delta)
-    checks.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     bound = size * max(1.0, domain.learned + domain.plain)
     complexity = bound * np.sqrt(
         2.0 * math.log(2.0 * (n_landmarks + 1) * domain.n_atoms) / n
@@ -282,4 +282,4 @@ def _check(owner: str, domain: Any, delta: float) -> None:
             f"The 'domain' parameter of {owner} must be a reproduce.theory.Domain. Got "
             f"{domain!r} instead."
         )
-    checks.check_number(owner, "delta", delta, low=0, strict=True, high=1)
+    check_number(owner, "delta", delta, low=0, strict=True, high=1)

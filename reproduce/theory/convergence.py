@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hdsl import checks
+from hdsl.input.comparisons import check_comparisons, check_weights
+from hdsl.input.parameters import check_number, check_word
 from hdsl.solver import losses
 
 from .inputs import as_number, check_counts, check_rows, row_sums
@@ -60,11 +61,11 @@ def lipschitz_constant(
     (2.0, 1.0)
     """
     owner = "lipschitz_constant"
-    checks.check_word(owner, "loss", loss, losses.LOSSES)
-    checks.check_word(owner, "form", form, ("sharp", "printed"))
+    check_word(owner, "loss", loss, losses.LOSSES)
+    check_word(owner, "form", form, ("sharp", "printed"))
     X = check_rows(X)
-    triplets = checks.check_comparisons(triplets, X.shape[0], width=3)
-    weights = checks.check_weights(sample_weight, len(triplets), "triplet")
+    triplets = check_comparisons(triplets, X.shape[0], width=3)
+    weights = check_weights(sample_weight, len(triplets), "triplet")
     weights = np.ones(len(triplets)) if weights is None else weights
     weights = weights / weights.sum()
     norms = 0.0
@@ -114,8 +115,8 @@ def convergence_bound(k: Any, scale: float, lipschitz: float) -> Any:
     """
     owner = "convergence_bound"
     k = check_counts(owner, "k", k, low=1)
-    checks.check_number(owner, "scale", scale, low=0, strict=True)
-    checks.check_number(owner, "lipschitz", lipschitz, low=0)
+    check_number(owner, "scale", scale, low=0, strict=True)
+    check_number(owner, "lipschitz", lipschitz, low=0)
     return as_number(16.0 * lipschitz * scale**2 / (k + 2.0))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from hdsl import checks
+from hdsl.input.comparisons import check_comparisons
 from hdsl.solver import losses
 
 from .generalization import deviation_bound
@@ -111,7 +111,7 @@ def gap_path(
         )
     X = check_rows(X, model)
     X_test = check_rows(X_test, model, name="X_test")
-    triplets_test = checks.check_comparisons(triplets_test, X_test.shape[0], width=3)
+    triplets_test = check_comparisons(triplets_test, X_test.shape[0], width=3)
     last = len(model.trace_) - 1
     if n_iter is None:
         n_iter = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hdsl import checks
+from hdsl.input.parameters import check_number, check_word
 
 from .convergence import convergence_bound
 from .inputs import as_number, check_counts
@@ -219,9 +219,9 @@ def sufficient_triplets(
     # deviation, a convex function of the drawn losses' sums, and such a mean is no
     # larger without replacement (Hoeffding, 1963): the same holds.
     owner = "sufficient_triplets"
-    checks.check_number(owner, "accuracy", accuracy, low=0, strict=True)
+    check_number(owner, "accuracy", accuracy, low=0, strict=True)
     _, log_n_atoms, size = _check(owner, 3, scale, d, None, B_X, norm, "data")
-    checks.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     _check_delta(owner, delta)
     complexity = 2.0 * size * math.sqrt(2.0 * log_n_atoms)
     confidence = (loss_at_zero + size) * math.sqrt(math.log(2.0 / delta) / 2.0)
@@ -233,17 +233,17 @@ def _check(
 ) -> tuple[Any, Any, float]:
     """Return n, the log of the number of atoms that count, and B_X B_D."""
     n = check_counts(owner, "n", n, low=3)
-    checks.check_number(owner, "scale", scale, low=0, strict=True)
-    checks.check_number(owner, "B_X", B_X, low=0)
-    checks.check_word(owner, "norm", norm, NORMS)
-    checks.check_word(owner, "form", form, FORMS)
+    check_number(owner, "scale", scale, low=0, strict=True)
+    check_number(owner, "B_X", B_X, low=0)
+    check_word(owner, "norm", norm, NORMS)
+    check_word(owner, "form", form, FORMS)
     name, what = ("d", "features") if form == "data" else ("k", "atoms")
     if {"d": d, "k": k}[name] is None:
         raise ValueError(
             f"{owner} needs {name}=, the number of {what}, for form={form!r}."
         )
     if d is not None:
-        checks.check_number(owner, "d", d, low=2, integer=True)
+        check_number(owner, "d", d, low=2, integer=True)
     if k is not None:
         k = check_counts(owner, "k", k, low=1)
     size = B_X * domain_bound(scale, norm=norm)
@@ -256,9 +256,9 @@ def _rademacher(n: Any, log_n_atoms: Any, size: float) -> Any:
 
 def _loss_size(owner: str, size: float, loss_at_zero: float, form: str) -> float:
     """Return B, the bound of the loss."""
-    checks.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     return size if form == "printed" else max(size, 0.75 * (loss_at_zero + size))
 
 
 def _check_delta(owner: str, delta: float) -> None:
-    checks.check_number(owner, "delta", delta, low=0, strict=True, high=1)
+    check_number(owner, "delta", delta, low=0, strict=True, high=1)

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from hdsl import checks
+from hdsl.input.matrices import check_matrix
+from hdsl.input.parameters import check_number
 
 
 def check_counts(
@@ -16,7 +17,7 @@ def check_counts(
 ) -> Any:
     """Return one or many whole numbers as an array, each of them checked."""
     for value in np.ravel(values).tolist():
-        checks.check_number(owner, name, value, low=low, high=high, integer=True)
+        check_number(owner, name, value, low=low, high=high, integer=True)
     return np.asarray(values)
 
 
@@ -25,7 +26,7 @@ def check_rows(
 ) -> sp.csr_array:
     """Return rows as a sparse array of float64; a model says which features they must have."""
     owner = BaseEstimator() if model is None else model
-    X = checks.check_matrix(owner, X, reset=model is None, name=name)
+    X = check_matrix(owner, X, reset=model is None, name=name)
     return sp.csr_array(X, dtype=np.float64)
 
 

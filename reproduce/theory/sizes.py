@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hdsl import checks
+from hdsl.input.parameters import check_number, check_word
 
 from .inputs import check_rows, row_sums
 
@@ -40,7 +40,7 @@ def data_bound(X: Any, *, norm: str = "max") -> float:
     >>> data_bound([[0.0, 2], [1, -1], [0, 0]])
     6.0
     """
-    checks.check_word("data_bound", "norm", norm, NORMS)
+    check_word("data_bound", "norm", norm, NORMS)
     X = check_rows(X)
     if norm == "max":
         high, low = (
@@ -80,6 +80,6 @@ def domain_bound(scale: float, *, norm: str = "max") -> float:
     >>> [domain_bound(10.0, norm=norm) for norm in ("max", "fro", "l1")]
     [40.0, 20.0, 10.0]
     """
-    checks.check_number("domain_bound", "scale", scale, low=0, strict=True)
-    checks.check_word("domain_bound", "norm", norm, NORMS)
+    check_number("domain_bound", "scale", scale, low=0, strict=True)
+    check_word("domain_bound", "norm", norm, NORMS)
     return NORMS[norm][1] * float(scale)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .checks import short
 from .files import tables
 from .files.container import Arrays, dumps
 from .files.tables import get_array, get_value
+from .input.errors import short
 from .similarity import Similarity
 from .solver.atoms import check_atoms
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace

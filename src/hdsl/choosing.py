@@ -21,8 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import search, supervision
-from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
+from .input.errors import NoTripletError
 from .labels import LabelSets, aligned, overlap
 from .similarity import (
     LearnedCosine,

@@ -16,12 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from . import checks
 from .arrays import names_to_arrays
 from .explain.parts import one_row, with_words
 from .explain.tables import CLASS
 from .files.container import Arrays
 from .files.tables import get_value
+from .input.comparisons import check_weights
+from .input.estimators import TakesSparse, replace_fitted
+from .input.labels import check_classes, check_several_classes
+from .input.matrices import as_user_sparse, check_matrix, narrow
+from .input.names import numbered_names
+from .input.parameters import check_number
 from .labels import LabelSets, label_sets
 from .scores import LinearScorer, Scores, fit_each_label, squashed_scores
 from .similarity import unit_rows
@@ -40,7 +45,7 @@ AUTO_WEIGHT = 0.3
 TOL = 0.1
 
 
-class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
+class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     """Rows at unit length, then the scores that a classifier gives each class.
 
     Put it before `HDSL`: feature pairs of words and classes are then learned together.
@@ -141,7 +146,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         checked, training, _ = self._check_fit(X, y, sample_weight)
         checked.classifier_ = training.fit()
-        checks.replace_fitted(self, checked)
+        replace_fitted(self, checked)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -161,7 +166,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         y = training.y.codes if isinstance(training.y, LabelSets) else training.y
         if isinstance(self.cv, int | np.integer):
-            checks.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
+            check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
             folds = stratified_folds(y, int(self.cv), random_state)
         else:
             folds = list(check_cv(self.cv, y, classifier=True).split(training.X, y))
@@ -178,8 +183,8 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         scores = np.empty((len(y), len(training.classes)))
         for (_, test), found in zip(folds, fitted[1:], strict=True):
             scores[test] = found
-        checks.replace_fitted(self, checked)
-        return checks.as_user_sparse(self._join(training.rows, scores))
+        replace_fitted(self, checked)
+        return as_user_sparse(self._join(training.rows, scores))
 
     def transform(self, X: Any) -> Any:
         """Return the rows with scores by the classifier that was fitted on all training rows.
@@ -195,15 +200,13 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
-        return checks.as_user_sparse(
-            super().transform(checks.check_matrix(self, X, reset=False))
-        )
+        return as_user_sparse(super().transform(check_matrix(self, X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
         check_is_fitted(self, "classifier_")
         if input_features is None and not hasattr(self, "feature_names_in_"):
-            names = checks.numbered_names(self.n_features_in_, "Each column of X stays")
+            names = numbered_names(self.n_features_in_, "Each column of X stays")
         else:
             names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         classes = [f"{CLASS}{label}" for label in self.classes_]
@@ -294,16 +297,16 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
     ) -> tuple[ClassScores, _Training, np.random.RandomState]:
         """Return a copy that has all but the classifier, what to learn from, and a generator."""
         name = type(self).__name__
-        checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
-        checks.check_number(
+        check_number(name, "weight", self.weight, low=0, words=("auto",))
+        check_number(
             name, "n_scores", self.n_scores, low=1, integer=True, words=(None,)
         )
         checked = copy(self)
-        X = checks.check_matrix(checked, X, reset=True)
+        X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
-        y = checks.check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
+        y = check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
         checked.classes_ = y.classes if isinstance(y, LabelSets) else np.unique(y)
-        checks.check_several_classes(name, checked.classes_)
+        check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = columns_with_values(X)
         checked.is_wide_ = (
@@ -320,7 +323,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
                 f"The 'classifier' parameter of {name} must have decision_function or "
                 f"predict_proba. Got {classifier!r} instead."
             )
-        weights = checks.check_weights(sample_weight, len(y), "row")
+        weights = check_weights(sample_weight, len(y), "row")
         if weights is not None and not has_fit_parameter(classifier, "sample_weight"):
             raise ValueError(
                 f"{type(classifier).__name__} takes no sample_weight: use another "
@@ -329,7 +332,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         rows = unit_rows(X, checked.columns_)
         seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
         training = _Training(
-            classifier, rows, checks.narrow(seen), y, weights, checked.classes_
+            classifier, rows, narrow(seen), y, weights, checked.classes_
         )
         return checked, training, random_state
 

@@ -18,8 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from . import checks, search
+from . import search
 from .class_scores import columns_with_values, stratified_folds
+from .input.comparisons import check_weights
+from .input.estimators import TakesSparse
+from .input.labels import check_classes, check_several_classes
+from .input.matrices import check_matrix, check_names
+from .input.parameters import check_number, check_word
 from .labels import ranks
 from .similarity import (
     LearnedCosine,
@@ -65,7 +70,7 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
     return True
 
 
-class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
+class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
     The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many
@@ -180,26 +185,26 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         self
         """
         name = type(self).__name__
-        checks.check_number(
+        check_number(
             name, "landmarks", self.landmarks, low=1, integer=True, words=("all",)
         )
-        checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
-        checks.check_word(name, "loss", self.loss, LOSSES)
-        checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
-        checks.check_number(name, "cv", self.cv, low=2, integer=True)
-        checks.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
+        check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
+        check_word(name, "loss", self.loss, LOSSES)
+        check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
+        check_number(name, "cv", self.cv, low=2, integer=True)
+        check_number(name, "max_iter", self.max_iter, low=1, integer=True)
         learned = copy(self)  # self changes at the end, all at once
-        checks.check_names(self.similarity, X)
-        X = checks.check_matrix(learned, X, reset=True)
-        y = checks.check_classes(name, y, X.shape[0])
-        weights = checks.check_weights(sample_weight, len(y), "row of X")
+        check_names(self.similarity, X)
+        X = check_matrix(learned, X, reset=True)
+        y = check_classes(name, y, X.shape[0])
+        weights = check_weights(sample_weight, len(y), "row of X")
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         given = np.ones(len(y)) if weights is None else weights[kept]
         if len(kept) < len(y):
             X = X[kept]
             y = y[kept]
         learned.classes_, codes = np.unique(y, return_inverse=True)
-        checks.check_several_classes(name, learned.classes_)
+        check_several_classes(name, learned.classes_)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         drawn = _draw(self.landmarks, codes, seed)
         learned.similarity_ = self._similarity(X, y, None if weights is None else given)
@@ -360,7 +365,7 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "coef_")
-        X = checks.check_matrix(self, X, reset=False)
+        X = check_matrix(self, X, reset=False)
         return products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
 
     def _sides(self, X: Any) -> tuple[Any, Any]:
@@ -446,9 +451,9 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     X = sp.csr_array(X).astype(np.float64, copy=False)
     n = X.shape[0]
     classes, codes = np.unique(
-        checks.check_classes("landmark_triplets", y, n), return_inverse=True
+        check_classes("landmark_triplets", y, n), return_inverse=True
     )
-    weights = checks.check_weights(sample_weight, n, "row of X")
+    weights = check_weights(sample_weight, n, "row of X")
     weights = np.ones(n) if weights is None else weights
     keyed = np.column_stack([codes, row_keys(X)])
     points, point = np.unique(

@@ -15,11 +15,15 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks, choosing, memory, supervision
+from . import choosing, memory, supervision
 from .arrays import choice_from
 from .cuda import runtime
 from .files.checkpoint import Checkpoint, digest
 from .files.tables import nested, part_of
+from .input.errors import ParameterError
+from .input.estimators import replace_fitted
+from .input.matrices import as_problem_matrix, check_margins, check_matrix, used_columns
+from .input.parameters import check_device, check_number, check_word, generator
 from .labels import LabelSets
 from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
@@ -133,7 +137,7 @@ def learn(
         except KeyboardInterrupt:
             result = replace(found.result, status="interrupted")
             store(run.learned, found._replace(result=result))
-        checks.replace_fitted(model, run.learned)
+        replace_fitted(model, run.learned)
         progress.say(summary(model))
     keep_checkpoint(model, run.checkpoint)
     return model
@@ -160,7 +164,7 @@ def prepare(
 ) -> Prepared:
     """Check what a fit is given; parameters are those of `learn`."""
     earlier, rng, checkpoint, learned = begin(model, continues)
-    X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
+    X = as_problem_matrix(check_matrix(learned, X, reset=earlier is None))
     data = Supervision.check(type(model).__name__, X, **given)
     present = X
     if (
@@ -187,7 +191,7 @@ def begin(model: Any, continues: bool) -> tuple[Any, ...]:
         check_same_path(model)
         earlier = path_so_far(model)
     checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
-    return earlier, checks.generator(model.random_state), checkpoint, copy(model)
+    return earlier, generator(model.random_state), checkpoint, copy(model)
 
 
 class LaidOut(NamedTuple):
@@ -347,7 +351,7 @@ def row_norm(
     if model.norm is None:
         supervision.warn_of_lengths(X)
         return None, None
-    columns = checks.used_columns(X)
+    columns = used_columns(X)
     if continues:
         if model.columns_ is None:
             return model.norm, None
@@ -478,14 +482,14 @@ def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays |
     if earlier is None and checkpoint is not None and checkpoint.arrays is not None:
         with checkpoint.explain_damage():
             size = Size.restored(checkpoint.arrays, data)
-            checks.check_margins(X, size.scale, size.prior)
+            check_margins(X, size.scale, size.prior)
             return size, choice_from(checkpoint.arrays)
     if earlier is not None:
         size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
         table = getattr(model, "choice_", None)
     else:
         size, table = Size.chosen(model, layout.statistics(), choice)
-    checks.check_margins(X, size.scale, size.prior)
+    check_margins(X, size.scale, size.prior)
     return size, table
 
 
@@ -715,8 +719,8 @@ def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None
 def check_parameters(model: Any) -> None:
     """Raise ValueError for a parameter that no fit can use."""
     name = type(model).__name__
-    number = checks.check_number
-    word = checks.check_word
+    number = check_number
+    word = check_word
     number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     number(name, "prior", model.prior, low=0, words=("auto",))
     if model.norm is not None:
@@ -754,7 +758,7 @@ def check_parameters(model: Any) -> None:
     if not isinstance(model.verbose, bool):
         number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
-    checks.check_device(name, model.device)
+    check_device(name, model.device)
     if model.device != "cpu":
         if not isinstance(model.loss, str):
             raise ValueError(
@@ -771,7 +775,7 @@ def _check_loss(owner: str, loss: Any) -> None:
         loss
     ):  # a class is not a loss yet
         also = " or an object with value(), derivative() and curvature()"
-        checks.check_word(owner, "loss", loss, losses.LOSSES, also=also)
+        check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
     given = losses.CheckedLoss(loss)
     try:
@@ -800,21 +804,19 @@ def _check_loss(owner: str, loss: Any) -> None:
 def _check_objects(owner: str, model: Any) -> None:
     """Raise ValueError for what is not a function, a number of threads or a path."""
     if model.callback is not None and not callable(model.callback):
-        raise checks.ParameterError(
+        raise ParameterError(
             owner, "callback", "a callable", repr(model.callback), " or None"
         )
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
         wanted = f"an int other than 0, up to {MOST_JOBS}"
-        raise checks.ParameterError(
-            owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None"
-        )
+        raise ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
     if (
         not isinstance(model.checkpoint, str | os.PathLike | None)
         or model.checkpoint == ""
     ):
         wanted = "the path of a file"
-        raise checks.ParameterError(
+        raise ParameterError(
             owner, "checkpoint", wanted, repr(model.checkpoint), ", or None"
         )

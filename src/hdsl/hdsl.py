@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import arrays, checks, fitting
+from . import arrays, fitting
+from .input.parameters import check_number
 from .model import SimilarityModel
 from .similarity import Similarity
 
@@ -359,7 +360,7 @@ class HDSL(SimilarityModel):
         """
         check_is_fitted(self, "atoms_")
         n = len(self.trace_)
-        checks.check_number("HDSL.at", "n_iter", n_iter, low=0, integer=True, high=n)
+        check_number("HDSL.at", "n_iter", n_iter, low=0, integer=True, high=n)
         return fitting.at(self, int(n_iter))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks, memory
+from . import memory
+from .input.errors import NoTripletError
+from .input.labels import MIXED_LABELS, check_one_label_per_row, is_missing
+from .input.matrices import as_user_sparse, canonical, check_structure
 
 #: What holds the labels of one row, where these are given as lists.
 SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -63,9 +66,7 @@ class LabelSets:
             )
             return [tuple(each.tolist()) for each in names]
         found = self.indicator.astype(np.int64)
-        return (
-            checks.as_user_sparse(found) if self.form == "sparse" else found.toarray()
-        )
+        return as_user_sparse(found) if self.form == "sparse" else found.toarray()
 
     def shared(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return `overlap` of the labels of rows and of other rows, number by number."""
@@ -96,14 +97,14 @@ class LabelSets:
 
     def check(self, X: Any, which: str = "") -> LabelSets:
         """Raise ValueError unless each row of X has its labels; `which` ends both names."""
-        checks.check_one_label_per_row(self, X.shape[0], which)
+        check_one_label_per_row(self, X.shape[0], which)
         return self
 
     def check_differ(self) -> LabelSets:
         """Raise NoTripletError unless some rows share labels and others do not."""
         counts = np.bincount(self.indicator.indices, minlength=1)
         if counts.max() < 2 or self.codes.max() == 0:
-            raise checks.NoTripletError(
+            raise NoTripletError(
                 "No triplet can be built: rows must share labels, and not all the "
                 f"same ones. Got {len(self)} rows with {len(counts)} labels, of which "
                 f"{np.count_nonzero(counts > 1)} are of several rows."
@@ -129,7 +130,7 @@ def aligned(*parts: LabelSets) -> list[LabelSets]:
     try:
         classes = reduce(np.union1d, (part.classes for part in parts))
     except TypeError:
-        raise ValueError(checks.MIXED_LABELS) from None
+        raise ValueError(MIXED_LABELS) from None
     found = []
     for part in parts:
         old = part.indicator
@@ -172,8 +173,8 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
     if y is None or isinstance(y, LabelSets):
         return y
     if sp.issparse(y):
-        checks.check_structure(y, "y")
-        return _from_indicator(checks.canonical(sp.csr_array(y)), "sparse")
+        check_structure(y, "y")
+        return _from_indicator(canonical(sp.csr_array(y)), "sparse")
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
         if y.ndim == 2 and y.shape[1] > 1:
@@ -249,7 +250,7 @@ def _from_indicator(y: Any, form: str) -> LabelSets:
 def _from_lists(lists: list[list[Any]]) -> LabelSets:
     size = np.array([len(each) for each in lists])
     flat = [label for each in lists for label in each]
-    if any(isinstance(label, SETS) or checks.is_missing(label) for label in flat):
+    if any(isinstance(label, SETS) or is_missing(label) for label in flat):
         raise ValueError(
             "The labels of a row must be plain values, such as strings: got a list, "
             "None or NaN among them. A row without labels has an empty list."
@@ -257,7 +258,7 @@ def _from_lists(lists: list[list[Any]]) -> LabelSets:
     try:
         classes, codes = np.unique(np.array(flat, dtype=object), return_inverse=True)
     except TypeError:
-        raise ValueError(checks.MIXED_LABELS) from None
+        raise ValueError(MIXED_LABELS) from None
     if all(isinstance(label, str) for label in flat):
         classes = classes.astype(str)
     starts = np.concatenate([[0], np.cumsum(size)])

@@ -31,12 +31,15 @@ from sklearn.metrics import average_precision_score
 from sklearn.utils.validation import check_is_fitted, check_random_state
 from threadpoolctl import threadpool_limits
 
-from . import checks, saving
 from . import explain as explain_module
+from . import saving
 from .evaluate import wilson_interval
 from .files.container import Arrays, dumps
 from .files.tables import nested, part_of
 from .hdsl import HDSL
+from .input.errors import warn
+from .input.labels import is_missing
+from .input.parameters import check_number
 from .progress import Progress
 from .readers.tables import read_columns, row_index, some
 from .search import top_k
@@ -160,11 +163,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
 
 def _text(value: Any) -> str:
     is_whole = isinstance(value, float | np.floating) and value.is_integer()
-    return (
-        ""
-        if checks.is_missing(value)
-        else str(int(value) if is_whole else value).strip()
-    )
+    return "" if is_missing(value) else str(int(value) if is_whole else value).strip()
 
 
 def _plain_ids(ids: np.ndarray) -> list[Any]:
@@ -661,9 +660,9 @@ class Linker(BaseEstimator):
         Links
         """
         check_is_fitted(self, "statement_")
-        checks.check_number("predict", "threshold", threshold, low=0)
+        check_number("predict", "threshold", threshold, low=0)
         if not self.is_learned_:
-            checks.warn(self.statement_)
+            warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):
@@ -682,7 +681,7 @@ class Linker(BaseEstimator):
         come twice.
         """
         check_is_fitted(self, "statement_")
-        checks.check_number("candidates", "k", k, low=1, integer=True)
+        check_number("candidates", "k", k, low=1, integer=True)
         sides = [self._candidates, self._candidates[:, ::-1]][: 1 if self._shift else 2]
         pairs = np.concatenate(sides)
         found = np.tile(self._probability, len(sides))
@@ -698,7 +697,7 @@ class Linker(BaseEstimator):
         that are best for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
-        checks.check_number("to_label", "n", n, low=1, integer=True)
+        check_number("to_label", "n", n, low=1, integer=True)
         worth = -abs(self._probability - 0.5) if self.is_learned_ else self._probability
         order = np.argsort(-worth, kind="stable")
         free = self._free(order[np.isnan(self._answers(self._candidates[order]))])

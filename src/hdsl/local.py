@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks, choosing, fitting
+from . import choosing, fitting
 from .arrays import similarity_from_arrays, similarity_to_arrays
 from .explain.parts import one_row
 from .explain.tables import as_names
@@ -27,6 +27,11 @@ from .files.tables import (
     part_of,
 )
 from .hdsl import HDSL
+from .input.errors import ParameterError, short
+from .input.estimators import replace_fitted
+from .input.labels import is_missing
+from .input.matrices import canonical, narrow
+from .input.parameters import check_number, generator
 from .model import SimilarityModel
 from .progress import Progress
 from .similarity import Pairwise, Similarity, products, row_products
@@ -76,7 +81,7 @@ def make_regions(
             kmeans = KMeans(
                 min(regions, X.shape[0]), random_state=seed, n_init=3, max_iter=100
             )
-            regions = kmeans.fit_predict(checks.narrow(used))
+            regions = kmeans.fit_predict(narrow(used))
     assigned = np.unique(regions, return_inverse=True)[1]
     share = 1.0 / np.bincount(assigned)
     region = np.repeat(assigned, np.diff(X.indptr))  # of each value
@@ -142,7 +147,7 @@ class LocalSimilarity(Pairwise):
         for region, part in enumerate(self.local):
             is_inside = (assigned == region)[:, None]
             inside = rows.multiply(is_inside) if sp.issparse(rows) else rows * is_inside
-            yield part, checks.canonical(inside) if sp.issparse(rows) else inside
+            yield part, canonical(inside) if sp.issparse(rows) else inside
 
 
 # --- the estimator --------------------------------------------------------------------
@@ -255,7 +260,7 @@ class LocalHDSL(SimilarityModel):
 
         model = HDSL() if self.model is None else clone(self.model)
         name = type(self).__name__
-        number = checks.check_number
+        number = check_number
         number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
         number(
             name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
@@ -263,25 +268,21 @@ class LocalHDSL(SimilarityModel):
         number(name, "n_rounds", self.n_rounds, low=1, integer=True)
         if getattr(model, "device", None) != "cpu" or model.init != "zero":
             wanted = "an HDSL with device='cpu' and init='zero'"
-            raise checks.ParameterError(name, "model", wanted, repr(model))
+            raise ParameterError(name, "model", wanted, repr(model))
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
         run = fitting.prepare(model, X, given, (None, None, None), False)
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
             regions = np.asarray(self.regions)
             n_rows = run.data.X.shape[0]
-            if regions.shape != (n_rows,) or any(
-                map(checks.is_missing, regions.tolist())
-            ):
+            if regions.shape != (n_rows,) or any(map(is_missing, regions.tolist())):
                 wanted = (
                     f"'kmeans' or an array with the region of each of {n_rows} rows"
                 )
-                raise checks.ParameterError(
-                    name, "regions", wanted, checks.short(regions)
-                )
+                raise ParameterError(name, "regions", wanted, short(regions))
         learned = copy(self)
         shared = run.learned
-        rng = checks.generator(model.random_state)
+        rng = generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
             laid_out = fitting.lay_out(model, run, workers, progress)
@@ -308,7 +309,7 @@ class LocalHDSL(SimilarityModel):
         learned.region_sizes_ = np.bincount(
             assigned[assigned >= 0], minlength=learned.n_regions_
         )
-        checks.replace_fitted(self, learned)
+        replace_fitted(self, learned)
         return self
 
     def _descend(
@@ -424,7 +425,7 @@ class LocalHDSL(SimilarityModel):
         similarity = self.similarity_
         model = copy(self.shared_)
         n = self.n_regions_
-        checks.check_number("LocalHDSL", "region", region, low=-1, integer=True, high=n)
+        check_number("LocalHDSL", "region", region, low=-1, integer=True, high=n)
         if region >= 0:
             parts = (similarity.shared, similarity.local[region])
             factors = np.concatenate([part.scale * part.weights for part in parts])

@@ -7,15 +7,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from . import checks, saving
 from . import explain as explain_module
+from . import saving
 from .explain.parts import one_row
 from .explain.tables import as_names
+from .input.estimators import TakesSparse
+from .input.matrices import as_user_sparse, check_matrix
+from .input.names import numbered_names
 from .similarity import LearnedCosine, Similarity, limit_weights, unit_rows
 from .solver import atoms as atoms_module
 
 
-class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
+class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
     """The use of a learned similarity; how it is learned is up to the subclass."""
 
     n_features_in_: int
@@ -56,7 +59,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         similarity, X = self._similarity_and(X)
         Z = similarity.transform(X)
-        return checks.as_user_sparse(unit_rows(Z) if cosine else Z)
+        return as_user_sparse(unit_rows(Z) if cosine else Z)
 
     def rewrite(
         self,
@@ -96,7 +99,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         Z = limit_weights(
             Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight
         )
-        return checks.as_user_sparse(Z)
+        return as_user_sparse(Z)
 
     def lengths(self, Y: Any) -> np.ndarray:
         """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
@@ -115,7 +118,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         similarity, Y = self._similarity_and(Y)
         Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
-        return checks.as_user_sparse(Z)
+        return as_user_sparse(Z)
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense.
@@ -142,7 +145,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         return self.similarity_, self._check(X)
 
     def _check(self, X: Any, name: str = "X") -> Any:
-        return checks.check_matrix(self, X, reset=False, name=name)
+        return check_matrix(self, X, reset=False, name=name)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
@@ -154,7 +157,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
             return names
         if features is None:
             why = "The transform has a column per feature (with prior=0 it has feature pairs alone)"
-            features = checks.numbered_names(d, why)
+            features = numbered_names(d, why)
         return np.concatenate([names, features])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:

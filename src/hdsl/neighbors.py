@@ -11,7 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks, search
+from . import search
+from .input.estimators import TakesSparse
+from .input.labels import check_classes
+from .input.matrices import as_user_sparse, check_matrix, check_names
+from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
 from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit_rows
 
@@ -113,9 +117,7 @@ def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
 # --- the classifier -------------------------------------------------------------------
 
 
-class SimilarityKNeighborsClassifier(
-    checks.TakesSparse, ClassifierMixin, BaseEstimator
-):
+class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
     """Classifier that takes the vote of the k most similar rows.
 
     By default the similarity is the plain dot product. To use a learned similarity, put
@@ -205,19 +207,19 @@ class SimilarityKNeighborsClassifier(
         self
         """
         name = type(self).__name__
-        checks.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
-        checks.check_word(name, "weights", self.weights, WEIGHTS)
-        checks.check_device(name, self.device)
+        check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
+        check_word(name, "weights", self.weights, WEIGHTS)
+        check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
-        checks.check_names(self.similarity, X)
-        X = checks.check_matrix(learned, X, reset=True)
+        check_names(self.similarity, X)
+        X = check_matrix(learned, X, reset=True)
         rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes: np.ndarray
         codes: Any = label_sets(y)
         if codes is not None:
             classes = codes.check(X).classes
         else:
-            y = checks.check_classes(name, y, X.shape[0])
+            y = check_classes(name, y, X.shape[0])
             classes, codes = np.unique(y, return_inverse=True)
         index = search.Index(rewritten)  # which a GPU keeps from one call to the next
         fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
@@ -310,7 +312,7 @@ class SimilarityKNeighborsClassifier(
         CSR matrix of shape (n_queries, n_rows)
             `n_neighbors` stored entries per row, zeros included.
         """
-        checks.check_word("kneighbors_graph", "mode", mode, MODES)
+        check_word("kneighbors_graph", "mode", mode, MODES)
         found, X = self._search(X, n_neighbors)
         values = found.scores
         rows = found.rows
@@ -328,14 +330,14 @@ class SimilarityKNeighborsClassifier(
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), self._rows.shape[0])
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
-        return checks.as_user_sparse(graph)
+        return as_user_sparse(graph)
 
     def _search(self, X: Any, n_neighbors: int | None) -> tuple[search.Neighbors, Any]:
         """Return the neighbors of the rows of X, or of the fitted rows, and those rows."""
         check_is_fitted(self, "classes_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         name = type(self).__name__
-        checks.check_number(name, "n_neighbors", k, low=1, integer=True)
+        check_number(name, "n_neighbors", k, low=1, integer=True)
         is_self = X is None
         n_candidates = self._rows.shape[0] - is_self
         if k > n_candidates:
@@ -345,7 +347,7 @@ class SimilarityKNeighborsClassifier(
                 f"{self._rows.shape[0]}: at most {n_candidates}{others} can be found. "
                 "Lower n_neighbors or fit more rows."
             )
-        X = self._rows if is_self else checks.check_matrix(self, X, reset=False)
+        X = self._rows if is_self else check_matrix(self, X, reset=False)
         queries, _ = self._rewrite(X)
         found = self._index.top_k(
             queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device

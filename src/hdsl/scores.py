@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
 from .arrays import names_from_arrays
 from .explain.parts import N_WORDS, largest_scores, words_behind
 from .files.container import Arrays
@@ -24,6 +23,7 @@ from .files.tables import (
     pack_values,
     unpack_values,
 )
+from .input.parameters import check_number
 from .labels import LabelSets
 from .similarity import unit_rows
 from .solver.columns import take_columns
@@ -100,8 +100,8 @@ class Scores:
         self.classes_ = scorer.classes_
         self.weight_ = get_value(header, "weight", float)
         self.n_scores = n_scores
-        checks.check_number("ClassScores", "weight", self.weight_, low=0)
-        checks.check_number(
+        check_number("ClassScores", "weight", self.weight_, low=0)
+        check_number(
             "ClassScores", "n_scores", n_scores, low=1, integer=True, words=(None,)
         )
         self.n_features_in_ = get_value(header, "n_features", int)

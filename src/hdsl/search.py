@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks, memory
+from . import memory
 from .cuda.search import Task
+from .input.labels import check_one_label_per_row
+from .input.matrices import as_rows, largest_value
+from .input.parameters import check_device, check_number
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
@@ -193,11 +196,9 @@ def above(
     >>> above(X, X, 0.7, exclude_self=True).toarray().tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
     """
-    checks.check_number("above", "threshold", threshold, low=0, strict=True)
+    check_number("above", "threshold", threshold, low=0, strict=True)
     given = ("queries", queries), ("rows", rows)
-    Q, X = (
-        sp.csr_array(checks.as_rows(M, name), dtype=np.float64) for name, M in given
-    )
+    Q, X = (sp.csr_array(as_rows(M, name), dtype=np.float64) for name, M in given)
     if Q.shape[1] != X.shape[1] or (exclude_self and Q.shape[0] != X.shape[0]):
         raise ValueError(
             f"queries has shape {Q.shape} and rows {X.shape}: they must have the same "
@@ -318,7 +319,7 @@ class Index:
     """
 
     def __init__(self, X: Any) -> None:
-        self.rows = checks.as_rows(X, "index")
+        self.rows = as_rows(X, "index")
         self._given = X
         self._largest = _largest(self.rows)
         self._on_card: _OnCard | None = None
@@ -342,11 +343,11 @@ class Index:
 
         Parameters and the answer are those of the function `top_k`.
         """
-        checks.check_number("top_k", "k", k, low=1, integer=True)
-        checks.check_device("top_k", device)
+        check_number("top_k", "k", k, low=1, integer=True)
+        check_device("top_k", device)
         is_same = queries is self._given or queries is self.rows
         index = self.rows
-        queries = index if is_same else checks.as_rows(queries, "queries")
+        queries = index if is_same else as_rows(queries, "queries")
         m = queries.shape[0]
         n = index.shape[0]
         if queries.shape[1] != index.shape[1]:
@@ -452,8 +453,8 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    X = sp.csr_array(checks.as_rows(X), dtype=np.float64)
-    checks.check_one_label_per_row(labels, X.shape[0])
+    X = sp.csr_array(as_rows(X), dtype=np.float64)
+    check_one_label_per_row(labels, X.shape[0])
     codes = np.unique(labels, return_inverse=True)[1]
     if device == "cpu":
         rows = X, codes
@@ -671,7 +672,7 @@ def _finish(lists: Task) -> None:
 
 def _largest(X: Any) -> float:
     """Return the largest absolute value."""
-    return checks.largest_value(X.data if sp.issparse(X) else X)
+    return largest_value(X.data if sp.issparse(X) else X)
 
 
 def _check_products(queries: float, index: float, n_features: int) -> None:

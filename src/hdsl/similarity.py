@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
+from .input.matrices import as_rows
+from .input.parameters import check_number
 from .solver import atoms as atoms_module
 from .solver.columns import drop_unused_columns
 
@@ -73,7 +74,7 @@ class Similarity:
 
     def index_rows(self, X: Any) -> Any:
         """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
-        X = checks.as_rows(X)
+        X = as_rows(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} columns, expected {self.n_features}, as learned."
@@ -397,15 +398,11 @@ def limit_weights(
     >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), nonnegative=True, max_weight=2).tolist()
     [[2.0, 0.0, 0.5]]
     """
-    checks.check_number(
-        "rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,)
-    )
-    checks.check_number(
-        "rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,)
-    )
+    check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
+    check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
-    Z = sp.csr_array(checks.as_rows(queries, "queries"))
+    Z = sp.csr_array(as_rows(queries, "queries"))
     if nonnegative:
         Z = _only(Z, Z.data > 0)
     row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))

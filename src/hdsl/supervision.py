@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
 from . import triplets as triplets_module
+from .input.comparisons import check_comparisons, check_weights
+from .input.errors import NoTripletError, warn
+from .input.labels import check_classes, check_labels, check_same_labels
+from .input.matrices import check_matrix
 from .labels import LabelSets, label_sets, ranks
 
 METHODS = ("neighbors", "random")
@@ -92,8 +95,8 @@ class Supervision:
         if triplets is not None or quadruplets is not None:
             kind, width = ("triplet", 3) if quadruplets is None else ("quadruplet", 4)
             given = triplets if quadruplets is None else quadruplets
-            compared = checks.check_comparisons(given, n_rows, f"{kind}s", width)
-            weights = checks.check_weights(sample_weight, len(compared), kind)
+            compared = check_comparisons(given, n_rows, f"{kind}s", width)
+            weights = check_weights(sample_weight, len(compared), kind)
             return cls(X, compared=compared, compared_weights=weights)
         if y is None:
             raise ValueError(
@@ -101,10 +104,10 @@ class Supervision:
                 "labels, fit(X, y), or judgements, fit(X, triplets=T) or fit(X, "
                 "quadruplets=Q)."
             )
-        weights = checks.check_weights(sample_weight, n_rows, "row of X")
+        weights = check_weights(sample_weight, n_rows, "row of X")
         if (sets := label_sets(y)) is not None:
             return cls(X, sets.check(X).check_differ(), weights)
-        checks.check_labels(y, n_rows)
+        check_labels(y, n_rows)
         return cls(X, np.asarray(y).ravel(), weights)
 
     def check_validation(
@@ -120,12 +123,10 @@ class Supervision:
                 "Validation data are X_val with y_val, or X_val with triplets_val. Got "
                 f"{' and '.join(came)}."
             )
-        X = sp.csr_array(checks.check_matrix(owner, X_val, reset=False, name="X_val"))
+        X = sp.csr_array(check_matrix(owner, X_val, reset=False, name="X_val"))
         X = X.astype(np.float64, copy=False)
         if triplets_val is not None:
-            compared = checks.check_comparisons(
-                triplets_val, X.shape[0], "triplets_val"
-            )
+            compared = check_comparisons(triplets_val, X.shape[0], "triplets_val")
             return Supervision(X, compared=compared)
         if self.is_judged:
             raise ValueError(
@@ -143,8 +144,8 @@ class Supervision:
             )
         if sets is not None and several:
             return Supervision(X, sets.check(X, "_val"))
-        y = checks.check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
-        checks.check_same_labels(y, self.y, "y_val")
+        y = check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
+        check_same_labels(y, self.y, "y_val")
         return Supervision(X, y)
 
     def take(self, rows: np.ndarray) -> Supervision:
@@ -229,7 +230,7 @@ def sample_rows(
         return None
     codes = np.unique(data.codes[rows], return_inverse=True)[1]
     if n < n_all and not codes.any():
-        raise checks.NoTripletError(
+        raise NoTripletError(
             "No triplet can be built: sample_weight is 0 in all classes but one."
         )
     if n <= limit:
@@ -260,10 +261,10 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     several = isinstance(y, LabelSets)
     if callable(how.mining):
         made = how.mining(X, y.as_given() if several else y, rng)
-        made = checks.check_comparisons(made, X.shape[0], width=3)
+        made = check_comparisons(made, X.shape[0], width=3)
         of_anchors = None if weights is None else weights[made[:, 0]]
         if of_anchors is not None and not of_anchors.any():
-            raise checks.NoTripletError(
+            raise NoTripletError(
                 "All triplets have an anchor of weight 0: give a positive "
                 "sample_weight to some row that has a neighbour of its own class."
             )
@@ -299,7 +300,7 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
         return rows[made], degree * weight[made[:, 0]]
     n_rows = len(codes) if weights is None else np.count_nonzero(weights)
     if n_rows > len(rows) and np.bincount(codes[rows]).max() == 1:
-        raise checks.NoTripletError(
+        raise NoTripletError(
             "No triplet can be built: the rows of each class are equal, at unit "
             "length with norm='l2', so no row has another one of its class to compare "
             "with. Pass triplets= to give judgements directly."
@@ -382,7 +383,7 @@ def warn_of_lengths(X: sp.csr_array) -> None:
         return
     low, high = np.sqrt(np.percentile(squares[squares > 0], [5, 95]))
     if high > SPREAD * low:
-        checks.warn(
+        warn(
             f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer "
             f"than {high:.3g}. Long rows then look similar to everything: use "
             "norm='l2', or scale X."

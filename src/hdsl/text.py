@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
 from .arrays import similarity_from_arrays
 from .explain.parts import with_words
 from .files import tables
 from .files.container import Arrays
 from .files.tables import get_array, get_value, nested, part_of
+from .input.comparisons import check_comparisons, check_weights
+from .input.errors import short
+from .input.matrices import INDEX_LIMIT, canonical
+from .input.parameters import check_number, check_word
 from .scores import Scores
 from .similarity import LearnedCosine, unit_rows
 
@@ -75,10 +78,10 @@ class Words:
         min_df: int | float = 1,
         max_df: int | float = 1.0,
     ) -> None:
-        checks.check_word("Words", "tokens", tokens, TOKENS)
-        checks.check_number("Words", "ngrams", ngrams, low=1, integer=True)
+        check_word("Words", "tokens", tokens, TOKENS)
+        check_number("Words", "ngrams", ngrams, low=1, integer=True)
         if isinstance(stop_words, str):
-            checks.check_word("Words", "stop_words", stop_words, STOP_WORDS)
+            check_word("Words", "stop_words", stop_words, STOP_WORDS)
         self.tokens = tokens
         self.ngrams = int(ngrams)
         self.stop_words = stop_words
@@ -157,9 +160,7 @@ class Words:
         ends = array("q", [0])
         for text in [None] if isinstance(texts, str) else texts:
             if not isinstance(text, str):
-                raise ValueError(
-                    f"Words takes a list of texts. Got {checks.short(texts)}."
-                )
+                raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
             for term in self._terms(self.split(text)):
                 place = (
                     index.setdefault(term, len(index)) if grow else index.get(term, -1)
@@ -168,12 +169,10 @@ class Words:
                     indices.append(place)
             ends.append(len(indices))
         shape = len(ends) - 1, max(len(index), 1)
-        kind = np.int32 if max(*shape, len(indices)) <= checks.INDEX_LIMIT else np.int64
+        kind = np.int32 if max(*shape, len(indices)) <= INDEX_LIMIT else np.int64
         at = np.array(indices, dtype=kind)
         indptr = np.array(ends, dtype=kind)
-        return checks.canonical(
-            sp.csr_array((np.ones(len(at)), at, indptr), shape=shape)
-        )
+        return canonical(sp.csr_array((np.ones(len(at)), at, indptr), shape=shape))
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
@@ -231,7 +230,7 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
     >>> weigh_counts(sp.csr_array([[1.0, 0, 1]]), np.array([1.0, 1.5, 2.0])).toarray().tolist()
     [[1.0, 0.0, 2.0]]
     """
-    X = checks.canonical(X).astype(np.float64)
+    X = canonical(X).astype(np.float64)
     if not ((X.data > 0) & (X.data == X.data.round())).all():
         raise ValueError(
             "TF-IDF needs counts, whole numbers from 0, but there are other values."
@@ -324,7 +323,7 @@ class Documents:
             found["idf"] = get_array(arrays, "idf", "f", (n_features,))
         if "X" not in there:
             return cls(**found)
-        found["X"] = checks.canonical(tables.csr_from_arrays(arrays, "X", n_features))
+        found["X"] = canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = found["X"].shape[0]
         for name in there & {"labels", "texts", "ids", "part"}:
             found[name] = tables.unpack_values(arrays, name, n_rows)
@@ -332,9 +331,9 @@ class Documents:
             raise ValueError("texts must be strings")
         if "judgements" in there:
             judged = get_array(arrays, "judgements", "i")
-            found["judgements"] = checks.check_comparisons(judged, n_rows)
+            found["judgements"] = check_comparisons(judged, n_rows)
             weights = arrays.get("judgement_weights")
-            found["judgement_weights"] = checks.check_weights(
+            found["judgement_weights"] = check_weights(
                 weights, len(judged), "judgement"
             )
         return cls(**found)

@@ -10,7 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import checks, memory
+from .. import memory
+from ..input.errors import warn
+from ..input.estimators import TakesSparse
+from ..input.matrices import as_problem_matrix, check_matrix
+from ..input.parameters import check_number, check_word, generator
 from ..similarity import Pairwise
 from ..supervision import METHODS, Mining, Supervision, compare
 
@@ -72,7 +76,7 @@ class BilinearSimilarity(Pairwise):
         )
 
 
-class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
+class TripletLearner(TakesSparse, BaseEstimator, ABC):
     """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
 
     A subclass lists the limits of its own parameters and learns in `_learn`.
@@ -111,14 +115,14 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         name = type(self).__name__
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
-            checks.check_word(name, "mining", self.mining, METHODS, also=also)
+            check_word(name, "mining", self.mining, METHODS, also=also)
         for parameter, known in self.words.items():
-            checks.check_word(name, parameter, getattr(self, parameter), known)
+            check_word(name, parameter, getattr(self, parameter), known)
         limits = {"n_targets": COUNT, "n_impostors": COUNT, **self.numbers}
         for parameter, limit in limits.items():
-            checks.check_number(name, parameter, getattr(self, parameter), **limit)
-        rng = checks.generator(self.random_state)
-        X = checks.as_problem_matrix(checks.check_matrix(self, X, reset=True))
+            check_number(name, parameter, getattr(self, parameter), **limit)
+        rng = generator(self.random_state)
+        X = as_problem_matrix(check_matrix(self, X, reset=True))
         supervision = Supervision.check(name, X, y, triplets=triplets)
         if self.n_matrices:  # of the features that X has, dense
             d = len(np.unique(X.indices))
@@ -140,7 +144,7 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         """Set the fitted attributes."""
 
     def _warn_not_converged(self, what: str, value: float) -> None:
-        checks.warn(
+        warn(
             f"{type(self).__name__} stopped at max_iter={self.max_iter} with {what} "
             f"{value:.1e} > tol={self.tol:.0e}. Raise max_iter or tol.",
             ConvergenceWarning,

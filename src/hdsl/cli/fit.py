@@ -135,7 +135,7 @@ def fit(given: Namespace) -> int | None:
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
     """
-    from .. import checks
+    from ..input.parameters import check_device, check_number
     from . import inputs
 
     output = given.output
@@ -162,7 +162,7 @@ def fit(given: Namespace) -> int | None:
     }
     params |= {} if given.max_iter is None else {"max_iter": given.max_iter}
     for name, low in LEAST.items():
-        checks.check_number(
+        check_number(
             "HDSL",
             name,
             params.get(name),
@@ -171,7 +171,7 @@ def fit(given: Namespace) -> int | None:
             integer=isinstance(low, int),
             words=("auto", None) if name in ("scale", "prior", "max_iter") else (None,),
         )
-    checks.check_device("HDSL", given.device)
+    check_device("HDSL", given.device)
     shell.begin(f"reading {given.data}", quiet=given.as_json)
     data = inputs.read_data(given.data, **vars(given))
     from ..text import Documents, Words

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks, memory, readers
+from .. import memory, readers
 from ..files import container
 from ..files.atomic import check_can_write
+from ..input.comparisons import check_comparisons
+from ..input.errors import WayOutError
 from ..labels import split_labels
 from ..readers import tables
 from .shell import JUDGEMENTS, counted, one_line, say
@@ -273,7 +275,7 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
         row = int(np.argmax(empty))
         such = f"{table.place(row)} has {given[row]!r} in column {name!r}, no label"
         such += f" ({counted(int(empty.sum()), 'such row')})"
-        raise checks.WayOutError(such, "drop them or fill them", "missing")
+        raise WayOutError(such, "drop them or fill them", "missing")
     if empty.all():
         raise ValueError(f"{table.name} has no label in column {name!r}.")
     n_changed = sum(a != b for a, b in zip(given, labels.tolist(), strict=True))
@@ -359,7 +361,7 @@ def read_comparisons(
     else:
         comparisons, weights = _judged(kind, path, data)
     try:
-        return checks.check_comparisons(comparisons, data.n_rows, name, width), weights
+        return check_comparisons(comparisons, data.n_rows, name, width), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..cached import cached
-from ..checks import largest_value
+from ..input.matrices import largest_value
 from ..solver.protocols import Gradient
 from .atoms import Atoms
 from .kernels import partners as kernels

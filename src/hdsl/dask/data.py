@@ -17,7 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .. import checks
+from ..input.comparisons import check_comparisons, check_weights
+from ..input.matrices import (
+    as_rows,
+    canonical,
+    check_largest,
+    check_live_features,
+    largest_value,
+)
 from .problem import ClusterError, DaskLayout, Places, gather
 from .shard import Data, Shard
 
@@ -132,15 +139,15 @@ class Facts(NamedTuple):
 
 def check_block(block: Any, number: int) -> sp.csr_array:
     """Return a block as a canonical CSR array of float64, checked as rows of one machine are."""
-    X = checks.as_rows(block, f"Block {number} of X")
-    return checks.canonical(sp.csr_array(X)).astype(np.float64, copy=False)
+    X = as_rows(block, f"Block {number} of X")
+    return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 
 
 def describe(block: sp.csr_array) -> Facts:
     """Return what the client needs to know of a block."""
     columns, counts = np.unique(block.indices, return_counts=True)
     squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    largest = checks.largest_value(block.data)
+    largest = largest_value(block.data)
     longest = np.diff(block.indptr).max(initial=0)
     return Facts(block.shape, columns, counts, largest, int(longest), squares)
 
@@ -181,8 +188,8 @@ class Rows:
             raise ValueError(
                 f"Blocks of X have different numbers of features: {sorted(widths)}."
             )
-        checks.check_live_features(len(rows.columns()[0]), rows.shape[1])
-        checks.check_largest(rows.largest)
+        check_live_features(len(rows.columns()[0]), rows.shape[1])
+        check_largest(rows.largest)
         return rows
 
     @property
@@ -247,7 +254,7 @@ class Rows:
 def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compared:
     """Return a block of comparisons and its weights, checked as those of one machine are."""
     name = "triplets" if width == 3 else "quadruplets"
-    return checks.check_comparisons(np.asarray(block), n_rows, name, width), weights
+    return check_comparisons(np.asarray(block), n_rows, name, width), weights
 
 
 def compared_blocks(
@@ -259,7 +266,7 @@ def compared_blocks(
     blocks = as_futures(client, given)
     counts = gather(client, client.map(len, blocks, pure=False))
     ends = np.cumsum(counts)
-    weights = checks.check_weights(sample_weight, int(ends[-1]), kind)
+    weights = check_weights(sample_weight, int(ends[-1]), kind)
     parts = [None] * len(blocks) if weights is None else np.split(weights, ends[:-1])
     chosen = [k for k, n in enumerate(counts) if n]
     if not chosen:
@@ -391,7 +398,7 @@ def number_columns(
     if also is not None:
         features = np.concatenate([features, np.setdiff1d(also, features)])
         rare = np.setdiff1d(rare, also)
-    checks.check_live_features(len(features), rows.shape[1])
+    check_live_features(len(features), rows.shape[1])
     return features, rare
 
 

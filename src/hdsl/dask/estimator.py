@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, fitting, supervision
+from .. import fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
 from ..files.checkpoint import digest
+from ..input.estimators import replace_fitted
+from ..input.matrices import check_matrix
+from ..input.parameters import check_word
 from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
@@ -53,7 +56,7 @@ def learn(
                 f"The Dask client was lost during the fit: {error}"
             ) from error
         fitting.store(run.learned, found)
-        checks.replace_fitted(model, run.learned)
+        replace_fitted(model, run.learned)
         progress.say(fitting.summary(model))
     fitting.keep_checkpoint(model, run.checkpoint)
     return model
@@ -75,7 +78,7 @@ def prepare(
     continues: bool,
 ) -> Prepared:
     """Check what a fit is given."""
-    checks.check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
+    check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
     if callable(model.mining):
         raise ValueError(
             "A function for `mining` is given all rows of X as one matrix, which no "
@@ -85,7 +88,7 @@ def prepare(
     earlier, rng, checkpoint, learned = fitting.begin(model, continues)
     client = data_module.find_client(model.client)
     if not data_module.is_in_blocks(X):
-        X = checks.check_matrix(learned, X, reset=earlier is None)
+        X = check_matrix(learned, X, reset=earlier is None)
     rows = Rows.load(client, X)
     if earlier is not None and rows.shape[1] != model.n_features_in_:
         raise ValueError(
@@ -265,7 +268,7 @@ class HDSL(hdsl_module.HDSL):
         """Return the fitted model without the cluster, as `hdsl.HDSL`."""
         names = hdsl_module.HDSL().get_params()
         model = hdsl_module.HDSL(**{name: getattr(self, name) for name in names})
-        checks.replace_fitted(model, self)
+        replace_fitted(model, self)
         model.__dict__.pop(
             "checkpoint_file_", None
         )  # that file is this object's to delete

@@ -17,7 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from .. import checks, readers
+from .. import readers
+from ..input.matrices import canonical
+from ..input.parameters import check_number
 
 PARTS = ("train", "valid", "test")
 
@@ -252,7 +254,7 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
 
 def _split(source: _Source, X: Any, y: np.ndarray, where: Any) -> Parts:
     """Return consecutive parts of the rows; a part of no rows is None."""
-    X = checks.canonical(X.astype(np.float64))
+    X = canonical(X.astype(np.float64))
     sizes = source.sizes if source.is_shuffled else (*source.sizes[:2], 0)
     if X.shape[0] < sum(sizes):
         raise ValueError(
@@ -412,9 +414,7 @@ def load_docstrings(
     (True, True)
     """
     owner = "load_docstrings"
-    checks.check_number(
-        owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True
-    )
+    check_number(owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True)
     library = Path(sysconfig.get_path("stdlib"))
     found: dict[str, list[tuple[str, str, str]]] = {}
     for name, text in _all_docstrings(library):
@@ -449,7 +449,7 @@ def load_docstrings(
         words = TfidfVectorizer(
             token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True
         )
-        docs.X = checks.canonical(words.fit_transform(texts))
+        docs.X = canonical(words.fit_transform(texts))
         docs.feature_names = words.get_feature_names_out()
     return docs
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.errors import ParameterError
+from ..input.parameters import check_number, generator
 from ..solver import atoms as atoms_module
 
 #: Rows whose products with all rows are formed at a time.
@@ -14,7 +15,7 @@ BLOCK = 256
 
 def _check_counts(owner: str, low: int, **counts: Any) -> None:
     for name, value in counts.items():
-        checks.check_number(owner, name, value, low=low, integer=True)
+        check_number(owner, name, value, low=low, integer=True)
 
 
 def _check_shares(owner: str, **shares: tuple[Any, str]) -> None:
@@ -26,9 +27,7 @@ def _check_shares(owner: str, **shares: tuple[Any, str]) -> None:
             interval[-1] == "]" and value == high
         )
         if not inside:
-            raise checks.ParameterError(
-                owner, name, f"a float in {interval}", repr(value)
-            )
+            raise ParameterError(owner, name, f"a float in {interval}", repr(value))
 
 
 # --- similarity recovery --------------------------------------------------------------
@@ -110,7 +109,7 @@ def make_recovery(
             f"{n_features} features: raise n_features to at least 4 * block_size, or "
             "change block_size."
         )
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     X = _uniform_rows(n_rows, n_features, density, rng)
     if correlation:
         X = _copied_to_the_right(X, correlation, rng)
@@ -266,7 +265,7 @@ def make_links(
         density = float(np.clip(density, 0.002, 0.02))
     intervals = {"density": (density, "(0, 1)"), "share": (share, "(0, 0.5)")}
     _check_shares(owner, **intervals, min_frequency=(min_frequency, "(0, 1)"))
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     X = _power_law_rows(n_nodes, n_features, density, rng)
     frequency = np.bincount(X.indices, minlength=n_features) / n_nodes
     frequent = np.flatnonzero(frequency >= min_frequency)

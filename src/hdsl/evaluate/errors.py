@@ -13,7 +13,10 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from .. import checks
+from ..input.comparisons import check_comparisons, check_weights
+from ..input.labels import check_one_label_per_row, check_same_labels
+from ..input.matrices import check_matrix
+from ..input.parameters import check_number
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import (
@@ -61,9 +64,9 @@ def wilson_interval(
     >>> round(low, 3), round(high, 3)
     (0.0, 0.161)
     """
-    checks.check_number("wilson_interval", "n", n, low=0, strict=True)
-    checks.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
-    checks.check_number(
+    check_number("wilson_interval", "n", n, low=0, strict=True)
+    check_number("wilson_interval", "n_wrong", n_wrong, low=0)
+    check_number(
         "wilson_interval", "confidence", confidence, low=0, strict=True, high=1
     )
     if n_wrong > n:
@@ -406,7 +409,7 @@ def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     if found is not None or truth is not None:
         return label_errors(found, truth, which)
     y_test = np.ravel(y_test)
-    checks.check_one_label_per_row(y_test, len(predicted), which)
+    check_one_label_per_row(y_test, len(predicted), which)
     return np.asarray(predicted != y_test)
 
 
@@ -416,7 +419,7 @@ def label_errors(found: Any, truth: Any, which: str = "_test") -> np.ndarray:
         raise ValueError(
             "y and y_test must both have one label per row, or both several."
         )
-    checks.check_one_label_per_row(truth, len(found), which)
+    check_one_label_per_row(truth, len(found), which)
     found, truth = aligned(found, truth)
     return 1.0 - overlap(found.indicator, truth.indicator)
 
@@ -474,7 +477,7 @@ def compare_errors(
         raise ValueError("X_test and y_test go together: pass both or none.")
     truth, which = (y, "") if y_test is None else (y_test, "_test")
     if y_test is not None and label_sets(y_test) is None and label_sets(y) is None:
-        checks.check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
+        check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
 
     def wrong(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(
@@ -575,7 +578,7 @@ def checked_rows(model: Any, X: Any) -> sp.csr_array:
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
     return sp.csr_array(
-        checks.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64
+        check_matrix(owner, X, reset=not is_estimator), dtype=np.float64
     )
 
 
@@ -584,8 +587,8 @@ def _check(
 ) -> tuple[sp.csr_array, np.ndarray, np.ndarray | None]:
     """Return rows, comparisons and weights as arrays; raise ValueError if they do not match."""
     X = checked_rows(model, X)
-    triplets = checks.check_comparisons(triplets, X.shape[0])
-    return X, triplets, checks.check_weights(sample_weight, len(triplets), "triplet")
+    triplets = check_comparisons(triplets, X.shape[0])
+    return X, triplets, check_weights(sample_weight, len(triplets), "triplet")
 
 
 def _plain(n_features: int, norm: str | None) -> Similarity:

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import stats
 
-from .. import checks
+from ..input.matrices import as_rows
+from ..input.parameters import check_number, check_word, generator
 from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
 from ..solver.columns import drop_unused_columns
 from .errors import checked_rows, wilson_interval
@@ -170,14 +171,12 @@ def known_item(
     MRR 1.000 (1.000 to 1.000), found first 100.0 %, in the first ten 100.0 %
     """
     owner = "known_item"
-    checks.check_number(owner, "share", share, low=0, strict=True, high=1)
-    checks.check_number(
-        owner, "n_queries", n_queries, low=1, integer=True, words=(None,)
-    )
+    check_number(owner, "share", share, low=0, strict=True, high=1)
+    check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
     is_similarity = hasattr(model, "rewrite") or hasattr(model, "similarity_")
     X = checked_rows(model if is_similarity else None, X)
     chosen, n_skipped = _choose(X, rows)
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     if n_queries is not None and n_queries < len(chosen):
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
@@ -249,9 +248,7 @@ def _sides(
     transform = getattr(model, "transform", model)
 
     def embed(X: sp.csr_array) -> Any:
-        Z = checks.as_rows(
-            X if transform is None else transform(X), "The transform of X"
-        )
+        Z = as_rows(X if transform is None else transform(X), "The transform of X")
         if Z.shape[0] != X.shape[0]:
             raise ValueError(
                 f"model must return one row per row of X. Got shape {Z.shape} for "
@@ -315,7 +312,7 @@ class RankingQuality:
 
     def values(self, measure: str) -> np.ndarray:
         """Return the value of each query, for "mrr", "precision" or "ndcg"."""
-        checks.check_word("RankingQuality.values", "measure", measure, MEASURES)
+        check_word("RankingQuality.values", "measure", measure, MEASURES)
         values = {
             "mrr": self.reciprocal_ranks,
             "precision": self.precisions,
@@ -383,7 +380,7 @@ def ranking_quality(
     >>> quality.mrr, quality.precision, round(quality.ndcg, 3)
     (0.75, 0.75, 0.693)
     """
-    checks.check_number("ranking_quality", "k", k, low=1, integer=True)
+    check_number("ranking_quality", "k", k, low=1, integer=True)
     if len(found) != len(relevant) or not len(found):
         raise ValueError(
             f"There are {len(found)} rankings and {len(relevant)} judgements: one of "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.parameters import check_number, check_word
 from ..similarity import Similarity, unit_rows
 from ..solver import atoms as atoms_module
 from .tables import (
@@ -163,8 +163,8 @@ def explain(
       goal ~ profit   -1 -----|
       goal (prior)  +0.5      |++
     """
-    checks.check_word("explain", "by", by, BY)
-    checks.check_number("explain", "top", top, low=1, integer=True, words=(None,))
+    check_word("explain", "by", by, BY)
+    check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = as_names(feature_names, similarity.n_features)
     what = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
     rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.matrices import canonical
+from ..input.parameters import check_number, check_word
 from ..similarity import Similarity, check_result
 from ..solver.columns import take_columns
 from . import tables
@@ -61,7 +62,7 @@ class Importance(Readable):
 
     def to_frame(self, of: str = "pairs") -> Any:
         """Return one of the tables, "pairs" or "features", as a pandas DataFrame."""
-        checks.check_word("to_frame", "of", of, ("pairs", "features"))
+        check_word("to_frame", "of", of, ("pairs", "features"))
         return tables.as_frame(getattr(self, of))
 
     def blocks(self) -> list[Block]:
@@ -163,8 +164,8 @@ def importance(
       goal ~ match (2, 2)  +0.6776                 |++++++++++++++++++++
       goal ~ profit (2, 3) -0.5345 ----------------|
     """
-    checks.check_number("importance", "top", top, low=1, integer=True, words=(None,))
-    checks.check_number("importance", "min_rows", min_rows, low=0, integer=True)
+    check_number("importance", "top", top, low=1, integer=True, words=(None,))
+    check_number("importance", "min_rows", min_rows, low=0, integer=True)
     names = tables.as_names(feature_names, similarity.n_features)
     i, j, entries = similarity.entries()
     is_single = i == j
@@ -283,7 +284,7 @@ def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:
     """Return some columns of X without stored zeros, at no cost per column of X."""
     if not sp.issparse(X):
         return sp.csc_array(np.asarray(X)[:, features], dtype=np.float64)
-    return take_columns(checks.canonical(X), features).astype(np.float64).tocsc()
+    return take_columns(canonical(X), features).astype(np.float64).tocsc()
 
 
 def _column_products(A: sp.csc_array, ends: np.ndarray) -> np.ndarray:

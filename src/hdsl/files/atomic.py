@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
-from ..checks import FilePath
+from ..input.paths import FilePath
 
 fcntl: Any
 try:

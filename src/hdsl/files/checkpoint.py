@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.errors import short, warn
+from ..input.paths import FilePath
 from ..solver.loop import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
@@ -45,7 +46,7 @@ class CheckpointFile(NamedTuple):
         try:
             os.unlink(os.path.realpath(self.path))
         except OSError as error:
-            checks.warn(
+            warn(
                 f"The checkpoint {self.path!r} is no longer needed, but could not be "
                 f"deleted: {error.strerror}."
             )
@@ -75,7 +76,7 @@ class Checkpoint:
         What an earlier process wrote, None if there was no file.
     """
 
-    def __init__(self, path: checks.FilePath) -> None:
+    def __init__(self, path: FilePath) -> None:
         self.name = os.fsdecode(path)
         self.path = os.path.abspath(self.name)  # a run may change its folder
         self.arrays: Arrays | None = None
@@ -161,14 +162,12 @@ class Checkpoint:
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
         there = self._inputs.get(name)
         here = inputs.get(name)
-        name = (
-            name if name in inputs else checks.short(name)
-        )  # a file may hold anything
+        name = name if name in inputs else short(name)  # a file may hold anything
         if isinstance(here, dict) or isinstance(
             there, dict
         ):  # a digest says nothing to people
             return f"other {name}"
-        return f"{name}={checks.short(there)} (now {checks.short(here)})"
+        return f"{name}={short(there)} (now {short(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to, or later, when it is flushed."""
@@ -191,7 +190,7 @@ class Checkpoint:
                 reason = getattr(
                     error, "strerror", "There is no memory to write the checkpoint"
                 )
-                checks.warn(
+                warn(
                     f"{reason} ({self.name!r}). The fit goes on without a checkpoint, "
                     "and tries again from time to time."
                 )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from ..checks import FilePath
+from ..input.paths import FilePath
 from .atomic import atomic_write, check_regular
 
 Arrays = dict[str, np.ndarray]

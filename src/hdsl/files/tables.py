@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
-from ..checks import short
+from ..input.errors import short
+from ..input.matrices import check_structure, narrow
 from .container import Arrays
 
 # --- parts ----------------------------------------------------------------------------
@@ -238,5 +238,5 @@ def csr_from_arrays(arrays: Arrays, name: str, n_features: int) -> sp.csr_array:
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(data):
         raise ValueError(f"{name}_indptr must rise from 0 to {len(data)}")
     rows = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
-    checks.check_structure(rows, name)
-    return checks.narrow(rows)
+    check_structure(rows, name)
+    return narrow(rows)

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 from sklearn.manifold import smacof
 
-from .. import checks, explain
+from .. import explain
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.tables import shown
+from ..input.matrices import as_rows
 from .display import ABOVE, PLAIN, Display, legend, similarity_of
 
 #: Width of a character of a label, and height of its line, in units of the font size.
@@ -70,7 +71,7 @@ class NetworkDisplay(Display):
             feature_names = getattr(estimator, "feature_names_in_", None)
         found = explain.importance(
             getattr(similarity, "shared", similarity),
-            None if X is None else checks.as_rows(X),
+            None if X is None else as_rows(X),
             feature_names=feature_names,
         )
         pairs = found.pairs[:top]

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, search
+from .. import search
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.parts import one_row
 from ..explain.tables import shown
+from ..input.matrices import as_rows
+from ..input.parameters import check_number
 from .display import PLAIN, Display, legend, similarity_of
 
 
@@ -78,21 +80,21 @@ class NeighborsDisplay(Display):
         -------
         NeighborsDisplay
         """
-        X = checks.as_rows(X)
+        X = as_rows(X)
         number = None
         labels, texts = (
             p if p is None else np.asarray(p, dtype=object) for p in (labels, texts)
         )
         if np.ndim(query) == 0 and not sp.issparse(query):
             n = X.shape[0]
-            checks.check_number(
+            check_number(
                 "NeighborsDisplay", "query", query, low=-n, high=n, integer=True
             )
             number = range(n)[query]
             query = X[[number]]
             query_label = labels[number] if labels is not None else query_label
             query_text = texts[number] if texts is not None else query_text
-        query = checks.as_rows(one_row(query))
+        query = as_rows(one_row(query))
         k = n_neighbors + (number is not None)
 
         similarity = similarity_of(estimator)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..checks import FilePath
+from ..input.errors import WayOutError
+from ..input.paths import FilePath
 from ..memory import format_bytes
 
 #: What a file is parsed to may take this many times its size, or FREE_BYTES if that is
@@ -27,7 +27,7 @@ BYTES_PER_NUMBER = 32
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-class DataFileError(checks.WayOutError):
+class DataFileError(WayOutError):
     """A data file that cannot be read as what it should be."""
 
 

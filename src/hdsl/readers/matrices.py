@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
-from ..checks import FilePath
+from ..input.matrices import (
+    INDEX_LIMIT,
+    canonical,
+    check_finite,
+    check_structure,
+    narrow,
+)
+from ..input.parameters import check_number
+from ..input.paths import FilePath
 from . import files
 from .files import DataFileError
 
@@ -152,7 +159,7 @@ def _first_fault(
     words: list[bytes], n_features: int | None, low: int
 ) -> tuple[str, bytes] | None:
     """Return what was expected, and the first word that is not an ``index:value`` in order."""
-    high = checks.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
+    high = INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
     last = low - 1
     for word in words:
         index, _, value = word.partition(b":")
@@ -360,7 +367,7 @@ def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> int:
 
 
 def _check_n_features(n_features: int | None) -> None:
-    checks.check_number(
+    check_number(
         "the reader", "n_features", n_features, low=1, integer=True, words=(None,)
     )
 
@@ -369,8 +376,8 @@ def _as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
     """Return a matrix from a file as a canonical CSR array of finite float64."""
     with files.parsing(path, "a matrix"):
         if X.format in ("csr", "csc"):
-            checks.check_structure(X)
-        X = checks.canonical(X.astype(np.float64))
+            check_structure(X)
+        X = canonical(X.astype(np.float64))
     if n_features is not None:
         if X.shape[1] > n_features:
             raise DataFileError(
@@ -378,7 +385,7 @@ def _as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
             )
         X.resize(X.shape[0], n_features)
     try:
-        checks.check_finite(X, str(path))
+        check_finite(X, str(path))
     except ValueError as error:
         raise DataFileError(str(error)) from None
-    return checks.narrow(X)
+    return narrow(X)

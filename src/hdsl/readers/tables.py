@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import WayOutError, short
+from ..input.errors import WayOutError, short
 from .files import check_expansion, check_file, parsing
 
 PASS_IDS = "pass ids=, the id of each row of X"

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from .. import checks
 from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS, as_names
+from ..input.labels import check_one_label_per_row
+from ..input.matrices import canonical, check_matrix
 from ..labels import LabelSets, label_sets
 from ..similarity import check_result
 from ..solver.atoms import ZERO
@@ -88,7 +89,7 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
             )
     if X is None:
         return Rows(None, None, None)
-    X = sp.csr_array(checks.check_matrix(model, X, reset=False))
+    X = sp.csr_array(check_matrix(model, X, reset=False))
     y = _check_labels(y)
     if isinstance(texts, str):
         raise ValueError(
@@ -120,11 +121,9 @@ def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measure
             "The error is that of test rows whose neighbours are rows of X: X, y, "
             f"X_test and y_test go together. Missing: {missing}."
         )
-    X_test = sp.csr_array(
-        checks.check_matrix(model, X_test, reset=False, name="X_test")
-    )
+    X_test = sp.csr_array(check_matrix(model, X_test, reset=False, name="X_test"))
     y_test = _check_labels(y_test)
-    checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
+    check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
@@ -144,7 +143,7 @@ def model_parts(
     active = np.unique(atoms[:, :2])
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
-        rows = rows._replace(X=checks.canonical(similarity.index_rows(rows.X)))
+        rows = rows._replace(X=canonical(similarity.index_rows(rows.X)))
     used = active
     items = None
     if rows.X is not None and max_items > 0:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, evaluate
+from .. import evaluate
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
 from ..evaluate.errors import label_errors
+from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..scores import fit_each_label
 from ..similarity import Rewriter, unit_rows
@@ -166,8 +167,7 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
     train, test = (
-        checks.narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows))))
-        for rows in (X, X_test)
+        narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows)))) for rows in (X, X_test)
     )
     n = len(y_test)
     make = partial(LinearSVC, random_state=0, tol=1e-3)

@@ -9,8 +9,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-from .. import checks
 from ..files.atomic import atomic_write, check_can_write
+from ..input.parameters import check_number
+from ..input.paths import FilePath
 from ..similarity import Similarity
 from . import content
 from .measured import Measured
@@ -47,7 +48,7 @@ def page(
     >>> page(model, title="Cats & dogs").partition("<title>")[2][:15]
     'Cats &amp; dogs'
     """
-    checks.check_number("report", "max_items", max_items, low=0, integer=True)
+    check_number("report", "max_items", max_items, low=0, integer=True)
     if not isinstance(model.similarity_, Similarity):
         raise ValueError(
             f"A report shows one similarity, but {type(model).__name__} has one per "
@@ -96,12 +97,12 @@ def _json(value: Any) -> str:
     return text
 
 
-def check_path(path: checks.FilePath) -> None:
+def check_path(path: FilePath) -> None:
     """Raise OSError if no page can be written to `path`: to be called before the page is made."""
     check_can_write(path, WHAT)
 
 
-def write(path: checks.FilePath, text: str) -> None:
+def write(path: FilePath, text: str) -> None:
     """Write a page to a file, completely or not at all: an error leaves the old file unchanged.
 
     Parameters

@@ -10,7 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks, memory
+from .. import memory
+from ..input.errors import ParameterError
+from ..input.estimators import TakesSparse
+from ..input.matrices import as_user_sparse, canonical, check_matrix
+from ..input.parameters import check_number, check_word
 
 LENGTHS = ("exact", "lucene")
 
@@ -19,7 +23,7 @@ EXACT_BELOW = 40
 
 
 class BM25Transformer(
-    checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    TakesSparse, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     """Counts of terms to BM25 weights, whose sums are the scores of full-text engines.
 
@@ -87,13 +91,13 @@ class BM25Transformer(
         self
         """
         name = type(self).__name__
-        checks.check_number(name, "k1", self.k1, low=0)
-        checks.check_number(name, "b", self.b, low=0)
+        check_number(name, "k1", self.k1, low=0)
+        check_number(name, "b", self.b, low=0)
         if self.b > 1:
-            raise checks.ParameterError(name, "b", "a float in [0, 1]", repr(self.b))
-        checks.check_word(name, "lengths", self.lengths, LENGTHS)
+            raise ParameterError(name, "b", "a float in [0, 1]", repr(self.b))
+        check_word(name, "lengths", self.lengths, LENGTHS)
         learned = copy(self)  # self changes at the end, all at once
-        X = self._counts(checks.check_matrix(learned, X, reset=True))
+        X = self._counts(check_matrix(learned, X, reset=True))
         memory.check_fits(
             f"One number per column of {X.shape[1]}, {name}",
             24 * X.shape[1],
@@ -120,7 +124,7 @@ class BM25Transformer(
         array or sparse matrix, as X, of shape (n_documents, n_features)
         """
         check_is_fitted(self, "idf_")
-        given = checks.check_matrix(self, X, reset=False)
+        given = check_matrix(self, X, reset=False)
         X = self._counts(given)
         length = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
         length = _lucene_lengths(length) if self.lengths == "lucene" else length
@@ -135,10 +139,10 @@ class BM25Transformer(
         count = X.data.astype(np.float64)
         data = self.idf_[X.indices] * (self.k1 + 1.0) * count / (count + penalty[row])
         Z = sp.csr_array((data.astype(given.dtype), X.indices, X.indptr), shape=X.shape)
-        return checks.as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
+        return as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
 
     def _counts(self, X: Any) -> sp.csr_array:
-        counts = checks.canonical(sp.csr_array(X))
+        counts = canonical(sp.csr_array(X))
         if counts.nnz and counts.data.min() < 0:
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: X must hold "

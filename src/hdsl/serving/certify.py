@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.parameters import check_number
 from .export import as_sparse, sparse_rows
 
 #: Rounding to nearest in float32.
@@ -139,9 +139,9 @@ def certified_top_k(
     ([[1]], [[0.9]], [3])
     """
     owner = "certified_top_k"
-    checks.check_number(owner, "k", k, low=1, integer=True)
-    checks.check_number(owner, "slack", slack, low=0)
-    checks.check_number(
+    check_number(owner, "k", k, low=1, integer=True)
+    check_number(owner, "slack", slack, low=0)
+    check_number(
         owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,)
     )
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.errors import warn
+from ..input.matrices import as_rows, canonical
+from ..input.parameters import check_number, check_word
 from ..similarity import limit_weights
 from ..text import Collection
 
@@ -116,7 +118,7 @@ def to_sparsevec(X: Any) -> list[str]:
     """
     X = as_sparse(X, "X")
     with np.errstate(over="ignore", under="ignore"):
-        X = checks.canonical(X.astype(np.float32))
+        X = canonical(X.astype(np.float32))
     large = np.flatnonzero(~np.isfinite(X.data))
     if len(large):
         row = int(np.searchsorted(X.indptr, large[0], side="right")) - 1
@@ -133,7 +135,7 @@ def to_sparsevec(X: Any) -> list[str]:
             "max_terms=...) does."
         )
     if longest > HNSW_LIMIT:
-        checks.warn(
+        warn(
             f"The HNSW index of pgvector refuses rows with more than {HNSW_LIMIT:,} "
             f"non-zeros, which pgvector stores: {int((sizes > HNSW_LIMIT).sum()):,} of "
             f"{X.shape[0]:,}, with up to {longest:,}."
@@ -148,7 +150,7 @@ def to_sparsevec(X: Any) -> list[str]:
 
 def as_sparse(X: Any, name: str) -> sp.csr_array:
     """Return X as a finite canonical CSR array of floats."""
-    return checks.canonical(sp.csr_array(checks.as_rows(X, name)))
+    return canonical(sp.csr_array(as_rows(X, name)))
 
 
 # --- files ----------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def export_rows(
     {"id": 0, "label": "pet", "terms": {"dog": 2.0}}
     {"id": 1, "label": "car", "terms": {"red": 1.0}}
     """
-    checks.check_word("export_rows", "to", to, FORMATS)
+    check_word("export_rows", "to", to, FORMATS)
     X = as_sparse(X, "X")
     columns = {
         name: [v.item() if isinstance(v, np.number | np.bool_) else v for v in values]
@@ -249,7 +251,7 @@ def export_query(to: str, query: Any, *, names: Any = None) -> str:
     >>> export_query("qdrant", [[0.0, 2.0, -1.0]])
     '{"indices": [1, 2], "values": [2.0, -1.0]}'
     """
-    checks.check_word("export_query", "to", to, FORMATS)
+    check_word("export_query", "to", to, FORMATS)
     query = as_sparse(query, "query")
     if query.shape[0] != 1:
         raise ValueError(f"query must have one row. Got {query.shape[0]}.")
@@ -412,8 +414,8 @@ def full_text_query(
     FROM query CROSS JOIN "docs" WHERE "docs"."body" MATCH term
     GROUP BY "docs"."rowid" ORDER BY score DESC LIMIT 10
     """
-    checks.check_word("full_text_query", "to", to, TEXT_FORMATS)
-    checks.check_number("full_text_query", "k", k, low=1, integer=True)
+    check_word("full_text_query", "to", to, TEXT_FORMATS)
+    check_number("full_text_query", "k", k, low=1, integer=True)
     is_sql = to != "elasticsearch"
     given = [(term.replace("\0", "").split(), float(weight)) for term, weight in terms]
     if not np.isfinite([weight for _, weight in given]).all():

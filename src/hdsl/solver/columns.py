@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import scipy.sparse as sp
 
-from ..checks import INDEX_LIMIT
+from ..input.matrices import INDEX_LIMIT
 
 
 def check_count(n: int, what: str, fewer: str) -> None:

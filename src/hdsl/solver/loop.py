@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import checks
+from ..input.errors import warn
 from .active_set import ActiveSet
 from .atoms import NOTHING, ZERO, Atom, check_atoms, n_features
 from .oracle import Exact
@@ -489,7 +489,7 @@ class _Run:
             before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12
         )
         if is_visible and status != "interrupted":
-            checks.warn(
+            warn(
                 f"Rounding hides the objective: {before:.9g} by the steps, "
                 f"{state.objective:.9g} by the model they led to. The values of X "
                 "differ too much in size for the scale: give rows of like length "

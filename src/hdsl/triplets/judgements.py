@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
+from ..input.parameters import check_number, generator
 from ..readers import tables
 from .rows import Judgements, draw
 
@@ -155,7 +155,7 @@ def graded_triplets(
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
     owner = "graded_triplets"
-    checks.check_number(
+    check_number(
         owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
     names = {"anchor": anchor, "item": item, "grade": grade}
@@ -163,7 +163,7 @@ def graded_triplets(
         table, names if event is None else {**names, "event": event}
     )
     columns = _columns(data, event, anchor, item, ids)
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     judgements = _compare(*columns, tables.numbers(data, grade), n_per_anchor, rng)
     if len(judgements.triplets) == 0:
         raise ValueError(

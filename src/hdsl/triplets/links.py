@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.matrices import canonical, check_finite
+from ..input.parameters import check_number, generator
 from .rows import draw, group_equal_rows
 
 
@@ -57,9 +58,7 @@ def link_triplets(
     [[0, 1, 2], [0, 1, 3]]
     """
     owner = "link_triplets"
-    checks.check_number(
-        owner, "n_per_link", n_per_link, low=1, integer=True, words=(None,)
-    )
+    check_number(owner, "n_per_link", n_per_link, low=1, integer=True, words=(None,))
     ends, similar = _check_links(links, signs)
     if not directed:
         ends = np.sort(ends, axis=1)
@@ -92,7 +91,7 @@ def link_triplets(
     count = stop - start - has_twin
     if n_per_link is None:
         count[sign == 0] = 0  # each triplet once, for its positive link
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     row, offset = draw(count, link, n_per_link, rng, "n_per_link")
     place = start[row] + offset
     third = other[by_key[place + (has_twin[row] & (place >= twin[row]))]]
@@ -122,8 +121,8 @@ def _check_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
                 "An adjacency matrix has shape (n_rows, n_rows). links has shape "
                 f"{links.shape}."
             )
-        matrix = checks.canonical(links)
-        checks.check_finite(matrix, "links")
+        matrix = canonical(links)
+        check_finite(matrix, "links")
         from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return np.column_stack([from_rows, matrix.indices]), (matrix.data > 0).astype(
             np.int64

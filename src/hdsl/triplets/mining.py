@@ -5,7 +5,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, search
+from .. import search
+from ..input.errors import NoTripletError, warn
+from ..input.labels import check_labels
+from ..input.matrices import as_rows, canonical
+from ..input.parameters import check_device, check_number, generator
 from ..labels import LabelSets, label_sets
 from .rows import Judgements
 
@@ -57,8 +61,8 @@ def neighbor_triplets(
     [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
     """
     for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
-        checks.check_number("neighbor_triplets", name, value, low=1, integer=True)
-    checks.check_device("neighbor_triplets", device)
+        check_number("neighbor_triplets", name, value, low=1, integer=True)
+    check_device("neighbor_triplets", device)
     if similarity is not None:
         if not callable(getattr(similarity, "transform", None)):
             raise TypeError(
@@ -71,7 +75,7 @@ def neighbor_triplets(
             X if hasattr(similarity, "feature_names_in_") else _matrix(X)
         )
     X = _matrix(X)
-    codes = checks.check_labels(y, X.shape[0])
+    codes = check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(
         X,
@@ -111,12 +115,12 @@ def random_triplets(
     >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
     [1, 0, 3, 2]
     """
-    checks.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
+    check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
     if label_sets(y) is not None:
         raise ValueError("y has several labels per row: take shared_label_triplets.")
-    codes = checks.check_labels(y, np.size(y))
+    codes = check_labels(y, np.size(y))
     warn_of_single_rows(y, codes)
-    rng = checks.generator(random_state)
+    rng = generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
     place = np.empty(n, dtype=np.int64)
@@ -227,10 +231,8 @@ def random_shared_triplets(
 
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
-    X = checks.as_rows(X)
-    return (X if sp.issparse(X) else checks.canonical(sp.csr_array(X))).astype(
-        np.float64
-    )
+    X = as_rows(X)
+    return (X if sp.issparse(X) else canonical(sp.csr_array(X))).astype(np.float64)
 
 
 def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
@@ -240,7 +242,7 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
         names = np.unique(np.asarray(y)).tolist()
         shown = ", ".join(repr(names[c]) for c in single[:5])
         more = f" and {len(single) - 5} more" if len(single) > 5 else ""
-        checks.warn(
+        warn(
             "There is one row only, or several that are equal, of class "
             f"{shown}{more}: it has no target, so it is the anchor of no triplet."
         )
@@ -249,7 +251,7 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
 def check_not_empty(triplets: np.ndarray) -> np.ndarray:
     """Return triplets as int64; raise NoTripletError where there are none."""
     if len(triplets) == 0:
-        raise checks.NoTripletError(
+        raise NoTripletError(
             "No triplet can be built: every class of y has one row only, so no row "
             "has a neighbour of its own class. Pass triplets= to give judgements "
             "directly."

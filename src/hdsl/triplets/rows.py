@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
+from ..input.comparisons import check_comparisons, check_weights
+from ..input.matrices import INDEX_LIMIT
 
 
 class Judgements(NamedTuple):
@@ -105,14 +106,14 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     >>> deduplicate([[0, 1, 2, 3], [1, 0, 3, 2]]).triplets.tolist()
     [[0, 1, 2, 3]]
     """
-    array = checks.check_comparisons(triplets, checks.INDEX_LIMIT)
+    array = check_comparisons(triplets, INDEX_LIMIT)
     kind = "triplet"
     opposite = [0, 2, 1]
     if array.shape[1] == 4:
         kind = "quadruplet"
         opposite = [2, 3, 0, 1]
         array = np.sort(array.reshape(-1, 2, 2), axis=2).reshape(-1, 4)
-    weights = checks.check_weights(weights, len(array), kind)
+    weights = check_weights(weights, len(array), kind)
     weights = np.ones(len(array)) if weights is None else weights
     if net:
         # Of two opposites, both are counted as the one that sorts first.
@@ -200,7 +201,7 @@ def draw(
     stop = np.cumsum(count)
     total = int(stop[-1]) if len(stop) else 0
     if n is None:
-        if total > checks.INDEX_LIMIT:
+        if total > INDEX_LIMIT:
             raise ValueError(
                 f"{total} triplets would be made, more than can be handled: set "
                 f"{parameter}."

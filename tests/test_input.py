@@ -10,7 +10,9 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL
-from hdsl.checks import check_comparisons, check_number, short
+from hdsl.input.comparisons import check_comparisons
+from hdsl.input.errors import short
+from hdsl.input.parameters import check_number
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -144,7 +146,7 @@ def test_complex_rows_are_refused_at_every_door(form):
 
 
 def test_a_warning_names_the_line_of_the_caller():
-    from hdsl import checks
+    from hdsl.input.errors import warn
 
     model = HDSL(max_iter=1, prior=1.0)
     with pytest.warns(
@@ -154,7 +156,7 @@ def test_a_warning_names_the_line_of_the_caller():
     assert caught[0].filename == __file__
     assert np.isfinite(model.transform(X)).all()
     with pytest.warns(RuntimeWarning, match="word") as caught:
-        checks.warn("word", RuntimeWarning)
+        warn("word", RuntimeWarning)
     assert caught[0].filename == __file__
 
 

@@ -1,0 +1,116 @@
+"""Errors and warnings of user input, and values as their messages show them."""
+
+import inspect
+import os
+import reprlib
+import warnings
+from typing import Any
+
+_REPR = reprlib.Repr()
+
+_REPR.maxstring = _REPR.maxother = 80
+
+
+class ParameterError(ValueError):
+    """A parameter with a value that it cannot have.
+
+    Parameters
+    ----------
+    owner : str
+        The class or function.
+    name : str
+        The parameter.
+    wanted : str
+        What it must be.
+    got : str
+        What came.
+    in_python : str, default=""
+        What else it may be, in Python only.
+
+    Examples
+    --------
+    >>> error = ParameterError("HDSL", "batch_size", "an int >= 1", "0", " or None")
+    >>> print(error)
+    The 'batch_size' parameter of HDSL must be an int >= 1 or None. Got 0 instead.
+    >>> error.message("--batch-size")
+    '--batch-size must be an int >= 1. Got 0 instead.'
+    """
+
+    def __init__(
+        self, owner: str, name: str, wanted: str, got: str, in_python: str = ""
+    ) -> None:
+        super().__init__(owner, name, wanted, got, in_python)  # for pickle
+        self.owner = owner
+        self.name = name
+        self.wanted = wanted
+        self.got = got
+        self.in_python = in_python
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.name!r} parameter of {self.owner} must be "
+            f"{self.wanted}{self.in_python}. Got {self.got} instead."
+        )
+
+    def message(self, option: str) -> str:
+        """Return the message of a front end that has an option instead of the parameter."""
+        return f"{option} must be {self.wanted}. Got {self.got} instead."
+
+
+class WayOutError(ValueError):
+    """A fault of the input, and what a Python user can do about it.
+
+    Parameters
+    ----------
+    facts : str
+        What is wrong; without its full stop if there is a way out.
+    way_out : str, default=""
+        What to do in Python.
+    remedy : str, default=""
+        A word for it, by which another front end finds its own way out.
+
+    Examples
+    --------
+    >>> error = WayOutError("Line 3 has an index 0", "pass zero_based=True", "zero_based")
+    >>> print(error)
+    Line 3 has an index 0: pass zero_based=True.
+    >>> error.message("pass --zero-based")
+    'Line 3 has an index 0: pass --zero-based.'
+    """
+
+    def __init__(self, facts: str, way_out: str = "", remedy: str = "") -> None:
+        super().__init__(facts, way_out, remedy)  # for pickle
+        self.facts = facts
+        self.way_out = way_out
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return self.message(self.way_out)
+
+    def message(self, way_out: str) -> str:
+        """Return the facts with the caller's way out."""
+        return f"{self.facts}: {way_out}." if way_out else self.facts
+
+
+class NoTripletError(ValueError):
+    """No triplet can be built from these rows and labels."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of the line outside the package that led to the warning."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    level = 1
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        level = level + 1
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def short(value: Any) -> str:
+    """Return any value for a message, at most some hundred characters."""
+    try:
+        found = _REPR.repr(value)
+    except ValueError:  # Python does not print thousands of digits
+        found = f"a large {type(value).__name__}"
+    return found if len(found) <= 200 else found[:199] + "…"

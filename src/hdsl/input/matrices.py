@@ -1,0 +1,240 @@
+"""Checks of matrices: X, dense or sparse.
+
+scikit-learn is loaded where it is asked, since workers of a cluster check blocks of rows
+without it.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+INDEX_LIMIT = np.iinfo(np.int32).max
+
+#: No margin may be larger: losses square them.
+MARGIN_LIMIT = 1e150
+
+
+def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
+    """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
+    from sklearn.utils.validation import validate_data
+
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a Dask collection, and {type(estimator).__name__} takes rows "
+            "that are in memory. hdsl.dask.HDSL learns from blocks on a cluster; or "
+            "call compute() first."
+        )
+    check_structure(X, name)
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+    except ValueError as error:
+        if str(error).startswith("X has "):  # scikit-learn calls it X
+            raise ValueError(name + str(error)[1:]) from None
+        raise
+    X = canonical(X) if sp.issparse(X) else X
+    check_finite(X, name)
+    return X
+
+
+def check_names(model: Any, X: Any) -> None:
+    """Raise ValueError where the columns of X have other names, or another order, than a model's.
+
+    For rows that its similarity will compare, which knows numbers of columns alone.
+    """
+    from sklearn.utils.validation import validate_data
+
+    if hasattr(model, "feature_names_in_"):
+        validate_data(model, X, reset=False, skip_check_array=True)
+
+
+def as_rows(X: Any, name: str = "X") -> Any:
+    """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
+    check_structure(X, name)
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: "
+            "reshape a single row with x.reshape(1, -1)."
+        )
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}.")
+    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    X = canonical(X) if sp.issparse(X) else X
+    check_finite(X, name)
+    return X
+
+
+def canonical(X: Any) -> sp.csr_array:
+    """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
+
+    X itself is not changed. It is copied only if necessary. Its structure must be
+    sound.
+    """
+    X_csr = sp.csr_array(X)
+    if not X_csr.has_canonical_format or not X_csr.data.all():
+        X_csr = X_csr.copy()
+        X_csr.sum_duplicates()
+        X_csr.eliminate_zeros()
+    return X_csr
+
+
+def check_structure(X: Any, name: str = "X") -> None:
+    """Raise ValueError unless the index arrays of a sparse X are valid; compiled code trusts them.
+
+    It takes a pass over ``indptr`` and one over the indices. What is not sparse passes.
+    """
+    if not sp.issparse(X):
+        return
+    if min(X.shape) < 0:
+        raise ValueError(f"{name} has the shape {X.shape}: sizes must be 0 or larger.")
+    if X.format == "coo":
+        lists = zip(X.coords, X.shape, strict=True)
+        if any(len(part) != len(X.data) for part in X.coords):
+            raise ValueError(f"{name} is damaged: its index arrays differ in length.")
+    elif X.format in ("csr", "csc", "bsr"):
+        major, minor = X.shape[::-1] if X.format == "csc" else X.shape
+        if X.format == "bsr":
+            major = major // X.blocksize[0]
+            minor = minor // X.blocksize[1]
+        indptr = X.indptr
+        n = min(len(X.indices), len(X.data))
+        if len(indptr) != major + 1 or indptr[0] != 0 or indptr[-1] > n:
+            raise ValueError(
+                f"{name} is damaged: indptr must have {major + 1} entries from 0 to at "
+                f"most {n}."
+            )
+        # Differences may overflow, comparisons do not.
+        if (indptr[1:] < indptr[:-1]).any():
+            raise ValueError(f"{name} is damaged: indptr must not decrease.")
+        lists = [(X.indices[: indptr[-1]], minor)]  # type: ignore[assignment]
+    else:
+        return
+    for numbers_, size in lists:
+        if len(numbers_) and not (numbers_.min() >= 0 and numbers_.max() < size):
+            raise ValueError(
+                f"{name} is damaged: it names a column or row {numbers_.min()} to "
+                f"{numbers_.max()}, but has {size}."
+            )
+
+
+def used_columns(X: sp.csr_array) -> np.ndarray:
+    """Return the columns with a stored value, sorted."""
+    if (
+        X.shape[1] > 8 * X.nnz + 2**20
+    ):  # a flag per column would be longer than the values
+        return np.unique(X.indices).astype(np.int64)
+    is_used = np.zeros(X.shape[1], dtype=bool)
+    is_used[X.indices] = True
+    return np.flatnonzero(is_used)
+
+
+def narrow(X: Any) -> Any:
+    """Return a sparse X with 32-bit indices where they suffice: liblinear takes no others."""
+    if (
+        not sp.issparse(X)
+        or X.indices.dtype == np.int32
+        or max(X.nnz, *X.shape) >= INDEX_LIMIT
+    ):
+        return X
+    return type(X)(
+        (X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape
+    )
+
+
+def as_user_sparse(X: sp.csr_array) -> Any:
+    """Return a sparse matrix or array, as scikit-learn is configured."""
+    from sklearn import get_config
+
+    if (
+        sp.issparse(X)
+        and get_config().get("sparse_interface", "spmatrix") == "spmatrix"
+    ):
+        return sp.csr_matrix(X)
+    return X
+
+
+def check_finite(X: Any, name: str = "X") -> None:
+    """Raise ValueError with the first NaN or infinite value of X and its place."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # one pass and no memory if all are finite
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sp.issparse(X):
+        k = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(X.indptr, k, side="right")) - 1
+        column = int(X.indices[k])
+        value = X.data[k]
+    else:
+        row, column = (int(part) for part in np.argwhere(bad)[0])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
+    raise ValueError(
+        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop "
+        f"NaN and infinity first ({int(bad.sum())} in {name})."
+    )
+
+
+def check_live_features(n_live: int, n_features: int) -> None:
+    """Raise ValueError if fewer than two features of X have a non-zero value."""
+    if n_live < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed to learn a "
+            f"similarity. X has {n_live} (n_features={n_features})."
+        )
+
+
+def largest_value(values: np.ndarray) -> float:
+    """Return the largest absolute value, 0 of no values; makes no copy of them."""
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
+
+
+def check_largest(largest: float) -> None:
+    """Raise ValueError if products of four values as large as `largest` leave the floats."""
+    if not 1e-70 < largest < 1e70:
+        raise ValueError(
+            f"The largest absolute value of X is {largest:.3g}: products of four "
+            "values must be ordinary numbers. Scale X, for example with "
+            "sklearn.preprocessing.MaxAbsScaler."
+        )
+
+
+def as_problem_matrix(X: Any) -> sp.csr_array:
+    """Return a checked X as the CSR array of float64 that a problem takes."""
+    X = X if sp.issparse(X) else canonical(sp.csr_array(X))
+    if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and {X.nnz} stored values. At most "
+            f"{INDEX_LIMIT - 1} rows and {2 * INDEX_LIMIT - 1} values can be handled: "
+            "fit on a sample of the rows."
+        )
+    live = np.unique(X.indices[: 1 << 16])
+    if live.size < 2:
+        live = np.unique(X.indices)
+    check_live_features(live.size, X.shape[1])
+    check_largest(largest_value(X.data))
+    return X.astype(np.float64, copy=False)
+
+
+def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
+    """Raise ValueError if margins, or their squares in a loss, may overflow."""
+    largest = largest_value(X.data)
+    width = float(np.diff(X.indptr).max())
+    bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
+    if not bound < MARGIN_LIMIT:
+        raise ValueError(
+            f"Margins may be as large as {bound:.3g}, but must be below "
+            f"{MARGIN_LIMIT:g}: X has values up to {largest:.3g}, scale is {scale:.3g} "
+            f"and prior is {prior:.3g}. Scale X, for example with "
+            "sklearn.preprocessing.MaxAbsScaler, or lower scale and prior."
+        )

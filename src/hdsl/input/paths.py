@@ -1,0 +1,5 @@
+"""What users give as the path of a file."""
+
+import os
+
+FilePath = str | os.PathLike[str]
