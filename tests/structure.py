@@ -1,7 +1,8 @@
 """The shape of the source: sizes, imports, private names, and the road from fit to kernel.
 
-``python tests/structure.py`` prints the figures; ``test_structure.py`` holds them to
-their limits. Lines of code leave out blanks, comments and docstrings.
+``python tests/structure.py`` prints the figures. ``test_structure.py`` tests circles,
+private names and signatures, which a reader feels; lines and files are only reported.
+Lines of code leave out blanks, comments and docstrings.
 """
 
 import ast
