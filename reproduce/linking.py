@@ -25,7 +25,7 @@ from hdsl import HDSL
 from hdsl.evaluate import wilson_interval
 from hdsl.linking import EDGES, Linker
 from hdsl.search import top_k
-from hdsl.similarity import unit_rows
+from hdsl.similarity.rows import unit_rows
 
 from .results import Results, Table
 from .runner import Cell, Line, Settings

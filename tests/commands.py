@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from hdsl import load
 from hdsl.cli import main
-from hdsl.similarity import LearnedCosine
+from hdsl.similarity.cosine import LearnedCosine
 
 TOPICS = {
     "sport": "goal match striker keeper referee league coach stadium",

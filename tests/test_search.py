@@ -11,7 +11,7 @@ import reference
 from hdsl import search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
-from hdsl.similarity import unit_rows
+from hdsl.similarity.rows import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {

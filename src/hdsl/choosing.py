@@ -24,13 +24,11 @@ from . import search, supervision
 from .evaluate.rankings import half_rows, middle_ranks
 from .input.errors import NoTripletError
 from .labels import LabelSets, aligned, overlap
-from .similarity import (
-    LearnedCosine,
-    Rewriter,
-    Similarity,
-    check_result,
-    comparison_points,
-)
+from .similarity import Similarity
+from .similarity.cosine import LearnedCosine
+from .similarity.judge import comparison_points
+from .similarity.products import check_result
+from .similarity.rewriter import Rewriter
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision
 

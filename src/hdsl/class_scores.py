@@ -29,7 +29,7 @@ from .input.names import numbered_names
 from .input.parameters import check_number
 from .labels import LabelSets, label_sets
 from .scores import LinearScorer, Scores, fit_each_label, squashed_scores
-from .similarity import unit_rows
+from .similarity.rows import unit_rows
 from .solver.columns import is_wide, take_columns
 
 if TYPE_CHECKING:

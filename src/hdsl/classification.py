@@ -26,14 +26,12 @@ from .input.labels import check_classes, check_several_classes
 from .input.matrices import check_matrix, check_names
 from .input.parameters import check_number, check_word
 from .labels import ranks
-from .similarity import (
-    LearnedCosine,
-    Rewriter,
-    Similarity,
-    as_rewriter,
-    products,
-    unit_rows,
-)
+from .similarity import Similarity
+from .similarity.cosine import LearnedCosine
+from .similarity.pairwise import as_rewriter
+from .similarity.products import products
+from .similarity.rewriter import Rewriter
+from .similarity.rows import unit_rows
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
 

@@ -26,7 +26,8 @@ from .input.matrices import as_problem_matrix, check_margins, check_matrix, used
 from .input.parameters import check_device, check_number, check_word, generator
 from .labels import LabelSets
 from .progress import Progress, duration
-from .similarity import Similarity, unit_rows
+from .similarity import Similarity
+from .similarity.rows import unit_rows
 from .solver import losses, oracle, steps
 from .solver.loop import (
     Arrays,

@@ -43,7 +43,9 @@ from .input.parameters import check_number
 from .progress import Progress
 from .readers.tables import read_columns, row_index, some
 from .search import top_k
-from .similarity import Similarity, row_products, unit_rows
+from .similarity import Similarity
+from .similarity.products import row_products
+from .similarity.rows import unit_rows
 from .solver.atoms import NOTHING
 from .triplets import link_triplets
 

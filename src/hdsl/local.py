@@ -34,7 +34,9 @@ from .input.matrices import canonical, narrow
 from .input.parameters import check_number, generator
 from .model import SimilarityModel
 from .progress import Progress
-from .similarity import Pairwise, Similarity, products, row_products
+from .similarity import Similarity
+from .similarity.pairwise import Pairwise
+from .similarity.products import products, row_products
 from .solver.atoms import NOTHING
 from .solver.atoms import names as atom_names
 from .solver.columns import drop_unused_columns

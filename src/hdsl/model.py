@@ -14,7 +14,10 @@ from .explain.tables import as_names
 from .input.estimators import TakesSparse
 from .input.matrices import as_user_sparse, check_matrix
 from .input.names import numbered_names
-from .similarity import LearnedCosine, Similarity, limit_weights, unit_rows
+from .similarity import Similarity
+from .similarity.cosine import LearnedCosine
+from .similarity.limits import limit_weights
+from .similarity.rows import unit_rows
 from .solver import atoms as atoms_module
 
 

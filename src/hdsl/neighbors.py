@@ -17,7 +17,11 @@ from .input.labels import check_classes
 from .input.matrices import as_user_sparse, check_matrix, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
-from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit_rows
+from .similarity.cosine import LearnedCosine
+from .similarity.pairwise import as_rewriter
+from .similarity.products import row_products
+from .similarity.rewriter import Rewriter
+from .similarity.rows import unit_rows
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")

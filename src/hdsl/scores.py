@@ -25,7 +25,7 @@ from .files.tables import (
 )
 from .input.parameters import check_number
 from .labels import LabelSets
-from .similarity import unit_rows
+from .similarity.rows import unit_rows
 from .solver.columns import take_columns
 
 #: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the

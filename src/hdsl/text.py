@@ -25,7 +25,8 @@ from .input.errors import short
 from .input.matrices import INDEX_LIMIT, canonical
 from .input.parameters import check_number, check_word
 from .scores import Scores
-from .similarity import LearnedCosine, unit_rows
+from .similarity.cosine import LearnedCosine
+from .similarity.rows import unit_rows
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")

@@ -15,7 +15,7 @@ from ..input.errors import warn
 from ..input.estimators import TakesSparse
 from ..input.matrices import as_problem_matrix, check_matrix
 from ..input.parameters import check_number, check_word, generator
-from ..similarity import Pairwise
+from ..similarity.pairwise import Pairwise
 from ..supervision import METHODS, Mining, Supervision, compare
 
 #: Weights of triplets; None stands for equal ones.

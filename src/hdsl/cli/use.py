@@ -408,7 +408,7 @@ def export(given: Namespace) -> None:
         raise ValueError("--query prints the query: leave out -o, or end with > FILE.")
     found = inputs.load_collection(given.model)
     from ..serving import expand_query, export_query, export_rows, full_text_query
-    from ..similarity import LearnedCosine
+    from ..similarity.cosine import LearnedCosine
 
     if given.query is not None:
         _name_unknown(found, given.query)

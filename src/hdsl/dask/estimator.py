@@ -19,7 +19,7 @@ from ..input.matrices import check_matrix
 from ..input.parameters import check_word
 from ..labels import LabelSets
 from ..progress import Progress
-from ..similarity import unit_rows
+from ..similarity.rows import unit_rows
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held

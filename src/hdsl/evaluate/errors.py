@@ -19,13 +19,11 @@ from ..input.matrices import check_matrix
 from ..input.parameters import check_number
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity import (
-    LearnedCosine,
-    Rewriter,
-    Similarity,
-    as_rewriter,
-    comparison_points,
-)
+from ..similarity import Similarity
+from ..similarity.cosine import LearnedCosine
+from ..similarity.judge import comparison_points
+from ..similarity.pairwise import as_rewriter
+from ..similarity.rewriter import Rewriter
 from ..solver.atoms import NOTHING
 
 #: A difference is more than chance if its p-value is at most this.

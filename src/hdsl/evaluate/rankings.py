@@ -12,7 +12,10 @@ from scipy import stats
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_word, generator
-from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
+from ..similarity.cosine import LearnedCosine
+from ..similarity.pairwise import as_rewriter
+from ..similarity.products import check_result
+from ..similarity.rows import unit_rows
 from ..solver.columns import drop_unused_columns
 from .errors import checked_rows, wilson_interval
 

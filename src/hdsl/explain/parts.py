@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
-from ..similarity import Similarity, unit_rows
+from ..similarity import Similarity
+from ..similarity.rows import unit_rows
 from ..solver import atoms as atoms_module
 from .tables import (
     Block,

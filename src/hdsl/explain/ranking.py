@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ..input.matrices import canonical
 from ..input.parameters import check_number, check_word
-from ..similarity import Similarity, check_result
+from ..similarity import Similarity
+from ..similarity.products import check_result
 from ..solver.columns import take_columns
 from . import tables
 from .tables import Block, Readable, pair_names, table_of

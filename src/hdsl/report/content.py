@@ -13,7 +13,7 @@ from ..explain.tables import CLASS, as_names
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import canonical, check_matrix
 from ..labels import LabelSets, label_sets
-from ..similarity import check_result
+from ..similarity.products import check_result
 from ..solver.atoms import ZERO
 from ..solver.columns import take_columns
 from ..solver.trace import NO_ATOM

@@ -13,7 +13,8 @@ from ..evaluate.errors import label_errors
 from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..scores import fit_each_label
-from ..similarity import Rewriter, unit_rows
+from ..similarity.rewriter import Rewriter
+from ..similarity.rows import unit_rows
 from ..solver.columns import drop_unused_columns
 
 #: Neighbours that vote, and most queries of a known-item search.

@@ -3,7 +3,7 @@
 No client library of an engine is imported here: a search is any function.
 """
 
-from ..similarity import limit_weights
+from ..similarity.limits import limit_weights
 from .bm25 import BM25Transformer
 from .certify import CertifiedTopK, certified_top_k, recall_at
 from .export import (

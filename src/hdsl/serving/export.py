@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..input.errors import warn
 from ..input.matrices import as_rows, canonical
 from ..input.parameters import check_number, check_word
-from ..similarity import limit_weights
+from ..similarity.limits import limit_weights
 from ..text import Collection
 
 FORMATS = ("pgvector", "qdrant", "jsonl")

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl.choosing import cosines_between
-from hdsl.similarity import LearnedCosine, Similarity
+from hdsl.similarity import Similarity
+from hdsl.similarity.cosine import LearnedCosine
 
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())

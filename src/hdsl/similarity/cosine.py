@@ -1,0 +1,43 @@
+"""The cosine of a similarity: S(x, y) / sqrt(S(x, x) S(y, y))."""
+
+from typing import Any
+
+import numpy as np
+
+from .products import row_products
+from .rewriter import Rewriter
+from .rows import divide_rows, lengths_from_squares
+from .similarity import Similarity
+
+
+class LearnedCosine:
+    """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.
+
+    Parameters
+    ----------
+    similarity : Rewriter
+    """
+
+    def __init__(self, similarity: Rewriter) -> None:
+        self.similarity = similarity
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the query side."""
+        queries = self.similarity.rewrite(X)
+        return divide_rows(queries, self.lengths(X, queries))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side: each row of X divided by one number, its learned length."""
+        return divide_rows(self.similarity.index_rows(X), self.lengths(X))
+
+    def lengths(self, X: Any, queries: Any = None) -> np.ndarray:
+        """Return the learned length sqrt(S(x, x)) of each row, 1 for a row without.
+
+        `queries` are the rewritten rows, where they are known.
+        """
+        if isinstance(self.similarity, Similarity):
+            return self.similarity.own_lengths(X)
+        queries = self.similarity.rewrite(X) if queries is None else queries
+        return lengths_from_squares(
+            row_products(queries, self.similarity.index_rows(X))
+        )

@@ -1,0 +1,74 @@
+"""Queries within the limits of a search engine."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..input.matrices import as_rows
+from ..input.parameters import check_number
+
+
+def limit_weights(
+    queries: Any,
+    *,
+    nonnegative: bool = False,
+    max_terms: int | None = None,
+    max_weight: float | None = None,
+) -> Any:
+    """Return queries that respect the limits of an engine, in this order.
+
+    Parameters
+    ----------
+    queries : ndarray or sparse array of shape (n_queries, n_features)
+    nonnegative : bool, default=False
+        Leave out negative weights. With documents that are nowhere negative, the scores
+        become upper bounds of the true ones: see `hdsl.serving.certified_top_k`.
+    max_terms : int, default=None
+        Keep at most so many weights per query, the largest in absolute value; of equals
+        the first.
+    max_weight : float, default=None
+        Multiply each query whose largest absolute weight is above by the number that
+        brings it there. All scores of the query are multiplied by the same number, so
+        ranks do not change.
+
+    Returns
+    -------
+    ndarray or csr_array, as `queries`
+
+    Examples
+    --------
+    >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), max_terms=2).tolist()
+    [[4.0, -3.0, 0.0]]
+    >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), nonnegative=True, max_weight=2).tolist()
+    [[2.0, 0.0, 0.5]]
+    """
+    check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
+    check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
+    if not nonnegative and max_terms is None and max_weight is None:
+        return queries
+    Z = sp.csr_array(as_rows(queries, "queries"))
+    if nonnegative:
+        Z = _only(Z, Z.data > 0)
+    row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+    if max_terms is not None:
+        order = np.lexsort((Z.indices, -np.abs(Z.data), row))
+        place = np.empty(Z.nnz, dtype=np.int64)
+        place[order] = np.arange(Z.nnz) - Z.indptr[row[order]]
+        Z = _only(Z, place < max_terms)
+        row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+    if max_weight is not None:
+        largest = np.zeros(Z.shape[0], dtype=Z.dtype)
+        np.maximum.at(largest, row, np.abs(Z.data))
+        above = largest > max_weight
+        factor = np.where(above, max_weight / np.where(above, largest, 1.0), 1.0)
+        data = np.clip(Z.data * factor[row], -max_weight, max_weight).astype(Z.dtype)
+        Z = sp.csr_array((data, Z.indices, Z.indptr), shape=Z.shape)
+    return Z if sp.issparse(queries) else Z.toarray()
+
+
+def _only(Z: sp.csr_array, kept: np.ndarray) -> sp.csr_array:
+    """Return Z with some of its stored values."""
+    n_before = np.concatenate([[0], np.cumsum(kept)])
+    arrays = Z.data[kept], Z.indices[kept], n_before[Z.indptr]
+    return sp.csr_array(arrays, shape=Z.shape)

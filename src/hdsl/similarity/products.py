@@ -1,0 +1,55 @@
+"""Dot products of rows, and what is checked of them."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..solver.columns import drop_unused_columns
+
+
+def products(A: Any, B: Any) -> np.ndarray:
+    """Return the dot products of all rows of A with all rows of B, dense; they may overflow.
+
+    Examples
+    --------
+    >>> products(sp.csr_array([[1.0, 2.0]]), np.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
+    [[3.0, 8.0]]
+    """
+    if sp.issparse(A) and sp.issparse(B):
+        (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = A @ B.T
+    return found.toarray() if sp.issparse(found) else np.asarray(found)
+
+
+def row_products(A: Any, B: Any) -> np.ndarray:
+    """Return the dot product of each row of A with the same row of B; it may overflow.
+
+    Examples
+    --------
+    >>> row_products(sp.csr_array([[1.0, 2.0], [0.0, 5.0]]), np.array([[3.0, 4.0]] * 2)).tolist()
+    [11.0, 20.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (sp.issparse(A) or sp.issparse(B)):
+            return np.einsum("ij,ij->i", A, B)
+        if A is B:
+            squares = np.square(A.data)
+            return np.asarray(
+                sp.csr_array((squares, A.indices, A.indptr), A.shape).sum(axis=1)
+            )
+        (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
+        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
+
+
+def check_result(Z: Any, what: str) -> Any:
+    """Return Z, computed from finite rows; raise ValueError if it overflowed."""
+    values = Z.data if sp.issparse(Z) else Z
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()) or np.isfinite(values).all():
+            return Z
+    wider = " or pass it as float64" if values.dtype == np.float32 else ""
+    raise ValueError(
+        f"{what} is too large for {values.dtype}: scale X to smaller values{wider}."
+    )
