@@ -761,11 +761,12 @@ def check_parameters(model: Any) -> None:
     _check_objects(name, model)
     check_device(name, model.device)
     if model.device != "cpu":
-        if not isinstance(model.loss, str):
+        if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
+            names = ", ".join(filter(losses.has_kernel, losses.LOSSES))
             raise ValueError(
-                f"The 'loss' parameter of {name} must be one of "
-                f"{', '.join(losses.LOSSES)} with device={model.device!r}. Got "
-                f"{model.loss!r}: a loss of your own needs device='cpu'."
+                f"The 'loss' parameter of {name} must be one of {names} with "
+                f"device={model.device!r}. Got {model.loss!r}: a loss without a "
+                "kernel for the card needs device='cpu'."
             )
         runtime.get_device(model.device)  # raises where there is none, before any work
 

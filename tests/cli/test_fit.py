@@ -10,9 +10,12 @@ from sklearn.svm import LinearSVC
 
 from commands import LABELLED, bad, good, texts, told, write_csv
 from hdsl import HDSL, ClassScores, load
-from hdsl.cli import learn, measure
+from hdsl.cli import learn, make_parser, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
 from hdsl.report import Measured
+from hdsl.solver.losses import LOSSES
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.steps import RULES
 from hdsl.text import TEST, TRAIN, Collection
 
 
@@ -235,3 +238,12 @@ def test_demo(tmp_path):
     found = load(model)
     assert isinstance(found, Collection)
     assert found.documents.n_rows == facts["rows"]
+
+
+def test_losses_oracles_and_steps_are_those_of_the_library():
+    """The command line writes their names out, so that its help loads no NumPy."""
+    options = vars(make_parser().parse_args(["fit", "x.csv"]).parser)["_actions"]
+    choices = {option.dest: option.choices for option in options}
+    for name, known in (("loss", LOSSES), ("oracle", ORACLES), ("step", RULES)):
+        assert sorted(choices[name]) == sorted(known)
+        assert choices[name][0] == HDSL().get_params()[name]

@@ -1,6 +1,8 @@
 """Losses against their formulas in sixty digits, and their compiled functions against them."""
 
+import re
 from decimal import Decimal, localcontext
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
+from hdsl import HDSL
 from hdsl.cpu.kernels import losses as kernels
 from hdsl.solver import losses
 from strategies import LOSSES
@@ -47,7 +50,7 @@ def test_formulas(name, margin):
     """The class, its compiled function and the dense reference are the same loss."""
     loss = losses.get(name)
     at = np.array([margin])
-    code = kernels.CODES[type(loss)]
+    code = losses.kernel_code(loss)
     with localcontext() as context:
         context.prec = 60
         expected = exact_values(name, Decimal(margin))
@@ -121,16 +124,55 @@ def test_margins_of_any_size_and_shape(name):
             assert (result == method(np.array([0.25]))).all()
 
 
-def test_every_loss_has_a_name_and_a_compiled_function():
-    """A loss object needs neither: it comes back as it is, and is computed by NumPy."""
-    assert set(kernels.CODES) == set(losses.LOSSES.values())
+def test_losses_are_listed_by_their_names():
     assert sorted(losses.LOSSES) == LOSSES
-    assert len({*kernels.CODES.values()}) == len(LOSSES)
     for name in LOSSES:
+        assert losses.LOSSES[name].name == name
         assert type(losses.get(name)) is losses.LOSSES[name]
-    own = type("Own", (losses.Logistic,), {})()
-    assert losses.get(own) is own
-    assert type(own) not in kernels.CODES
+
+
+def test_every_code_has_a_branch_in_both_kernels():
+    """What NumPy, the CPU and the card call by one number is one loss."""
+    codes = {
+        cls.code: name for name, cls in losses.LOSSES.items() if cls.code is not None
+    }
+    assert len(codes) == sum(losses.has_kernel(name) for name in LOSSES)
+    margins = np.array([-31.0, -0.5, 0.25, 1.5])
+    of_kernels = [
+        [kernels.loss(code, margin, 0) for margin in margins] for code in codes
+    ]
+    of_numpy = [losses.get(name).value(margins) for name in codes.values()]
+    assert_allclose(of_kernels, of_numpy, rtol=1e-14)
+    base = files("hdsl.cuda.kernels").joinpath("base.cu").read_text()
+    listed = re.search(r"enum \{ (.*) \};", base)[1].split(", ")
+    assert {code: codes[code].upper() for code in codes} == dict(enumerate(listed))
+    for function in ("loss_value", "loss_slope", "loss_curvature"):
+        body = re.search(rf"double {function}\(.*?\n}}", base, re.DOTALL)[0]
+        # the last one is what is left
+        assert re.findall(r"code == (\w+)", body) == listed[:-1]
+    tail = float(re.search(r"#define TAIL \((.*)\)", base)[1])
+    assert tail == losses.EXPONENTIAL_TAIL
+
+
+def test_another_loss_has_no_code():
+    """It comes back as it is, and NumPy computes it; that of its parent is not its own."""
+    child = type("Child", (losses.Logistic,), {})()
+    assert losses.get(child) is child
+    assert losses.kernel_code(child) is None
+    assert losses.kernel_code(losses.checked(child)) is None
+
+
+def test_a_loss_without_a_code_is_refused_on_a_card(monkeypatch):
+    slow = type("Slow", (losses.Logistic,), {"name": "slow", "code": None})
+    monkeypatch.setitem(losses.LOSSES, "slow", slow)
+    rows = np.eye(4)
+    labels = [0, 0, 1, 1]
+    learned = HDSL(loss="slow", scale=1.0, prior=0.0).fit(rows, labels)
+    expected = HDSL(loss="logistic", scale=1.0, prior=0.0).fit(rows, labels)
+    assert_allclose(learned.objective_, expected.objective_, rtol=1e-12)
+    refused = "must be one of smoothed_hinge, .* Got 'slow': .* needs device='cpu'"
+    with pytest.raises(ValueError, match=refused):
+        HDSL(loss="slow", device="cuda").fit(rows, labels)
 
 
 @pytest.mark.parametrize("missing", ["value", "derivative", "curvature"])

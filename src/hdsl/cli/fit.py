@@ -105,6 +105,7 @@ def add(commands: Any) -> None:
     how.add("--n-targets", "Nearest rows of the same label, per row.", 10)
     how.add("--n-impostors", "Nearest rows of other labels, per row.", 10)
     how.add("--mining", "How these are found.", ("neighbors", "random"))
+    # The names are those of the library, written out: help loads no NumPy.
     losses = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
     how.add("--loss", "Loss of a comparison.", losses)
     oracles = ("ascent", "heuristic", "exact")

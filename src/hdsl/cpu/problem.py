@@ -7,6 +7,7 @@ import numpy as np
 
 from ..solver.atoms import ZERO
 from ..solver.line_search import Slopes, line_search
+from ..solver.losses import kernel_code
 from ..solver.protocols import (
     Base,
     Correction,
@@ -81,7 +82,7 @@ class CPUProblem(Problem):
         self.n_comparisons = comparisons.n_comparisons
         self.n_features = len(features)
         self.atoms = Atoms(comparisons.pairs)
-        self._code = kernels.CODES.get(type(loss))
+        self._code = kernel_code(loss)
         is_usual = self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted
         self._along_kernel = kernels.along_hinge if is_usual else kernels.along
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None

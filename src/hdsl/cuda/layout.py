@@ -92,4 +92,6 @@ class CUDALayout(Layout):
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CUDAProblem:
         """Return the problem of a loss, a scale and a prior."""
-        return CUDAProblem(self.card, losses.CODES[type(loss)], scale, prior)
+        code = losses.kernel_code(loss)
+        assert code is not None, "check_parameters refuses losses without a kernel"
+        return CUDAProblem(self.card, code, scale, prior)

@@ -1,28 +1,31 @@
 """Losses of a margin, by name.
 
 A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``).
-To add one, write the class and add it to ``LOSSES``; ``cli/fit.py`` lists the names for
-the command line. To make it fast, give it a number in ``CODES`` and write its function
-of one margin in ``cpu/kernels/losses.py`` too.
+To add one, write the class here and list it in ``LOSSES``. NumPy computes it on one
+thread. To make it fast, give it a ``code``, and write its branch in the functions of
+one margin: ``cpu/kernels/losses.py`` and ``cuda/kernels/base.cu``.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .protocols import Loss
-
-#: Below this margin the exponential loss goes on as its tangent: e^(10^6) is not a
-#: number.
-EXPONENTIAL_TAIL = -30.0
 
 
 @dataclass(frozen=True)
 class SmoothedHinge:
     """Hinge loss of a margin, rounded by a parabola on (0, 1): the paper's."""
 
-    smoothness = 1.0  #: Lipschitz constant of the derivative.
+    #: What parameters call it.
+    name: ClassVar[str] = "smoothed_hinge"
+
+    #: The number by which kernels know it; None has no kernel.
+    code: ClassVar[int | None] = 0
+
+    #: Lipschitz constant of the derivative.
+    smoothness: ClassVar[float] = 1.0
 
     def value(self, margin: np.ndarray) -> np.ndarray:
         """Return 0 from margin 1 on, 1/2 - m below 0, (1 - m)²/2 between."""
@@ -41,7 +44,9 @@ class SmoothedHinge:
 class SquaredHinge:
     """max(0, 1 - m)²."""
 
-    smoothness = 2.0
+    name: ClassVar[str] = "squared_hinge"
+    code: ClassVar[int | None] = 1
+    smoothness: ClassVar[float] = 2.0
 
     def value(self, margin: np.ndarray) -> np.ndarray:
         """Return the loss of each margin."""
@@ -60,7 +65,9 @@ class SquaredHinge:
 class Logistic:
     """log(1 + e^-m)."""
 
-    smoothness = 0.25
+    name: ClassVar[str] = "logistic"
+    code: ClassVar[int | None] = 2
+    smoothness: ClassVar[float] = 0.25
 
     def value(self, margin: np.ndarray) -> np.ndarray:
         """Return the loss of each margin."""
@@ -77,11 +84,18 @@ class Logistic:
         return e / (1.0 + e) ** 2
 
 
+#: Below this margin the exponential loss continues as its tangent: e^(10^6) is not a
+#: number. ``cuda/kernels/base.cu`` has it too.
+EXPONENTIAL_TAIL = -30.0
+
+
 @dataclass(frozen=True)
 class Exponential:
     """e^-m, continued by its tangent below m = -30, so that no margin overflows."""
 
-    smoothness = float(np.exp(-EXPONENTIAL_TAIL))
+    name: ClassVar[str] = "exponential"
+    code: ClassVar[int | None] = 3
+    smoothness: ClassVar[float] = float(np.exp(-EXPONENTIAL_TAIL))
 
     def value(self, margin: np.ndarray) -> np.ndarray:
         """Return the loss of each margin."""
@@ -99,18 +113,7 @@ class Exponential:
 
 
 LOSSES: dict[str, Any] = {
-    "smoothed_hinge": SmoothedHinge,
-    "squared_hinge": SquaredHinge,
-    "logistic": Logistic,
-    "exponential": Exponential,
-}
-
-#: Numbers of the losses that kernels know; others are computed by NumPy.
-CODES: dict[type, int] = {
-    SmoothedHinge: 0,
-    SquaredHinge: 1,
-    Logistic: 2,
-    Exponential: 3,
+    cls.name: cls for cls in (SmoothedHinge, SquaredHinge, Logistic, Exponential)
 }
 
 
@@ -123,6 +126,24 @@ def get(loss: str | Loss) -> Loss:
     [1.5, 0.125, 0.0]
     """
     return LOSSES[loss]() if isinstance(loss, str) else loss
+
+
+def kernel_code(loss: Loss) -> int | None:
+    """Return the number by which kernels know a loss; None where NumPy computes it.
+
+    A subclass of a loss of the library has no kernel: it may have another formula.
+
+    Examples
+    --------
+    >>> kernel_code(Logistic())
+    2
+    """
+    return loss.code if type(loss) in LOSSES.values() else None  # type: ignore[attr-defined]
+
+
+def has_kernel(name: str) -> bool:
+    """Return whether kernels know the loss of a name, which a graphics card needs."""
+    return LOSSES[name].code is not None
 
 
 def is_loss(candidate: Any) -> bool:
@@ -159,19 +180,20 @@ class CheckedLoss:
     def _answer(self, method: str, margin: np.ndarray) -> np.ndarray:
         read_only = margin.view()
         read_only.flags.writeable = False
-        found = np.asarray(getattr(self.loss, method)(read_only))
+        answer = np.asarray(getattr(self.loss, method)(read_only))
         expected = f"{method}() of the loss must return one finite float per margin."
-        if found.shape != margin.shape or found.dtype.kind != "f":
+        if answer.shape != margin.shape or answer.dtype.kind != "f":
             raise ValueError(
-                f"{expected} Got dtype {found.dtype} and shape {found.shape} for "
+                f"{expected} Got dtype {answer.dtype} and shape {answer.shape} for "
                 f"margins of shape {margin.shape}."
             )
-        bad = np.flatnonzero(~np.isfinite(found))
-        if len(bad):
+        not_finite = np.flatnonzero(~np.isfinite(answer))
+        if len(not_finite):
+            k = not_finite[0]
             raise ValueError(
-                f"{expected} Got {found[bad[0]]} for the margin {margin[bad[0]]:.6g}."
+                f"{expected} Got {answer[k]} for the margin {margin[k]:.6g}."
             )
-        return np.ascontiguousarray(found, dtype=np.float64)
+        return np.ascontiguousarray(answer, dtype=np.float64)
 
 
 def checked(loss: Loss) -> Loss:

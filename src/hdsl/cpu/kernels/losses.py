@@ -10,15 +10,12 @@ import numpy as np
 from ...solver import losses
 from .compiled import CHUNK, REORDERED, kernel
 
-SMOOTHED_HINGE = 0
-SQUARED_HINGE = 1
-LOGISTIC = 2
-EXPONENTIAL = 3
+SMOOTHED_HINGE = losses.SmoothedHinge.code
+SQUARED_HINGE = losses.SquaredHinge.code
+LOGISTIC = losses.Logistic.code
+EXPONENTIAL = losses.Exponential.code
 
-CODES = losses.CODES
-
-#: That of ``solver.losses``, written out: what is compiled depends on this file alone.
-TAIL = -30.0
+TAIL = losses.EXPONENTIAL_TAIL
 
 
 @kernel()
