@@ -61,7 +61,7 @@ def make_twin(
     weights = None if weights is None else np.asarray(weights, dtype=float)
     layout = layout or partial(CPULayout, workers=Workers(n_jobs))
     layout = layout(sp.csr_array(X), triplets, weights)
-    ours = layout.problem(losses.get(loss), scale, prior)
+    ours = layout.problem(losses.get(loss), scale, (prior,))
     order = np.argsort(triplets[:, 0], kind="stable")
     dense = reference.Problem(
         X[:, layout.features],

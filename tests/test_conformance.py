@@ -200,7 +200,7 @@ def test_problems_share_a_layout(layout):
     twin = make_twin(*random_arrays(4), layout=layout)
     model = np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.5, 0.5])
     for loss, (scale, prior) in pairwise(losses_of(layout), [(1.0, 0.0), (7.0, 2.0)]):
-        ours = twin.layout.problem(losses.get(loss), scale, prior)
+        ours = twin.layout.problem(losses.get(loss), scale, (prior,))
         dense = reference.Problem(twin.dense.X, twin.dense.triplets, loss, scale, prior)
         margins = ours.margins(*model)
         assert_allclose(flat(margins), dense.margins(*model), atol=1e-13 * scale)
@@ -445,7 +445,9 @@ def test_a_fixed_model_below(data):
     users = twin.ours.to_user(below)
     far = np.array([[int(users[0, 0]), twin.X.shape[1] + 5, 1]])  # e_i alone, in effect
     base = Base(np.concatenate([users, far]), np.append(2.0 * weights, 0.5))
-    ours = twin.layout.problem(losses.get(dense.loss), dense.scale, dense.prior, base)
+    ours = twin.layout.problem(
+        losses.get(dense.loss), dense.scale, (dense.prior,), base
+    )
     M = 2.0 / dense.scale * reference.model_matrix(below, weights, dense.d, dense.scale)
     at = int(np.flatnonzero(features == users[0, 0])[0])
     M[at, at] += 0.5

@@ -252,7 +252,7 @@ def solve(model: Any, run: Any, laid_out: LaidOut, progress: Progress) -> Learne
     """Solve the problem of a model."""
     size, table = size_of_run(model, run, laid_out)
     loss = losses.checked(losses.get(model.loss))
-    problem = laid_out.layout.problem(loss, size.scale, size.prior)
+    problem = laid_out.layout.problem(loss, size.scale, (size.prior,))
     saved = {}
     if run.checkpoint is not None:
         saved = {"size": size.as_array(laid_out.data), **nested(choice=table or {})}
@@ -316,7 +316,7 @@ class Fits:
         callback: Callback | None,
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
-        problem = self.layout.problem(self.loss, self.scale, prior)
+        problem = self.layout.problem(self.loss, self.scale, (prior,))
         return self.follow(problem, max_iter, earlier, callback)
 
     def follow(

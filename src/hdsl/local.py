@@ -347,13 +347,13 @@ class LocalHDSL(SimilarityModel):
         for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
             base = Base(shared.atoms, scale * shared.weights)
             for r, fit in fits.items():
-                problem = fit.layout.problem(fit.loss, own_scale, prior, base)
+                problem = fit.layout.problem(fit.loss, own_scale, (prior,), base)
                 part = parts[r] = fit.follow(problem, int(n_steps), parts.get(r))
                 local[r] = replace(local[r], atoms=part.atoms, weights=part.weights)
                 under = Base(part.atoms, own_scale * part.weights)
-                own = fit.layout.problem(fit.loss, scale, prior, under)
+                own = fit.layout.problem(fit.loss, scale, (prior,), under)
                 offset[inside[r]] = own.margins(*NOTHING)
-            problem = whole.layout.problem(whole.loss, scale, prior)
+            problem = whole.layout.problem(whole.loss, scale, (prior,))
             problem.offset = offset
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)

@@ -340,7 +340,7 @@ def on_threads(arrays, monkeypatch):
                 assert (
                     len(layout.comparisons.rows.feature_bounds) > n_jobs
                 )  # all have work
-                results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
+                results.append(function(layout.problem(losses.get(loss), 20.0, (0.3,))))
         return results
 
     return run

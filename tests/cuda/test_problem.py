@@ -123,7 +123,7 @@ def test_rare_columns_count_in_the_prior_alone(device):
     assert_allclose(ours.statistics(), cpu.statistics(), rtol=1e-12)
     some = np.array([[0, 1, 1], [1, 2, -1]])
     weights = np.full(2, 0.5)
-    ours, cpu = (of.problem(losses.get("logistic"), 2.0, 0.7) for of in (ours, cpu))
+    ours, cpu = (of.problem(losses.get("logistic"), 2.0, (0.7,)) for of in (ours, cpu))
     margins = ours.margins(some, weights)
     assert_allclose(np.asarray(margins), cpu.margins(some, weights), atol=1e-13)
     gradients = ours.gradient(margins), cpu.gradient(np.asarray(margins))
@@ -199,7 +199,7 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
     tracemalloc.start()
     try:
         ours = CUDALayout(X, T, device=Emulator()).problem(
-            losses.get("logistic"), 1.0, 1.0
+            losses.get("logistic"), 1.0, (1.0,)
         )
         margins = ours.margins(some, np.full(len(some), 1 / len(some)))
         ours.curvature(margins, some)
@@ -210,9 +210,7 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
         taken = tracemalloc.get_traced_memory()[1]
         del ours, margins
         tracemalloc.reset_peak()
-        ours = CUDALayout(X, T, device=Emulator()).problem(
-            losses.get("logistic"), 9.0, 0.0
-        )
+        ours = CUDALayout(X, T, device=Emulator()).problem(losses.get("logistic"), 9.0)
         single = Options("zero", None, 30, 0.0, False)
         rng = np.random.default_rng(0)
         frank_wolfe(ours, ORACLES["ascent"](), RULES["away"], single, rng=rng)

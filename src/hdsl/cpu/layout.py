@@ -111,10 +111,23 @@ class CPULayout(Layout):
         return Statistics(typical, n_anchors, *mean[1:])
 
     def problem(
-        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
+        self,
+        loss: Loss,
+        scale: float,
+        fixed_weights: tuple[float, ...] = (),
+        base: Base | None = None,
     ) -> CPUProblem:
-        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
-        return CPUProblem(self.comparisons, self.features, loss, scale, prior, base)
+        """Return the problem of a loss, a scale and a weight per fixed part.
+
+        With a base, the model is learned on top of that fixed one.
+        """
+        offset = self.comparisons.fixed_margins(fixed_weights)
+        problem = CPUProblem(self.comparisons, self.features, loss, scale, offset)
+        if base is not None and len(base.atoms):
+            atoms = problem.from_user(base.atoms)
+            problem.offset = problem.combined(atoms, base.factors, offset)
+            problem.forget()
+        return problem
 
 
 def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndarray:

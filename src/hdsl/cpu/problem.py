@@ -9,7 +9,6 @@ from ..solver.atoms import ZERO
 from ..solver.line_search import Slopes, line_search
 from ..solver.losses import kernel_code
 from ..solver.protocols import (
-    Base,
     Correction,
     Loss,
     Move,
@@ -47,7 +46,7 @@ TINY = 1e-300
 class CPUProblem(Problem):
     """Mean loss of the margins of a convex combination of atoms.
 
-    Margins are those of the whole similarity, prior and base included. The zero atom
+    Margins are those of the whole similarity, its fixed parts included. The zero atom
     has theirs: with it, weights sum to 1, and the margins of a model are the same
     combination of its atoms'.
 
@@ -59,10 +58,8 @@ class CPUProblem(Problem):
     loss : Loss
     scale : float
         λ of the domain.
-    prior : float, default=0.0
-        Weight of the plain dot product under the learned part.
-    base : Base, default=None
-        A fixed model under the learned part.
+    offset : ndarray of shape (n_comparisons,), default=None
+        Margins of what is not learned; None where they are zero.
     """
 
     def __init__(
@@ -71,8 +68,7 @@ class CPUProblem(Problem):
         features: np.ndarray,
         loss: Loss,
         scale: float,
-        prior: float = 0.0,
-        base: Base | None = None,
+        offset: np.ndarray | None = None,
     ) -> None:
         self.comparisons = comparisons
         self.features = features
@@ -85,20 +81,15 @@ class CPUProblem(Problem):
         self._code = kernel_code(loss)
         is_usual = self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted
         self._along_kernel = kernels.along_hinge if is_usual else kernels.along
-        self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
-        if base is not None and len(base.atoms):
-            self.offset = self._combined(
-                self.from_user(base.atoms), base.factors, self.offset
-            )
-            self.forget()
+        self.offset = offset
 
     # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
-        return self._combined(atoms, self.scale * weights, self.offset)
+        return self.combined(atoms, self.scale * weights, self.offset)
 
-    def _combined(
+    def combined(
         self, atoms: np.ndarray, factors: np.ndarray, base: np.ndarray | None
     ) -> np.ndarray:
         """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, plus those of a base."""
@@ -152,7 +143,7 @@ class CPUProblem(Problem):
     def direction(self, margins: np.ndarray, move: Move | Correction) -> np.ndarray:
         """Return how margins change along a move, or along a correction of many weights."""
         if isinstance(move, Correction):
-            return self._combined(move.atoms, self.scale * move.change, None)
+            return self.combined(move.atoms, self.scale * move.change, None)
         moved = [
             (atom, factor)
             for atom, factor in ((move.toward, self.scale), (move.away, -self.scale))

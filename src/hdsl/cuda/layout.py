@@ -90,8 +90,10 @@ class CUDALayout(Layout):
         typical = mean(margin) or float(squared_norm.mean())
         return Statistics(typical, n_anchors, mean(n_values[a]), mean(squared_norm[a]))
 
-    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CUDAProblem:
-        """Return the problem of a loss, a scale and a prior."""
+    def problem(
+        self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
+    ) -> CUDAProblem:
+        """Return the problem of a loss, a scale and a weight per fixed part."""
         code = losses.kernel_code(loss)
         assert code is not None, "check_parameters refuses losses without a kernel"
-        return CUDAProblem(self.card, code, scale, prior)
+        return CUDAProblem(self.card, code, scale, fixed_weights)

@@ -73,12 +73,16 @@ class CUDAProblem(Problem):
         Of the loss.
     scale : float
         λ of the domain.
-    prior : float, default=0.0
-        Weight of the plain dot product under the learned part.
+    fixed_weights : tuple of float, default=()
+        Weight of each fixed part. There is one: the plain dot product.
     """
 
     def __init__(
-        self, card: OnCard, code: int, scale: float, prior: float = 0.0
+        self,
+        card: OnCard,
+        code: int,
+        scale: float,
+        fixed_weights: tuple[float, ...] = (),
     ) -> None:
         self.card = card
         self.device = card.device
@@ -93,7 +97,8 @@ class CUDAProblem(Problem):
         self._half_steps = HalfSteps(card)
         self._graphs: dict[Any, Any] = {}
         self.offset: Array | None = None
-        if prior > 0.0:
+        if any(fixed_weights):
+            (prior,) = fixed_weights
             self.offset = device.empty(card.n)
             self._queue_margins(card.dots, float(prior), 0.0, self.offset)
         self._direction = device.empty(card.n)

@@ -128,9 +128,11 @@ class DaskLayout(Layout):
         )  # where no two dot products differ
         return Statistics(typical, int(n_anchors), values / weight, squared / weight)
 
-    def problem(self, loss: Any, scale: float, prior: float = 0.0) -> DaskProblem:
-        """Return the problem of a loss, a scale and a prior."""
-        return DaskProblem(self, Setting("", loss, float(scale), float(prior)))
+    def problem(
+        self, loss: Any, scale: float, fixed_weights: tuple[float, ...] = ()
+    ) -> DaskProblem:
+        """Return the problem of a loss, a scale and a weight per fixed part."""
+        return DaskProblem(self, Setting("", loss, float(scale), fixed_weights))
 
     # --- questions --------------------------------------------------------------------
 

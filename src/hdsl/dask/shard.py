@@ -31,7 +31,7 @@ class Setting(NamedTuple):
     key: str
     loss: Loss
     scale: float
-    prior: float
+    fixed_weights: tuple[float, ...]
 
 
 class At(NamedTuple):
@@ -105,7 +105,10 @@ class Shard:
         """Return the problem of a setting; the one before is forgotten."""
         if self._problem is None or setting.key != self._setting:
             columns = np.arange(self.data.n_features)
-            self._problem = CPUProblem(self.comparisons, columns, *setting[1:])
+            offset = self.comparisons.fixed_margins(setting.fixed_weights)
+            self._problem = CPUProblem(
+                self.comparisons, columns, setting.loss, setting.scale, offset
+            )
             self._setting = setting.key
             self._gradients = {}
         return self._problem

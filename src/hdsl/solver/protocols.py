@@ -310,7 +310,10 @@ class Base(NamedTuple):
 
 
 class Layout(Protocol):
-    """Rows and comparisons, laid out for a machine; one layout serves any loss, scale and prior.
+    """Rows and comparisons for a machine; one layout serves any loss, scale and weights.
+
+    The fixed parts of the similarity, which are not learned, are laid out with the rows.
+    The first is the plain dot product of the rows, whose weight is the prior.
 
     Attributes
     ----------
@@ -324,8 +327,13 @@ class Layout(Protocol):
         """Return what an automatic scale and prior are chosen by."""
 
     @abstractmethod
-    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> Problem:
-        """Return the problem of a loss, a scale and a prior."""
+    def problem(
+        self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
+    ) -> Problem:
+        """Return the problem of a loss, a scale and a weight per fixed part.
+
+        Weights come in the order of the fixed parts; those left out are 0.
+        """
 
 
 class Oracle(Protocol):
