@@ -63,12 +63,13 @@ def memory(task: Task) -> Iterator[Record]:
 
 def measure(name: str, *, toy: bool = False) -> tuple[float, float]:
     """Return MiB estimated and measured for a point of the grid, in this process."""
-    from hdsl import HDSL, fitting
+    from hdsl import HDSL
+    from hdsl.fit.memory import estimate_fit
 
     size, parameters = GRID[name]
     problem = problems.power_law(*((300, 1000, 20) if toy else SIZES[size]))
     model = HDSL(100.0, memory_limit=None, **{"prior": 8.0, "n_jobs": 1, **parameters})
-    estimated = fitting.estimate_fit(model, problem.X, problem.triplets).total
+    estimated = estimate_fit(model, problem.X, problem.triplets).total
     first = problems.power_law(200, 1000, 20)
     warnings.simplefilter("ignore")
     warm = HDSL(**{**model.get_params(), "max_iter": 2})

@@ -29,7 +29,7 @@ NOT_SAVED = {
 FLOATS = ("objective", "gap")
 COUNTS = ("n_iter", "n_triplets")
 
-#: Columns of what was tried for the prior, as `choosing.table` has them.
+#: Columns of what was tried for the prior, as `choose.table` has them.
 CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
 
 

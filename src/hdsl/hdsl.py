@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import arrays, fitting
+from . import arrays
+from .fit.path import model_at
+from .fit.road import learn
 from .input.parameters import check_number
 from .model import SimilarityModel
 from .similarity import Similarity
@@ -193,7 +195,7 @@ class HDSL(SimilarityModel):
     [0.8, 0.4, -0.8, -0.4]
     """
 
-    _learn = staticmethod(fitting.learn)  # a cluster has a road of its own
+    _learn = staticmethod(learn)  # a cluster has a road of its own
 
     def __init__(
         self,
@@ -361,7 +363,7 @@ class HDSL(SimilarityModel):
         check_is_fitted(self, "atoms_")
         n = len(self.trace_)
         check_number("HDSL.at", "n_iter", n_iter, low=0, integer=True, high=n)
-        return fitting.at(self, int(n_iter))
+        return model_at(self, int(n_iter))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -14,8 +14,11 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from . import choosing, fitting
 from .arrays import similarity_from_arrays, similarity_to_arrays
+from .choose.candidates import table
+from .choose.judges import Score
+from .choose.rule import simplest
+from .choose.splits import make_parts
 from .explain.parts import one_row
 from .explain.tables import as_names
 from .files.tables import (
@@ -26,6 +29,11 @@ from .files.tables import (
     nested,
     part_of,
 )
+from .fit.part_fitter import PartFitter
+from .fit.path import store
+from .fit.resume import keep_checkpoint
+from .fit.road import lay_out, prepare, solve
+from .fit.sizes import n_iterations
 from .hdsl import HDSL
 from .input.errors import ParameterError, short
 from .input.estimators import replace_fitted
@@ -45,7 +53,7 @@ from .solver.protocols import Base
 if TYPE_CHECKING:
     from .explain import Explanation, Importance
     from .solver.loop import Result
-    from .supervision import Supervision
+    from .supervision.supervision import Supervision
 
 #: What n_regions="auto" chooses from, the simplest first.
 CANDIDATES = (0, 2, 4, 8)
@@ -272,7 +280,7 @@ class LocalHDSL(SimilarityModel):
             wanted = "an HDSL with device='cpu' and init='zero'"
             raise ParameterError(name, "model", wanted, repr(model))
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
-        run = fitting.prepare(model, X, given, (None, None, None), False)
+        run = prepare(model, X, given, (None, None, None), False)
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
             regions = np.asarray(self.regions)
@@ -287,23 +295,23 @@ class LocalHDSL(SimilarityModel):
         rng = generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            laid_out = fitting.lay_out(model, run, workers, progress)
-            found = fitting.solve(model, run, laid_out, progress)
+            laid_out = lay_out(model, run, workers, progress)
+            found = solve(model, run, laid_out, progress)
             if found.result.status == "interrupted":  # no region has its part yet
                 if run.checkpoint is not None:
                     run.checkpoint.flush()
                 raise KeyboardInterrupt
-            fitting.store(shared, found)
+            store(shared, found)
             progress.stage("learning the parts of regions")
-            whole = fitting.Fits(shared, found.data, rng, workers)
+            whole = PartFitter(shared, found.data, rng, workers)
             if isinstance(regions, str):
                 regions, learned.choice_ = self._choose(whole, run.data)
                 progress.say(f"{regions} regions")
             elif np.ndim(regions) and found.data.rows is not None:
                 regions = regions[found.data.rows]
             path, similarity, assigned = self._descend(whole, regions, found.result)
-        fitting.store(shared, found._replace(result=path))
-        fitting.keep_checkpoint(shared, run.checkpoint)
+        store(shared, found._replace(result=path))
+        keep_checkpoint(shared, run.checkpoint)
         learned.shared_ = shared
         learned.local_ = similarity.local
         learned.centers_ = similarity.centers
@@ -315,7 +323,7 @@ class LocalHDSL(SimilarityModel):
         return self
 
     def _descend(
-        self, whole: fitting.Fits, regions: Any, shared: Result
+        self, whole: PartFitter, regions: Any, shared: Result
     ) -> tuple[Result, LocalSimilarity, np.ndarray]:
         """Return the shared part after block coordinate descent, all parts, and rows' regions.
 
@@ -343,7 +351,7 @@ class LocalHDSL(SimilarityModel):
         fits = {r: whole.with_data(part) for r, part in chosen.items()}
         parts: dict[int, Result] = {}
         offset = np.zeros(len(region))
-        n_more = fitting.n_steps(whole.model)
+        n_more = n_iterations(whole.model)
         for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
             base = Base(shared.atoms, scale * shared.weights)
             for r, fit in fits.items():
@@ -359,25 +367,25 @@ class LocalHDSL(SimilarityModel):
         similarity = whole.similarity(shared.atoms, shared.weights, prior)
         return shared, LocalSimilarity(similarity, local, centers), assigned
 
-    def _choose(self, whole: fitting.Fits, data: Supervision) -> tuple[int, Any]:
+    def _choose(self, whole: PartFitter, data: Supervision) -> tuple[int, Any]:
         """Return the number of regions that held-out rows speak for, and what was tried.
 
         It is 0 where these are too few.
         """
         model = whole.model
         found = []
-        for part in choosing.make_parts(model, data, None, whole.rng):
+        for part in make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
-            path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
+            path = fits.solve(model.prior_, n_iterations(model), None, None)
             learned: Any = (
                 self._descend(fits, n_regions, path)[1] for n_regions in CANDIDATES
             )
             found.append([part.judge(similarity) for similarity in learned])
         if not found:
             return 0, None
-        scores = [choosing.Score.joined(parts) for parts in zip(*found, strict=True)]
-        chosen = CANDIDATES[choosing.simplest(scores, scores[0])[1]]
-        return chosen, choosing.table({"n_regions": CANDIDATES}, scores, (chosen,))
+        scores = [Score.joined(parts) for parts in zip(*found, strict=True)]
+        chosen = CANDIDATES[simplest(scores, scores[0])[1]]
+        return chosen, table({"n_regions": CANDIDATES}, scores, (chosen,))
 
     # --- what was learned -------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 import strategies
-from hdsl.choosing import cosines_between
+from hdsl.choose.judges import cosines_between
 from hdsl.similarity import Similarity
 from hdsl.similarity.cosine import LearnedCosine
 

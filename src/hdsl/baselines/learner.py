@@ -16,7 +16,8 @@ from ..input.estimators import TakesSparse
 from ..input.matrices import as_problem_matrix, check_matrix
 from ..input.parameters import check_number, check_word, generator
 from ..similarity.pairwise import Pairwise
-from ..supervision import METHODS, Mining, Supervision, compare
+from ..supervision.mining import METHODS, Mining, compare
+from ..supervision.supervision import Supervision
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None

@@ -549,7 +549,7 @@ def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
     import numpy as np
 
     from .. import memory
-    from ..fitting import estimate_fit
+    from ..fit.memory import estimate_fit
     from ..hdsl import HDSL
 
     model = HDSL()

@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
 from ..files.checkpoint import digest
+from ..fit.layouts import row_norm
+from ..fit.path import store, summary
+from ..fit.resume import identity_of_run, keep_checkpoint
+from ..fit.road import CheckedInput, LaidOutRun, choose_open_settings, solve, start_run
+from ..fit.sizes import least_rows
 from ..input.estimators import replace_fitted
 from ..input.matrices import check_matrix
 from ..input.parameters import check_word
 from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity.rows import unit_rows
-from ..supervision import Mining, Supervision
+from ..supervision.mining import Mining, sample_rows
+from ..supervision.supervision import Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
 from .mining import compare
@@ -32,7 +37,7 @@ CHOICE_ROWS = 20_000
 CHOICE_ANCHORS = 5_000
 
 
-# --- the road of a fit, as in ``fitting`` ---------------------------------------------
+# --- the road of a fit, as in ``fit.road`` --------------------------------------------
 
 
 def learn(
@@ -42,28 +47,26 @@ def learn(
     validation: tuple[Any, ...],
     continues: bool,
 ) -> HDSL:
-    """Fit a model to blocks; parameters are those of ``fitting.learn``."""
+    """Fit a model to blocks; parameters are those of ``fit.road.learn``."""
     run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         try:
-            found = fitting.solve(
-                model, run, lay_out(model, run, workers, progress), progress
-            )
+            found = solve(model, run, lay_out(model, run, workers, progress), progress)
         except Exception as error:
             if run.rows.client.status == "running" or isinstance(error, ClusterError):
                 raise
             raise ClusterError(
                 f"The Dask client was lost during the fit: {error}"
             ) from error
-        fitting.store(run.learned, found)
+        store(run.learned, found)
         replace_fitted(model, run.learned)
-        progress.say(fitting.summary(model))
-    fitting.keep_checkpoint(model, run.checkpoint)
+        progress.say(summary(model))
+    keep_checkpoint(model, run.checkpoint)
     return model
 
 
 @dataclass(frozen=True)
-class Prepared(fitting.Prepared):
+class ClusterInput(CheckedInput):
     """Checked input of a fit on a cluster."""
 
     rows: Rows  # as they are compared
@@ -76,7 +79,7 @@ def prepare(
     given: dict[str, Any],
     validation: tuple[Any, ...],
     continues: bool,
-) -> Prepared:
+) -> ClusterInput:
     """Check what a fit is given."""
     check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
     if callable(model.mining):
@@ -85,7 +88,7 @@ def prepare(
             "machine of a cluster has. Pass triplets= instead, in blocks where they "
             "are many."
         )
-    earlier, rng, checkpoint, learned = fitting.begin(model, continues)
+    earlier, rng, checkpoint, learned = start_run(model, continues)
     client = data_module.find_client(model.client)
     if not data_module.is_in_blocks(X):
         X = check_matrix(learned, X, reset=earlier is None)
@@ -99,9 +102,7 @@ def prepare(
     data, compared = supervise(rows, given)
     present = rows if data.weights is None else rows.keep(np.flatnonzero(data.weights))
     outline = present.outline(model.norm)
-    learned.norm_, learned.columns_ = fitting.row_norm(
-        model, outline, earlier is not None
-    )
+    learned.norm_, learned.columns_ = row_norm(model, outline, earlier is not None)
     if model.norm is not None:
         rows = Rows.of(client, client.map(unit_rows, rows.blocks, pure=False))
         data = replace(data, X=rows)
@@ -113,8 +114,8 @@ def prepare(
             client, client.map(block_digest, rows.blocks + compared, pure=False)
         )
         known: Any = replace(data, X=np.array(told))
-        checkpoint.begin(rng, fitting.identity_of_run(model, known, held, earlier))
-    return Prepared(data, held, rng, earlier, checkpoint, learned, rows, compared)
+        checkpoint.begin(rng, identity_of_run(model, known, held, earlier))
+    return ClusterInput(data, held, rng, earlier, checkpoint, learned, rows, compared)
 
 
 def supervise(rows: Rows, given: dict[str, Any]) -> tuple[Supervision, list[Any]]:
@@ -148,34 +149,36 @@ def block_digest(block: Any) -> str:
 
 
 def lay_out(
-    model: HDSL, run: Prepared, workers: Workers, progress: Progress
-) -> fitting.LaidOut:
+    model: HDSL, run: ClusterInput, workers: Workers, progress: Progress
+) -> LaidOutRun:
     """Choose what is left open, make comparisons, and lay them out."""
     earlier = run.earlier
     rows = run.rows
     compared = run.compared
-    choice = fitting.choose(model, run, partial(choice_data, run), workers, progress)
+    choice = choose_open_settings(
+        model, run, partial(choice_data, run), workers, progress
+    )
     if not run.data.is_judged:
         progress.stage("making comparisons")
         rows, compared = compare(Mining.of(model), run.data, rows, run.rng)
     progress.stage("building shards")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
-    least = fitting.least_rows(model, rows.shape[0])
+    least = least_rows(model, rows.shape[0])
     layout = build(rows, compared, columns, least)
     nothing = Supervision(sp.csr_array((0, 0)))
     longest = max(facts.longest for facts in rows.facts)
     like = sp.csr_array(np.full((1, longest), rows.largest))
-    return fitting.LaidOut(layout, choice, nothing, like)
+    return LaidOutRun(layout, choice, nothing, like)
 
 
-def choice_data(run: Prepared, rng: np.random.Generator) -> Supervision:
+def choice_data(run: ClusterInput, rng: np.random.Generator) -> Supervision:
     """Return rows to choose the prior on, on the client: all where there are few, else a sample."""
     rows = run.rows
     data = run.data
     client = run.rows.client
     chosen: Any = np.arange(rows.shape[0])
     if not data.is_judged:
-        sample = supervision.sample_rows(Mining(max_anchors=CHOICE_ROWS), data, rng)
+        sample = sample_rows(Mining(max_anchors=CHOICE_ROWS), data, rng)
         chosen = chosen if sample is None else sample
         weights = None if data.weights is None else data.weights[chosen]
         return Supervision(rows.fetch(chosen), data.y[chosen], weights)

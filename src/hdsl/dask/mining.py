@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from .. import search
-from ..supervision import Mining, Supervision, sample_rows
+from ..supervision.mining import Mining, sample_rows
+from ..supervision.supervision import Supervision
 from ..triplets import random_triplets
 from ..triplets.mining import check_not_empty, warn_of_single_rows
 from ..triplets.rows import distinct_rows, row_keys

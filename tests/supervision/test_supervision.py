@@ -12,15 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.supervision import (
-    Mining,
-    Supervision,
-    compare,
-    count_splittable,
-    sample_rows,
-    split_anchors,
-    split_rows,
-)
+from hdsl.supervision.mining import Mining, compare, sample_rows
+from hdsl.supervision.splits import count_splittable, split_anchors, split_rows
+from hdsl.supervision.supervision import Supervision
 
 
 def numbered(n, d=4):

@@ -8,16 +8,9 @@ from hypothesis import given
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.choosing import (
-    FIXED_PRIOR,
-    LARGE_PRIORS,
-    PRIORS,
-    STEPS,
-    Score,
-    is_as_good,
-    nearest,
-    simplest,
-)
+from hdsl.choose.candidates import FIXED_PRIOR, LARGE_PRIORS, PRIORS, STEPS
+from hdsl.choose.judges import Score, nearest
+from hdsl.choose.rule import is_as_good, simplest
 from hdsl.triplets import neighbor_triplets
 from small_fits import interrupt_at, labelled_counts, without_interrupt
 

@@ -1,0 +1,69 @@
+"""The rule of the choice: the simplest candidate within one standard error of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .judges import Score
+
+#: A candidate must have this share of the cosine's mean reciprocal rank, up to a
+#: standard error.
+LEAST_MRR = 0.98
+
+
+def may_improve(scores: Sequence[Score]) -> bool:
+    """Whether a smaller prior may be better.
+
+    Not where the last one finds too little, is clearly worse than the best before it,
+    or, from the second prior on, is no better.
+    """
+    *before, last = scores
+    best = max((score.units for score in before), key=np.mean)
+    is_past = len(before) > 1 and last.units.mean() <= best.mean()
+    return (
+        keeps_known_items(last, before[0])
+        and not is_worse(last.units, best)
+        and not is_past
+    )
+
+
+def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
+    """Return the best candidate, and the first that is as good within one standard error.
+
+    Candidates come in the order of their simplicity. One that loses too much of the
+    cosine's mean reciprocal rank is out, unless all do: then the one that keeps most of
+    it is taken.
+    """
+    allowed = [k for k, score in enumerate(scores) if keeps_known_items(score, cosine)]
+    allowed = allowed or [
+        int(np.argmax([score.reciprocal_ranks.mean() for score in scores]))
+    ]
+    best = max(allowed, key=lambda k: (scores[k].units.mean(), -k))
+    first = (k for k in allowed if is_as_good(scores[k].units, scores[best].units))
+    return best, next(first, best)
+
+
+def keeps_known_items(score: Score, cosine: Score) -> bool:
+    """Whether a candidate finds known items about as well as the cosine."""
+    ranks = score.reciprocal_ranks
+    return not len(ranks) or is_as_good(ranks, LEAST_MRR * cosine.reciprocal_ranks)
+
+
+def is_as_good(units: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean is at most one standard error of the paired difference below the other's."""
+    lost = others - units
+    return bool(lost.mean() <= standard_error(lost))
+
+
+def is_worse(units: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean is more than two standard errors of the difference below the other's."""
+    lost = others - units
+    return bool(lost.mean() > 2.0 * standard_error(lost))
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Return the standard error of the mean of independent values; 0 for fewer than two."""
+    n = len(values)
+    return float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0

@@ -1,0 +1,1 @@
+"""One fit, from what a user gives to fitted attributes."""

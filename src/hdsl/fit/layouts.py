@@ -1,0 +1,73 @@
+"""Rows and their comparisons, laid out on the machine of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..cuda import runtime
+from ..input.matrices import (
+    used_columns,
+)
+from ..solver.protocols import Layout
+from ..supervision.lengths import warn_of_lengths
+from .memory import check_card, check_memory
+from .sizes import least_rows
+
+if TYPE_CHECKING:
+    from ..cpu.workers import Workers
+
+
+def row_norm(
+    model: Any, X: sp.csr_array, continues: bool
+) -> tuple[str | None, np.ndarray | None]:
+    """Return the norm of a model that learns from X, and the columns that count in it."""
+    if model.norm is None:
+        warn_of_lengths(X)
+        return None, None
+    columns = used_columns(X)
+    if continues:
+        if model.columns_ is None:
+            return model.norm, None
+        columns = np.union1d(columns, model.columns_)
+    return model.norm, None if len(columns) == X.shape[1] else columns
+
+
+def make_layout(
+    model: Any,
+    X: sp.csr_array,
+    compared: np.ndarray,
+    weights: np.ndarray | None,
+    workers: Workers,
+    columns: np.ndarray | None = None,
+) -> Layout:
+    """Return rows and their comparisons laid out for the fits of a model.
+
+    `columns` are features although they may be rare or empty. NotEnoughMemory is raised
+    before the work.
+    """
+    options: dict[str, Any] = {"workers": workers, "columns": columns}
+    least = least_rows(model, X.shape[0])
+    if least > 1:
+        options["min_rows"] = least
+    layout: Layout
+    if model.device == "cpu":
+        from ..cpu.layout import CPULayout  # compiled code is loaded by the first fit
+
+        check_memory(model, X, compared)
+        layout = CPULayout(X, compared, weights, **options)
+    else:
+        from ..cuda.layout import CUDALayout
+
+        device = runtime.get_device(model.device)
+        check_card(model, device, X, compared)
+        layout = CUDALayout(X, compared, weights, device=device, **options)
+    if layout.n_features < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed, as an atom pairs "
+            f"two. The {X.shape[0]} rows to learn from have {layout.n_features}: give "
+            "more rows."
+        )
+    return layout

@@ -1,0 +1,130 @@
+"""Checks of the parameters of a model."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+
+from ..cuda import runtime
+from ..input.errors import ParameterError
+from ..input.parameters import check_device, check_number, check_word
+from ..solver import losses, oracle, steps
+from ..supervision.mining import METHODS
+
+INITS = ("zero", "oracle", "random")
+
+#: Most threads; more are a mistake in the number.
+MOST_JOBS = 10_000
+
+#: Margins at which a loss of the user's own is looked at.
+PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
+
+
+def check_parameters(model: Any) -> None:
+    """Raise ValueError for a parameter that no fit can use."""
+    name = type(model).__name__
+    number = check_number
+    word = check_word
+    number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
+    number(name, "prior", model.prior, low=0, words=("auto",))
+    if model.norm is not None:
+        word(name, "norm", model.norm, ("l2",), also=" or None")
+    _check_loss(name, model.loss)
+    word(name, "oracle", model.oracle, oracle.ORACLES)
+    word(name, "step", model.step, steps.RULES)
+    word(name, "init", model.init, INITS)
+    if not callable(model.mining):
+        also = " or a callable (X, y, rng)"
+        word(name, "mining", model.mining, METHODS, also=also)
+    for parameter in ("n_targets", "n_impostors"):
+        number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    for parameter in ("min_rows", "max_iter"):
+        number(
+            name,
+            parameter,
+            getattr(model, parameter),
+            low=1,
+            integer=True,
+            words=("auto",),
+        )
+    number(name, "batch_size", model.batch_size, low=1, integer=True, words=(None,))
+    number(name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,))
+    number(name, "tol", model.tol, low=0)
+    number(
+        name,
+        "validation_fraction",
+        model.validation_fraction,
+        low=0,
+        strict=True,
+        high=1,
+    )
+    number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    if not isinstance(model.verbose, bool):
+        number(name, "verbose", model.verbose, low=0)
+    _check_objects(name, model)
+    check_device(name, model.device)
+    if model.device != "cpu":
+        if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
+            names = ", ".join(filter(losses.has_kernel, losses.LOSSES))
+            raise ValueError(
+                f"The 'loss' parameter of {name} must be one of {names} with "
+                f"device={model.device!r}. Got {model.loss!r}: a loss without a "
+                "kernel for the card needs device='cpu'."
+            )
+        runtime.get_device(model.device)  # raises where there is none, before any work
+
+
+def _check_loss(owner: str, loss: Any) -> None:
+    """Raise ValueError unless `loss` is a known name or an object that works."""
+    if isinstance(loss, str | type) or not losses.is_loss(
+        loss
+    ):  # a class is not a loss yet
+        also = " or an object with value(), derivative() and curvature()"
+        check_word(owner, "loss", loss, losses.LOSSES, also=also)
+        return
+    given = losses.CheckedLoss(loss)
+    try:
+        value, slope, bend = (
+            m(PROBE_MARGINS) for m in (given.value, given.derivative, given.curvature)
+        )
+    except ValueError as error:
+        raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
+    # The slope of a convex function is between those of its chords.
+    chords = np.diff(value) / np.diff(PROBE_MARGINS)
+    slack = 1e-6 * (1.0 + np.abs(slope).max())
+    is_between = (chords[:-1] - slack <= slope[1:-1]) & (
+        slope[1:-1] <= chords[1:] + slack
+    )
+    faults = {
+        "derivative() is not negative at -3: a loss falls where margins rise": slope[0]
+        >= 0.0,
+        "derivative() is not that of value(), or value() is not convex": not is_between.all(),
+        "curvature() is negative, which no convex function has": (bend < 0.0).any(),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise ValueError(f"The 'loss' parameter of {owner}: {fault}.")
+
+
+def _check_objects(owner: str, model: Any) -> None:
+    """Raise ValueError for what is not a function, a number of threads or a path."""
+    if model.callback is not None and not callable(model.callback):
+        raise ParameterError(
+            owner, "callback", "a callable", repr(model.callback), " or None"
+        )
+    n_jobs = model.n_jobs
+    is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
+        wanted = f"an int other than 0, up to {MOST_JOBS}"
+        raise ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
+    if (
+        not isinstance(model.checkpoint, str | os.PathLike | None)
+        or model.checkpoint == ""
+    ):
+        wanted = "the path of a file"
+        raise ParameterError(
+            owner, "checkpoint", wanted, repr(model.checkpoint), ", or None"
+        )

@@ -1,0 +1,123 @@
+"""The fitted attributes of a path: stored, summed up, cut, and continued."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..progress import duration
+from ..solver.loop import (
+    Result,
+)
+from ..solver.trace import replay
+from .resume import recorded_loss
+
+#: Parts of a result that are fitted attributes.
+FITTED = (
+    "atoms",
+    "weights",
+    "objective",
+    "gap",
+    "gap_is_exact",
+    "n_iter",
+    "status",
+    "trace",
+    "corrections",
+)
+
+
+class FitOutcome(NamedTuple):
+    """What a fit found."""
+
+    result: Result
+    scale: float
+    prior: float
+    n_comparisons: int
+    choice: dict[str, np.ndarray] | None = None
+    data: Any = None  # rows and comparisons, where this machine has them
+
+
+def store(model: Any, learned: FitOutcome) -> None:
+    """Give a model the fitted attributes of a run."""
+    for name in FITTED:
+        setattr(model, name + "_", getattr(learned.result, name))
+    model.scale_ = learned.scale
+    model.prior_ = learned.prior
+    model.choice_ = learned.choice
+    model.n_triplets_ = learned.n_comparisons
+    model.loss_ = recorded_loss(model.loss)
+
+
+def summary(model: Any) -> str:
+    """Return what a fit has learned, in one line."""
+    n = len(model.weights_)
+    seconds = float(model.trace_["seconds"][-1])
+    return (
+        f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), "
+        f"objective {model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
+    )
+
+
+def model_at(model: Any, n_iter: int) -> Any:
+    """Return a copy of a fitted model as it was after `n_iter` iterations."""
+    copied = copy(model)
+    active = replay(model.trace_, n_iter, model.corrections_)
+    then = model.trace_[n_iter]
+    if n_iter != model.n_iter_:
+        copied.atoms_ = active.atoms
+        copied.weights_ = active.weights
+    copied.objective_ = float(then["objective"])
+    copied.gap_ = float(then["gap"])
+    copied.gap_is_exact_ = bool(then["gap_is_exact"])
+    copied.n_iter_ = n_iter
+    copied.trace_ = model.trace_[: n_iter + 1]
+    copied.corrections_ = _corrections_until(model, n_iter)
+    copied.status_ = "at"
+    copied.__dict__.pop(
+        "checkpoint_file_", None
+    )  # the whole path is not saved with this model
+    return copied
+
+
+def path_so_far(model: Any) -> Result:
+    """Return the path of a fitted model, for a run to continue."""
+    known = {name: getattr(model, name + "_") for name in FITTED}
+    known |= {"trace": model.trace_[: model.n_iter_ + 1]}
+    return Result(**known | {"corrections": _corrections_until(model, model.n_iter_)})
+
+
+def _corrections_until(model: Any, n_iter: int) -> np.ndarray:
+    return model.corrections_[
+        : np.searchsorted(model.corrections_["n_iter"], n_iter + 1)
+    ]
+
+
+def check_same_path(model: Any) -> None:
+    """Raise ValueError where a path would go on with another scale, prior, norm or domain."""
+    if model.norm != model.norm_:
+        raise ValueError(
+            f"The path so far has norm {model.norm_!r}, but the 'norm' parameter is "
+            f"{model.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
+        )
+    if model.init != "zero" and abs(float(model.weights_.sum()) - 1.0) > 1e-9:
+        raise ValueError(
+            "The path so far has init='zero', but the 'init' parameter is "
+            f"{model.init!r}: set init='zero', or fit with warm_start=False."
+        )
+    loss = recorded_loss(model.loss)
+    if loss != model.loss_:
+        raise ValueError(
+            f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter "
+            f"is {loss!r}: set that of the path, or fit with warm_start=False."
+        )
+    for name in ("scale", "prior"):
+        value = getattr(model, name)
+        used = getattr(model, name + "_")
+        if value != "auto" and value != used:
+            raise ValueError(
+                f"The path so far has {name} {used:g}, but the {name!r} parameter is "
+                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit "
+                "with warm_start=False."
+            )
