@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.cpu.rows
-from hdsl.cpu import layout as layouts
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.memory import estimate
 from hdsl.cpu.workers import Workers
-from hdsl.solver import losses
+from hdsl.solver import losses, statistics
 from strategies import comparisons, make_twin, matrices, random_arrays, subsets, twins
 
 ONE = Workers(1)
@@ -150,7 +149,7 @@ def test_statistics_from_a_sample(monkeypatch):
     """Where there are many comparisons, means are those of every so manieth one."""
     X, T = random_arrays(1, n=40, T=600)
     whole = make_twin(X, T).layout.statistics()
-    monkeypatch.setattr(layouts, "STATISTICS_SAMPLE", 100)
+    monkeypatch.setattr(statistics, "SAMPLE_SIZE", 100)
     part = make_twin(X, T).layout.statistics()
     assert part.n_anchors == whole.n_anchors
     for name in ("typical_margin", "values_per_anchor", "own_similarity"):

@@ -105,8 +105,7 @@ def test_statistics_are_the_cpus(device, monkeypatch, width, sample):
     X, T = random_arrays(5, n=20, d=15, T=60, density=0.4)
     rng = np.random.default_rng(0)
     T = np.column_stack([T, rng.integers(20, size=60)])[:, :width]
-    for name in ("hdsl.cpu.layout", "hdsl.cuda.layout"):
-        monkeypatch.setattr(f"{name}.STATISTICS_SAMPLE", sample)
+    monkeypatch.setattr("hdsl.solver.statistics.SAMPLE_SIZE", sample)
     for weights in (None, rng.random(60), np.eye(60)[59]):
         found = CUDALayout(sp.csr_array(X), T, weights, device=device).statistics()
         expected = CPULayout(sp.csr_array(X), T, weights, workers=ONE).statistics()

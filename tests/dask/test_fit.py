@@ -19,6 +19,7 @@ import hdsl.dask
 from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
 from hdsl.dask import data as data_module
 from hdsl.dask.problem import ClusterError
+from hdsl.solver import statistics
 
 pytestmark = QUIET
 
@@ -102,6 +103,27 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
     assert_same_path(one, many)
     assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
+
+
+@pytest.mark.parametrize("supervision", ["labels", "triplets", "late weights"])
+def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervision):
+    """Where there are many comparisons, a sample of them decides: the same one."""
+    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)
+    monkeypatch.setattr(statistics, "SAMPLE_SIZE", 20)
+    X, y, T = data()
+    settings = settings_of(prior="auto")
+    if supervision == "labels":
+        given = {"y": y}
+    else:
+        given = {"triplets": T}
+    if supervision == "late weights":  # the sample has none of weight
+        last = np.argsort(T[:, 0], kind="stable")[-3:]
+        given["sample_weight"] = np.isin(np.arange(len(T)), last).astype(float)
+    one = hdsl.HDSL(**settings).fit(X, **given)
+    many = hdsl.dask.HDSL(**settings).fit(cut(X), **given)
+    assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
+    assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
+    assert_same_path(one, many)
 
 
 def test_the_result_is_a_plain_model(threads, tmp_path):

@@ -1,17 +1,18 @@
 """Rows and comparisons in memory, laid out for the kernels."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
 from ..solver.columns import is_wide, number_features
 from ..solver.protocols import Base, Layout, Loss, Statistics
+from ..solver.statistics import from_sample
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows, counted, largest_of_rows
+from .rows import Rows, counted
+from .statistics import comparison_sums, count_anchors
 from .workers import GRAIN, Workers
-
-#: Statistics are those of about this many comparisons where there are more.
-STATISTICS_SAMPLE = 100_000
 
 
 class CPULayout(Layout):
@@ -84,31 +85,13 @@ class CPULayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        compared = self.comparisons
-        weights = self.weights
-        rows = compared.rows
-        n = compared.n_comparisons
-        omega = np.ones(n) if weights is None else weights
-        n_anchors = int(np.count_nonzero(np.bincount(compared.columns[0][omega > 0])))
-        some = slice(0, n, -(-n // STATISTICS_SAMPLE))
-        if not omega[some].any():  # all that count are left out
-            some = slice(0, n)
-        sides = [side[some] for side in compared.sides]
-        part = omega[some]
-        used, at = np.unique(np.concatenate(sides), return_inverse=True)
-        norms, values = sizes(rows.matrix[used])
-        a, b, c, d = norms[at].reshape(4, -1)
-        inner = compared.pairs.inner_products
-        margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
-        margins[margins <= 1e-14 * (a * b + c * d)] = 0.0
-        total = float(part.sum())
-        mean = [
-            float((x * part).sum()) / total
-            for x in (margins, values[at[: len(a)]], a * a)
-        ]
-        # Where no two dot products differ, go by the size of the rows.
-        typical = mean[0] or float(np.square(rows.matrix.data).sum()) / rows.n_rows
-        return Statistics(typical, n_anchors, *mean[1:])
+        rows = self.comparisons.rows
+        return from_sample(
+            self.comparisons.n_comparisons,
+            partial(comparison_sums, self.comparisons, self.weights),
+            count_anchors(self.comparisons, self.weights),
+            lambda: float(np.square(rows.matrix.data).sum()) / rows.n_rows,
+        )
 
     def problem(
         self,
@@ -139,17 +122,3 @@ def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndar
 
     workers.run(take, workers.split(len(indices), grain=GRAIN))
     return out
-
-
-def sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Return ‖x‖ of each row, and how many values it rests on, (Σx²)² / Σx⁴.
-
-    Sizes are relative to the row's largest, whose fourth power may not be a number.
-    """
-    n = matrix.shape[0]
-    row = np.repeat(np.arange(n), np.diff(matrix.indptr))
-    largest = largest_of_rows(matrix)
-    squares = np.square(matrix.data / largest[row])
-    second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
-    values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
-    return largest * np.sqrt(second), values

@@ -5,12 +5,10 @@ import scipy.sparse as sp
 
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
+from ..solver.statistics import Sums, from_sample, weighted_sums
 from .on_card import OnCard
 from .problem import CUDAProblem
-from .runtime import Device
-
-#: Scale and prior are chosen by at most so many comparisons, one in so many of all.
-STATISTICS_SAMPLE = 100_000
+from .runtime import Array, Device
 
 
 class CUDALayout(Layout):
@@ -59,36 +57,33 @@ class CUDALayout(Layout):
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         card = self.card
-        take = card.device.take
         download = card.device.download
-        omega = np.ones(card.n)
-        stride = -(-card.n // STATISTICS_SAMPLE)
-        if card.omega_step:
-            omega = download(card.omega)
-            stride = (
-                stride if omega[::stride].any() else 1
-            )  # all that count are left out
-        n_anchors = int(
-            np.count_nonzero(np.bincount(download(card.rows_of[0])[omega > 0.0]))
-        )
-        some = card.device.upload(np.arange(0, card.n, stride))
-        omega = omega[::stride]
         largest, second, fourth = map(download, card.row_sizes)
-        squared_norm = largest**2 * second
-        n_values = np.divide(
+        squared_norms = largest**2 * second
+        values = np.divide(
             second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0
         )
-        rows = [download(take(part, some)) for part in card.rows_of if part is not None]
-        a, b, *others = rows
-        c, d = others if len(others) == 2 else (a, *others)
-        norm = np.sqrt(squared_norm)
-        margin = np.abs(download(take(card.dot_margins(), some)))
-        margin[margin <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
-        weight = float(omega.sum())
-        mean = lambda values: float((values * omega).sum()) / weight  # noqa: E731
-        # Where no two dot products differ, go by the size of the rows.
-        typical = mean(margin) or float(squared_norm.mean())
-        return Statistics(typical, n_anchors, mean(n_values[a]), mean(squared_norm[a]))
+        weights = download(card.omega) if card.omega_step else np.ones(card.n)
+        anchors = download(card.rows_of[0])
+
+        def sums_of(numbers: np.ndarray) -> Sums:
+            uploaded = card.device.upload(numbers)
+
+            def take(values_on_card: Array) -> np.ndarray:
+                return download(card.device.take(values_on_card, uploaded))
+
+            a, b, *others = [take(rows) for rows in card.rows_of if rows is not None]
+            c, d = others if len(others) == 2 else (a, *others)
+            norms = np.sqrt(squared_norms)[np.array([a, b, c, d])]
+            margins = take(card.dot_margins())
+            return weighted_sums(weights[numbers], margins, norms, values[a])
+
+        return from_sample(
+            card.n,
+            sums_of,
+            int(np.count_nonzero(np.bincount(anchors[weights > 0.0]))),
+            lambda: float(squared_norms.mean()),
+        )
 
     def problem(
         self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()

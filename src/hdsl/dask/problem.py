@@ -28,6 +28,7 @@ from ..solver.protocols import (
     Statistics,
     Step,
 )
+from ..solver.statistics import Sums, from_sample
 from .shard import At, Setting, add, ask, best_partners
 
 #: A batch whose weights are all zero has this weight.
@@ -99,8 +100,8 @@ class DaskLayout(Layout):
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first.
     places : Places
-    sizes : tuple of float
-        ‖x‖² of all rows, in the mean, and the weight of the heaviest comparison.
+    mean_square : float
+        ‖x‖² of all rows, in the mean.
     """
 
     def __init__(
@@ -120,13 +121,17 @@ class DaskLayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        weight, margin, values, squared, n_anchors = self.sum(
-            self.ask("statistics")
-        ).tolist()
-        typical = (
-            margin / weight or self._mean_square
-        )  # where no two dot products differ
-        return Statistics(typical, int(n_anchors), values / weight, squared / weight)
+
+        def sums_of(numbers: np.ndarray) -> Sums:
+            numbers_of_shards = [*self.places.deal(numbers).values()]
+            return Sums(*self.sum(self.ask("sums", numbers_of_shards)).tolist())
+
+        return from_sample(
+            self.places.n_comparisons,
+            sums_of,
+            int(self.sum(self.ask("n_anchors"))),
+            lambda: self._mean_square,
+        )
 
     def problem(
         self, loss: Any, scale: float, fixed_weights: tuple[float, ...] = ()

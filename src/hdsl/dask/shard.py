@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from ..cached import cached
 from ..cpu.comparisons import Comparisons
 from ..cpu.gradient import CPUGradient
-from ..cpu.layout import sizes
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
+from ..cpu.statistics import comparison_sums, count_anchors
 from ..cpu.workers import Workers
 from ..solver.atoms import as_array
 from ..solver.protocols import Correction, Loss, Margins, Move, Step
@@ -122,18 +122,13 @@ class Shard:
             self._gradients[at.key] = problem.gradient(step.margins, at.batch, 1.0)
         return self._gradients[at.key]
 
-    def statistics(self) -> np.ndarray:
-        """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
-        compared = self.comparisons
-        (norm, values) = sizes(self.data.X)
-        (a, b, c, d) = compared.sides
-        margins = np.abs(compared.dot_margins)
-        margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
-        weights = np.ones(len(a)) if self.data.weights is None else self.data.weights
-        means = [
-            (weights * part).sum() for part in (1.0, margins, values[a], norm[a] ** 2)
-        ]
-        return np.array([*means, len(np.unique(a[weights > 0]))])
+    def sums(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the sums over some comparisons that statistics are made of."""
+        return np.array(comparison_sums(self.comparisons, self.data.weights, numbers))
+
+    def n_anchors(self) -> int:
+        """Return how many rows comparisons of a positive weight start from."""
+        return count_anchors(self.comparisons, self.data.weights)
 
     # --- margins ----------------------------------------------------------------------
 
