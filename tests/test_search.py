@@ -11,6 +11,7 @@ import reference
 from hdsl import search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
+from hdsl.search import all_pairs, dense, sparse, threshold
 from hdsl.similarity.rows import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
@@ -127,7 +128,7 @@ def test_sparse_blocks_change_nothing(monkeypatch):
     )
     labels = np.arange(61) % 3
     found = search.neighbors_by_label(X, labels, 4, 6)
-    monkeypatch.setattr(search, "SPARSE_BLOCK", 8)
+    monkeypatch.setattr(sparse, "SPARSE_BLOCK", 8)
     for whole, blocks in zip(
         found, search.neighbors_by_label(X, labels, 4, 6), strict=True
     ):
@@ -165,9 +166,9 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
         search.top_k(X, X, 3, exclude_self=True),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "MEETING_ROWS", 16)
-        patch.setattr(search, "MEETING_BLOCK", 64)
-        patch.setattr(search, "LEAST_SHARED", 0.0)
+        patch.setattr(all_pairs, "LEAST_ROWS", 16)
+        patch.setattr(all_pairs, "BLOCK_ROWS", 64)
+        patch.setattr(all_pairs, "LEAST_PRODUCTS", 0.0)
         by_label = search.neighbors_by_label(X, labels, 4, 6, n_jobs=n_jobs)
         found = *by_label, search.top_k(X, X, 3, exclude_self=True, n_jobs=n_jobs)
     for one, other in zip(expected, found, strict=True):
@@ -177,7 +178,7 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
 
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
-    monkeypatch.setattr(search, "DENSE_BLOCK", 1000)  # three queries per block
+    monkeypatch.setattr(dense, "DENSE_BLOCK", 1000)  # three queries per block
     expected = reference.top_k(queries, index, 5)
     assert_found(search.top_k(queries, index, 5, n_jobs=2), expected)
     expected = reference.top_k(index, index, 5, exclude_self=True)
@@ -300,7 +301,7 @@ def test_above_of_many_rows_in_blocks():
     expected[expected < 0.3] = 0.0
     assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "BLOCK_PRODUCTS", 20_000)
+        patch.setattr(threshold, "BLOCK_PRODUCTS", 20_000)
         assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
 
 

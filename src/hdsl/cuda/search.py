@@ -1,12 +1,12 @@
 """The largest inner products on a graphics card: exact lists of nearest rows, by chunks of rows."""
 
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..memory import NotEnoughMemory
+from ..neighbor_lists import NeighborLists
 from .runtime import THREADS, Array, Device
 from .segments import cut_to_fit
 
@@ -28,29 +28,6 @@ ENTRY_BYTES = 12
 ROW_BYTES = 96
 
 _PER_WARP_BLOCK = THREADS // 32
-
-
-class Task(NamedTuple):
-    """Queries and rows with class numbers, and the lists to fill.
-
-    Each query has two lists: rows of its label, and of others. Lists are (scores, rows,
-    size), with -inf, -1 and 0 to begin with.
-    """
-
-    query_labels: np.ndarray
-    labels: np.ndarray
-    leaves_self: bool
-    want_same: np.ndarray
-    want_other: np.ndarray
-    same: Any
-    other: Any
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """All of it but the sizes, as the kernels of the CPU take it."""
-        same = (self.want_same, *self.same[:2])
-        other = (self.want_other, *self.other[:2])
-        return self.query_labels, self.labels, self.leaves_self, same, other
 
 
 class Kept:
@@ -75,7 +52,7 @@ def fill_lists(
     device: Device,
     queries: sp.csr_array,
     index: sp.csr_array,
-    task: Task,
+    task: NeighborLists,
     memory_limit: float | str | None = "auto",
     kept: Kept | None = None,
 ) -> None:
@@ -88,7 +65,7 @@ def fill_lists(
     device : Device
     queries, index : csr_array of float64
         On the same columns, canonical. They may be the same object.
-    task : Task
+    task : NeighborLists
     memory_limit : float, "auto" or None, default="auto"
         GiB of the card's memory; "auto" is what is free, and None never refuses.
     kept : Kept, default=None
@@ -138,7 +115,7 @@ def plan_blocks(
     queries: sp.csr_array,
     index: sp.csr_array,
     order: np.ndarray,
-    task: Task,
+    task: NeighborLists,
     memory_limit: float | str | None,
     n_kept: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +167,7 @@ def _largest_chunk(sizes: np.ndarray) -> int:
 
 
 def _places(
-    task: Task, order: np.ndarray, first: int, last: int, a: int, b: int
+    task: NeighborLists, order: np.ndarray, first: int, last: int, a: int, b: int
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """Return, for queries [a, b), their own place in a group and where their label is in it."""
     labels = task.labels[order[first:last]]
@@ -243,7 +220,7 @@ class _Rows:
 class _Lists:
     """The lists of queries [a, b) on the card."""
 
-    def __init__(self, device: Device, task: Task, a: int, b: int) -> None:
+    def __init__(self, device: Device, task: NeighborLists, a: int, b: int) -> None:
         self.device = device
         self.same = self._upload(task.want_same, task.same, a, b)
         self.other = self._upload(task.want_other, task.other, a, b)
@@ -259,7 +236,7 @@ class _Lists:
             *map(self.device.upload, (*parts, size[a:b].astype(np.int32))),
         )
 
-    def download(self, task: Task, a: int, b: int) -> None:
+    def download(self, task: NeighborLists, a: int, b: int) -> None:
         """Copy the lists back."""
         for given, found in ((self.same, task.same), (self.other, task.other)):
             if given[0]:

@@ -1,0 +1,79 @@
+"""Inner products of sparse rows: which columns they need, and whether they overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..input.matrices import largest_value
+from ..solver.columns import drop_unused_columns
+
+
+def largest_magnitude(X: Any) -> float:
+    """Return the largest absolute value."""
+    return largest_value(X.data if sp.issparse(X) else X)
+
+
+def check_no_overflow(queries: float, index: float, n_features: int) -> None:
+    """Raise ValueError where inner products may overflow: they would have no order.
+
+    Parameters
+    ----------
+    queries, index : float
+        The largest absolute value of each.
+    n_features : int
+    """
+    if not queries * index * n_features < np.finfo(np.float64).max:
+        raise ValueError(
+            f"Inner products may overflow: queries has values up to {queries:.3g} and "
+            f"index up to {index:.3g}. Scale the rows to smaller values."
+        )
+
+
+def on_shared_columns(
+    queries: sp.csr_array, index: sp.csr_array
+) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
+    """Return both on the columns that both use, as float64, the most frequent first.
+
+    Columns that are read most often are then close in memory. The entries of a row stay
+    in their order.
+
+    Returns
+    -------
+    queries, index : csr_array
+        The same object where they were.
+    frequency : ndarray of shape (n_shared_columns,)
+        Rows of the index that use each column.
+    """
+    is_same = queries is index
+    if is_same:
+        (index,), _ = drop_unused_columns(index)
+        queries = index
+    else:
+        (index, queries), _ = drop_unused_columns(index, queries)
+    n_columns = index.shape[1]
+    frequency = np.bincount(index.indices, minlength=n_columns)
+    is_queried = np.zeros(n_columns, dtype=bool)
+    is_queried[queries.indices] = True
+    shared = np.flatnonzero(is_queried & (frequency > 0))
+    shared = shared[np.argsort(-frequency[shared], kind="stable")]
+    index_shared = sp.csr_array(index[:, shared], dtype=np.float64)
+    if is_same:
+        queries_shared = index_shared
+    else:
+        queries_shared = sp.csr_array(queries[:, shared], dtype=np.float64)
+    return queries_shared, index_shared, frequency[shared]
+
+
+def add_products(
+    queries: sp.csr_array, rows: sp.csr_array, out: np.ndarray
+) -> np.ndarray:
+    """Add the inner products of all queries with all rows to `out`, and return it."""
+    from ..cpu.kernels import search as kernels
+    from ..cpu.rows import arrays_of
+
+    (queries, rows), _ = drop_unused_columns(queries, rows)
+    kernels.add_products(arrays_of(queries), arrays_of(rows.tocsc()), out)
+    return out

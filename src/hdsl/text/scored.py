@@ -1,0 +1,60 @@
+"""A learned similarity of rows that may have class scores beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class Scored:
+    """A learned similarity over rows, with class scores beside them or without.
+
+    ``rewrite`` and ``index_rows`` take rows without scores, so a model with scores is
+    compared with the cosine of the rows as they are.
+
+    Parameters
+    ----------
+    similarity : Similarity or LocalSimilarity
+    scores : object with ``transform``, ``classes_`` and ``n_features_in_``, default=None
+    """
+
+    def __init__(self, similarity: Any, scores: Any = None) -> None:
+        self.similarity = similarity
+        self.scores = scores
+
+    @property
+    def n_scores(self) -> int:
+        """The number of class scores beside a row."""
+        return 0 if self.scores is None else len(self.scores.classes_)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a row without scores."""
+        return int(self.similarity.n_features) - self.n_scores
+
+    def rows(self, X: Any) -> sp.csr_array:
+        """Return rows as the model was learned on, with their class scores."""
+        return X if self.scores is None else sp.csr_array(self.scores.transform(X))
+
+    def names(self, names: np.ndarray | None) -> np.ndarray | None:
+        """Return the names of the features, then ``class:LABEL`` for each score."""
+        if self.scores is None:
+            return names
+        known = (
+            [f"x{k}" for k in range(self.n_features)]
+            if names is None
+            else names.tolist()
+        )
+        return np.array(
+            [*known, *(f"class:{label}" for label in self.scores.classes_)], object
+        )
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the query side of the learned similarity."""
+        return self.similarity.rewrite(self.rows(X))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side."""
+        return self.similarity.index_rows(self.rows(X))
