@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl import search
+from hdsl import memory, search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
 from hdsl.search import all_pairs, dense, sparse, threshold
@@ -276,6 +276,16 @@ def test_messages(change, message):
     arguments = {"queries": np.ones((2, 3)), "index": np.ones((4, 3)), "k": 1, **change}
     with pytest.raises(ValueError, match=message):
         search.top_k(**arguments)
+
+
+def test_an_answer_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    """Before it is allocated, however many rows there are."""
+    index = search.Index(np.eye(3))
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    assert index.top_k(np.ones((10_000, 3)), k=3).rows.shape == (10_000, 3)
+    for k in (2, 4):
+        with pytest.raises(MemoryError, match=f"list of {k} neighbours.*smaller k"):
+            index.top_k(np.ones((100_000, 3)), k=k)
 
 
 # --- everything above a threshold -----------------------------------------------------

@@ -139,13 +139,12 @@ class Index:
         query_rows = self.rows if is_same else as_rows(queries, "queries")
         self._check_queries(query_rows, exclude_self)
         n_queries = query_rows.shape[0]
-        if int(k) > self.rows.shape[0]:  # places that no row fills
-            memory.check_fits(
-                f"A list of {k} neighbours for each of {n_queries} queries",
-                ENTRY_BYTES * n_queries * int(k),
-                "auto",
-                ("take a smaller k",),
-            )
+        memory.check_fits(
+            f"A list of {k} neighbours for each of {n_queries} queries",
+            ENTRY_BYTES * n_queries * int(k),
+            "auto",
+            ("take a smaller k",),
+        )
         neighbors = empty_neighbors(n_queries, int(k))
         if n_queries == 0:
             return neighbors
