@@ -12,7 +12,8 @@ pytest.importorskip("distributed")
 import clusters
 import test_conformance
 from hdsl.dask import data as data_module
-from hdsl.dask.problem import Places, search
+from hdsl.dask.line_search import search
+from hdsl.dask.problem import Places
 from hdsl.solver.line_search import line_search
 
 pytestmark = clusters.QUIET

@@ -8,7 +8,7 @@ too: Dask computes what is lost with a worker again from its graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 
 from ..cpu.problem import curvature_sample
 from ..solver.atoms import ZERO, as_array, as_keys
-from ..solver.line_search import line_search
 from ..solver.protocols import (
     Correction,
     Gradient,
@@ -29,6 +28,7 @@ from ..solver.protocols import (
     Step,
 )
 from ..solver.statistics import Sums, from_sample
+from .line_search import search
 from .shard import At, Setting, add, ask, best_partners
 
 #: A batch whose weights are all zero has this weight.
@@ -40,15 +40,6 @@ MOST_LOSSES = 10
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
 FAN_IN = 4
 LARGEST_ANSWER = 1 << 21
-
-#: Step sizes of the first question of a line search, in parts of the longest step or of
-#: 1.
-FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
-
-#: Parts of a bracket that a line search looks at in a round, and the share of the step
-#: size within which Newton's method ends: its next error is the square.
-INSIDE = np.array([0.25, 0.5, 0.75])
-CLOSE = 1e-8
 
 
 class ClusterError(RuntimeError):
@@ -251,7 +242,10 @@ class DaskProblem(Problem):
         return self.layout.ask("direction", self.setting, margins, move)
 
     def slopes(
-        self, margins: Handle, direction: Handle, step_sizes: Sequence[float]
+        self,
+        margins: Handle,
+        direction: Handle,
+        step_sizes: Sequence[float] | np.ndarray,
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
         sizes = np.array(step_sizes)
@@ -273,8 +267,10 @@ class DaskProblem(Problem):
         direction = self.direction(margins, move)
         size = search(
             lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size
-        )  # type: ignore[arg-type]
-        return self.advance(margins, direction, size) if size > 0.0 else None
+        )
+        if size == 0.0:
+            return None
+        return self.advance(margins, direction, size)
 
     def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
@@ -311,56 +307,6 @@ class DaskProblem(Problem):
         return float(
             self.layout.sum(self.layout.ask("exact_search_cost", self.setting))
         )
-
-
-def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> float:
-    """Return the step size that minimises a convex value, in few rounds of several sizes each.
-
-    Parameters
-    ----------
-    slopes : callable
-        From step sizes to the first two derivatives at each, shape (n, 2).
-    max_step_size : float
-
-    Examples
-    --------
-    >>> search(lambda sizes: np.column_stack([2.0 * sizes - 1.0, 0.0 * sizes + 2.0]), 1.0)
-    0.5
-    """
-    if not max_step_size > 0.0:
-        return 0.0
-    sizes = np.unique([0.0, *min(1.0, max_step_size) * FIRST_SIZES, max_step_size])
-    found = slopes(sizes)
-    tiny = 4e-16 * -found[0, 0]
-    if not found[0, 0] < 0.0:
-        return 0.0
-    while True:
-        k = int(
-            (found[:, 0] < 0.0).cumprod().sum()
-        )  # the first size that is not downhill
-        if k == len(sizes):
-            return float(max_step_size)
-        if (
-            abs(found[k, 0]) <= tiny
-        ):  # the end, or one of many as good: which one is it?
-            return line_search(
-                lambda size: slopes(np.array([size]))[0].tolist(), max_step_size
-            )
-        (low, high) = sizes[k - 1 : k + 1]
-        (down, up) = found[k - 1 : k + 1, 0]
-        bends = found[k - 1 : k + 1, 1]
-        newton = np.array([low, high]) - np.divide(
-            [down, up], bends, where=bends > 0.0, out=np.full(2, np.nan)
-        )
-        chord = low + (high - low) * down / (down - up)
-        inside = np.unique([*newton, chord, *(low + (high - low) * INSIDE)])
-        inside = inside[(low < inside) & (inside < high)]
-        if abs(newton[0] - low) <= CLOSE * low or not len(inside):
-            return float(np.clip(newton[0], low, high) if bends[0] > 0.0 else low)
-        if abs(newton[1] - high) <= CLOSE * high:
-            return float(max(newton[1], low))
-        sizes = np.concatenate([[low], inside, [high]])
-        found = np.concatenate([found[k - 1 : k], slopes(inside), found[k : k + 1]])
 
 
 class DaskGradient(Gradient):

@@ -2,10 +2,20 @@
 
 from collections.abc import Callable
 
-import numpy as np
+from .bracket import Bracket, Point
 
 #: From a step size to the first two derivatives of the value.
 Slopes = Callable[[float], tuple[float, float]]
+
+#: A slope is zero up to this share of the first: sums of millions of terms are not
+#: known better.
+FLAT = 1e-13
+
+#: A step size that changes by less than this share of it stays.
+SAME_SIZE = 1e-16
+
+#: No search looks at more step sizes.
+MOST_SIZES = 200
 
 
 def line_search(
@@ -30,46 +40,26 @@ def line_search(
     >>> line_search(lambda size: (2.0 * size - 1.0, 2.0), 1.0)
     0.5
     """
-    slope, curvature = slopes(0.0)
-    if not slope < 0.0 or max_step_size <= 0.0:
+    point = Point(0.0, *slopes(0.0))
+    if not point.slope < 0.0 or max_step_size <= 0.0:
         return 0.0
-    tiny = 1e-13 * -slope  # sums of millions of terms are not known better
-    low = 0.0
-    low_slope = slope
-    high = max_step_size
-    high_slope = np.nan
-    step = 0.0
-    start = 0.0 if sampled is None else line_search(sampled, max_step_size)
-    for _ in range(200):
-        guess = start or (step - slope / curvature if curvature > 0.0 else np.inf)
-        start = 0.0
-        if guess >= high and np.isnan(high_slope):
-            guess = high  # is the far end still downhill?
-        elif not low < guess < high:
-            guess = _between(low, high, low_slope, high_slope)
-        if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
-            break  # no number left between the two
-        moved = abs(guess - step)
-        step = guess
-        slope, curvature = slopes(step)
-        if slope < 0.0:
-            low = step
-            low_slope = slope
-            if step == max_step_size:
-                return max_step_size
-        else:
-            high = step
-            high_slope = slope
-        if abs(slope) <= tiny or moved <= 1e-16 * step:
+    flat = FLAT * -point.slope
+    bracket = Bracket(point, Point(max_step_size))
+    guess = point.newton
+    if sampled is not None:
+        guess = line_search(sampled, max_step_size) or guess
+    for _ in range(MOST_SIZES):
+        size = bracket.propose(guess)
+        if size is None:
             break
-    if abs(slope) <= tiny or np.isnan(high_slope):
-        return step
-    return low if -low_slope < high_slope else high
-
-
-def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:
-    """Return a point inside a bracket: where the chord crosses zero, away from both ends."""
-    if np.isnan(high_slope):
-        return 0.5 * (low + high)
-    share = low_slope / (low_slope - high_slope)
-    return low + min(max(share, 0.05), 0.95) * (high - low)
+        change = abs(size - point.size)
+        point = Point(size, *slopes(size))
+        bracket.narrow(point)
+        if bracket.low.size == max_step_size:
+            return max_step_size
+        if abs(point.slope) <= flat or change <= SAME_SIZE * size:
+            break
+        guess = point.newton
+    if abs(point.slope) <= flat or not bracket.is_closed:
+        return point.size
+    return bracket.flatter.size
