@@ -8,8 +8,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from hdsl import HDSL, ClassScores, load, save
+from hdsl.class_scores.scores import Scores
 from hdsl.files import container
-from hdsl.scores import Scores
 from hdsl.text import TEST, TRAIN, Collection, Documents, Words
 
 TEXTS = np.array(

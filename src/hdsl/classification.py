@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import search
-from .class_scores import columns_with_values, stratified_folds
+from .class_scores.training import columns_with_values, stratified_folds
 from .input.comparisons import check_weights
 from .input.estimators import TakesSparse
 from .input.labels import check_classes, check_several_classes

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import evaluate
+from ..class_scores.linear import fit_each_label
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
 from ..evaluate.errors import label_errors
 from ..input.matrices import narrow
 from ..labels import LabelSets
-from ..scores import fit_each_label
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..solver.columns import drop_unused_columns

@@ -1,39 +1,40 @@
-"""Scores of a classifier as features beside the text."""
+"""ClassScores: the scores of a classifier as features beside the rows."""
 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.dummy import DummyClassifier
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.model_selection import check_cv
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .arrays import names_to_arrays
-from .explain.parts import one_row, with_words
-from .explain.tables import CLASS
-from .files.container import Arrays
-from .files.tables import get_value
-from .input.comparisons import check_weights
-from .input.estimators import TakesSparse, replace_fitted
-from .input.labels import check_classes, check_several_classes
-from .input.matrices import as_user_sparse, check_matrix, narrow
-from .input.names import numbered_names
-from .input.parameters import check_number
-from .labels import LabelSets, label_sets
-from .scores import LinearScorer, Scores, fit_each_label, squashed_scores
-from .similarity.rows import unit_rows
-from .solver.columns import is_wide, take_columns
+from ..arrays import names_to_arrays
+from ..explain.parts import one_row
+from ..explain.tables import CLASS
+from ..files.container import Arrays
+from ..files.tables import get_value
+from ..input.comparisons import check_weights
+from ..input.estimators import TakesSparse, replace_fitted
+from ..input.labels import check_classes, check_several_classes
+from ..input.matrices import as_user_sparse, check_matrix, narrow
+from ..input.names import numbered_names
+from ..input.parameters import check_number
+from ..labels import LabelSets, label_sets
+from ..similarity.rows import unit_rows
+from ..solver.columns import is_wide, take_columns
+from .linear import LinearScorer
+from .scores import Scores
+from .training import Training, columns_with_values, stratified_folds
+from .words import with_words
 
 if TYPE_CHECKING:
-    from .explain import Explanation
+    from ..explain import Explanation
 
 #: The value of weight="auto". Errors on held-out training rows of four sets are the
 #: same with 0.3, 0.6 and 1, but rows are found by half of their features less well with
@@ -164,30 +165,20 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         checked, training, random_state = self._check_fit(X, y, sample_weight)
-        y = training.y.codes if isinstance(training.y, LabelSets) else training.y
-        if isinstance(self.cv, int | np.integer):
-            check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
-            folds = stratified_folds(y, int(self.cv), random_state)
-        else:
-            folds = list(check_cv(self.cv, y, classifier=True).split(training.X, y))
-        scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
-        if not np.array_equal(np.sort(scored), np.arange(len(y))):
-            raise ValueError(
-                f"The 'cv' parameter of {type(self).__name__} must score each row "
-                "exactly once. Use the number of folds, or a splitter such as KFold."
-            )
-        by_fold = (delayed(training.fit_and_score)(*fold) for fold in folds)
+        folds = self._folds(training, random_state)
+        tasks = [delayed(training.fit)()]
+        for train, test in folds:
+            tasks.append(delayed(training.fit_and_score)(train, test))
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        fitted = parallel([delayed(training.fit)(), *by_fold])
-        checked.classifier_ = fitted[0]
-        scores = np.empty((len(y), len(training.classes)))
-        for (_, test), found in zip(folds, fitted[1:], strict=True):
-            scores[test] = found
+        checked.classifier_, *fold_scores = parallel(tasks)
+        scores = np.empty((len(training.y), len(training.classes)))
+        for (_, test), test_scores in zip(folds, fold_scores, strict=True):
+            scores[test] = test_scores
         replace_fitted(self, checked)
         return as_user_sparse(self._join(training.rows, scores))
 
     def transform(self, X: Any) -> Any:
-        """Return the rows with scores by the classifier that was fitted on all training rows.
+        """Return the rows with scores by the classifier fitted on all training rows.
 
         That classifier has seen the training rows: ``fit_transform`` is for them.
 
@@ -224,7 +215,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         feature_names: Any = None,
         top: int | None = 10,
     ) -> Explanation:
-        """Return the parts of S(x, y) of the model after the scores, with the words behind classes.
+        """Return the parts of S(x, y) of a model, with the words behind classes.
 
         Parameters
         ----------
@@ -244,15 +235,13 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             As ``HDSL.explain`` returns it. Its ``words`` has the features that add most
             to the score of each class in each row, where the classifier is linear.
         """
-        given = {"x": x, "y": y, "rather_than": rather_than}
-        rows = {name: one_row(row) for name, row in given.items() if row is not None}
+        rows = {"x": one_row(x), "y": one_row(y)}
+        if rather_than is not None:
+            rows["rather_than"] = one_row(rather_than)
         names = self.get_feature_names_out(feature_names)
-        found = model.explain(
-            **{name: self.transform(row) for name, row in rows.items()},
-            feature_names=names,
-            top=top,
-        )
-        return with_words(found, self, rows, names)
+        scored_rows = {name: self.transform(row) for name, row in rows.items()}
+        explanation = model.explain(**scored_rows, feature_names=names, top=top)
+        return with_words(explanation, self, rows, names)
 
     # --- files ------------------------------------------------------------------------
 
@@ -269,8 +258,12 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         if self.columns_ is not None:
             arrays["columns"] = self.columns_
         arrays |= names_to_arrays(self)
-        header = {"weight": float(self.weight_), "n_scores": self.n_scores}
-        return arrays, header | {"n_features": int(self.n_features_in_)}
+        header = {
+            "weight": float(self.weight_),
+            "n_scores": self.n_scores,
+            "n_features": int(self.n_features_in_),
+        }
+        return arrays, header
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> ClassScores:
@@ -294,8 +287,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
 
     def _check_fit(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[ClassScores, _Training, np.random.RandomState]:
-        """Return a copy that has all but the classifier, what to learn from, and a generator."""
+    ) -> tuple[ClassScores, Training, np.random.RandomState]:
+        """Return a copy that has all but the classifier, its training, a generator."""
         name = type(self).__name__
         check_number(name, "weight", self.weight, low=0, words=("auto",))
         check_number(
@@ -304,25 +297,19 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         checked = copy(self)
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
-        y = check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
-        checked.classes_ = y.classes if isinstance(y, LabelSets) else np.unique(y)
+        if sets is None:
+            y = check_classes(name, y, X.shape[0])
+            checked.classes_ = np.unique(y)
+        else:
+            y = sets.check(X)
+            checked.classes_ = y.classes
         check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = columns_with_values(X)
-        checked.is_wide_ = (
-            sp.issparse(X) and is_wide(X) and checked.columns_ is not None
-        )
+        has_empty_columns = checked.columns_ is not None
+        checked.is_wide_ = sp.issparse(X) and is_wide(X) and has_empty_columns
         random_state = check_random_state(self.random_state)
-        default = LinearSVC(tol=TOL, random_state=random_state.randint(2**31 - 1))
-        classifier = default if self.classifier is None else self.classifier
-        if not (
-            hasattr(classifier, "decision_function")
-            or hasattr(classifier, "predict_proba")
-        ):
-            raise ValueError(
-                f"The 'classifier' parameter of {name} must have decision_function or "
-                f"predict_proba. Got {classifier!r} instead."
-            )
+        classifier = self._check_classifier(random_state)
         weights = check_weights(sample_weight, len(y), "row")
         if weights is not None and not has_fit_parameter(classifier, "sample_weight"):
             raise ValueError(
@@ -330,64 +317,51 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
                 "classifier, or leave sample_weight out."
             )
         rows = unit_rows(X, checked.columns_)
-        seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
-        training = _Training(
-            classifier, rows, narrow(seen), y, weights, checked.classes_
+        seen = rows
+        if checked.is_wide_:
+            seen = take_columns(rows, checked.columns_)
+        training = Training(
+            classifier=classifier,
+            rows=rows,
+            X=narrow(seen),
+            y=y,
+            sample_weight=weights,
+            classes=checked.classes_,
         )
         return checked, training, random_state
 
-
-@dataclass(frozen=True)
-class _Training:
-    """A classifier, and the rows that it is fitted on or on a part of.
-
-    `X` are the rows as the classifier sees them.
-    """
-
-    classifier: Any
-    rows: Any
-    X: Any
-    y: Any
-    sample_weight: np.ndarray | None
-    classes: np.ndarray
-
-    def fit(self, rows: Any = slice(None)) -> Any:
-        """Return a classifier fitted on some rows, or on all."""
-        given = {}
-        if self.sample_weight is not None:
-            rows = np.arange(len(self.y))[rows]
-            rows = rows[self.sample_weight[rows] > 0]
-            given["sample_weight"] = self.sample_weight[rows]
-        y = self.y[rows]
-        if isinstance(y, LabelSets):
-            return fit_each_label(
-                lambda: clone(self.classifier), self.X[rows], y, **given
+    def _check_classifier(self, random_state: np.random.RandomState) -> Any:
+        """Return the classifier to fit, raise ValueError if it gives no scores."""
+        # Drawn in any case, so that the folds do not depend on the classifier.
+        default = LinearSVC(tol=TOL, random_state=random_state.randint(2**31 - 1))
+        if self.classifier is None:
+            return default
+        if not (
+            hasattr(self.classifier, "decision_function")
+            or hasattr(self.classifier, "predict_proba")
+        ):
+            raise ValueError(
+                f"The 'classifier' parameter of {type(self).__name__} must have "
+                "decision_function or predict_proba. Got "
+                f"{self.classifier!r} instead."
             )
-        if len(np.unique(y)) < 2:
-            return DummyClassifier().fit(self.X[rows], y)
-        return clone(self.classifier).fit(self.X[rows], y, **given)
+        return self.classifier
 
-    def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        """Return the scores that a classifier fitted on some rows gives others."""
-        return squashed_scores(self.fit(train), self.X[test], self.classes)
-
-
-def columns_with_values(X: Any) -> np.ndarray | None:
-    """Return the numbers of the columns that have a value; None if all have, or none has."""
-    columns = np.unique(X.indices) if sp.issparse(X) else np.flatnonzero(X.any(axis=0))
-    return None if len(columns) in (0, X.shape[1]) else columns.astype(np.int64)
-
-
-def stratified_folds(
-    y: np.ndarray, n_folds: int, random_state: np.random.RandomState
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return folds with the same share of each class, up to one row.
-
-    Unlike scikit-learn's, they may be more than the rows of a class.
-    """
-    order = random_state.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    fold = np.empty(len(y), dtype=np.int64)
-    fold[order] = np.arange(len(y)) % n_folds
-    numbers = range(min(n_folds, len(y)))
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
+    def _folds(
+        self, training: Training, random_state: np.random.RandomState
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return rows to fit on and rows to score, each row once among the latter."""
+        y = training.y
+        if isinstance(y, LabelSets):
+            y = y.codes
+        if isinstance(self.cv, int | np.integer):
+            check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
+            return stratified_folds(y, int(self.cv), random_state)
+        folds = list(check_cv(self.cv, y, classifier=True).split(training.X, y))
+        scored = np.sort(np.concatenate([test for _, test in folds]))
+        if not np.array_equal(scored, np.arange(len(y))):
+            raise ValueError(
+                f"The 'cv' parameter of {type(self).__name__} must score each row "
+                "exactly once. Use the number of folds, or a splitter such as KFold."
+            )
+        return folds

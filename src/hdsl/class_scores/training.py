@@ -1,0 +1,88 @@
+"""What class scores are learned from: rows for a classifier, and their folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+
+from ..labels import LabelSets
+from .linear import fit_each_label
+from .scores import squashed_scores
+
+
+@dataclass(frozen=True)
+class Training:
+    """A classifier, and the rows that it is fitted on, all or a fold of them.
+
+    Attributes
+    ----------
+    classifier : classifier
+        It is cloned before it is fitted.
+    rows : array or csr_array of shape (n_rows, n_features)
+        At unit length.
+    X : array or csr_array of shape (n_rows, n_seen)
+        The columns that the classifier sees.
+    y : ndarray of shape (n_rows,) or LabelSets
+    sample_weight : ndarray of shape (n_rows,) or None
+    classes : ndarray of shape (n_classes,)
+    """
+
+    classifier: Any
+    rows: Any
+    X: Any
+    y: Any
+    sample_weight: np.ndarray | None
+    classes: np.ndarray
+
+    def fit(self, rows: Any = slice(None)) -> Any:
+        """Return a classifier fitted on some rows, or on all."""
+        fit_params = {}
+        if self.sample_weight is not None:
+            rows = np.arange(len(self.y))[rows]
+            rows = rows[self.sample_weight[rows] > 0]
+            fit_params["sample_weight"] = self.sample_weight[rows]
+        y = self.y[rows]
+        if isinstance(y, LabelSets):
+            return fit_each_label(self._new_classifier, self.X[rows], y, **fit_params)
+        if len(np.unique(y)) < 2:
+            return DummyClassifier().fit(self.X[rows], y)
+        return self._new_classifier().fit(self.X[rows], y, **fit_params)
+
+    def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        """Return the scores that a classifier fitted on some rows gives others."""
+        return squashed_scores(self.fit(train), self.X[test], self.classes)
+
+    def _new_classifier(self) -> Any:
+        """Return a classifier that is not fitted."""
+        return clone(self.classifier)
+
+
+def columns_with_values(X: Any) -> np.ndarray | None:
+    """Return the columns that have a value; None if all have one, or none has."""
+    if sp.issparse(X):
+        columns = np.unique(X.indices)
+    else:
+        columns = np.flatnonzero(X.any(axis=0))
+    if len(columns) in (0, X.shape[1]):
+        return None
+    return columns.astype(np.int64)
+
+
+def stratified_folds(
+    y: np.ndarray, n_folds: int, random_state: np.random.RandomState
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds with the same share of each class, up to one row.
+
+    Unlike scikit-learn's, they may be more than the rows of a class.
+    """
+    order = random_state.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    fold = np.empty(len(y), dtype=np.int64)
+    fold[order] = np.arange(len(y)) % n_folds
+    numbers = range(min(n_folds, len(y)))
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
