@@ -23,7 +23,8 @@ from sklearn.metrics import precision_recall_curve
 
 from hdsl import HDSL
 from hdsl.evaluate import wilson_interval
-from hdsl.linking import EDGES, Linker
+from hdsl.linking import Linker
+from hdsl.linking.measures import EDGES, probability_bins
 from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
 
@@ -180,7 +181,7 @@ def _ranks(data: Benchmark, candidates: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _reliability(scores: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Return, by bin of the probability, the pairs of test, their mean and how many match."""
-    at = np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, len(EDGES) - 2)
+    at = probability_bins(scores)
     bins = [(b, at == b) for b in np.unique(at).tolist()]
     lines = [
         [b, int(t.sum()), float(scores[t].mean()), int(labels[t].sum())]

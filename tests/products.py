@@ -27,6 +27,10 @@ NOISE = (
 )
 
 
+#: Four records that share words in pairs.
+TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
+
+
 def make_tables(n=60, seed=0):
     """Two tables of products in another order; the model number tells products apart."""
     rng = np.random.default_rng(seed)

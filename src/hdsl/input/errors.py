@@ -4,6 +4,7 @@ import inspect
 import os
 import reprlib
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 _REPR = reprlib.Repr()
@@ -114,3 +115,22 @@ def short(value: Any) -> str:
     except ValueError:  # Python does not print thousands of digits
         found = f"a large {type(value).__name__}"
     return found if len(found) <= 200 else found[:199] + "…"
+
+
+def first_few(values: Iterable[Any], n: int = 5, width: int = 300) -> str:
+    """Return the first values for a message, at most n, of about `width` characters.
+
+    Examples
+    --------
+    >>> first_few(["a", "b", "c"], n=2)
+    "'a', 'b', …"
+    """
+    values = [*values]
+    shown = list[str]()
+    for value in values[:n]:
+        if sum(map(len, shown)) > width:
+            break
+        shown.append(short(value))
+    if len(values) > len(shown):
+        shown.append("…")
+    return ", ".join(shown)

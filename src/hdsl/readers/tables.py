@@ -8,7 +8,7 @@ import math
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..input.errors import WayOutError, short
+from ..input.errors import WayOutError, first_few, short
 from .files import check_expansion, check_file, parsing
 
 PASS_IDS = "pass ids=, the id of each row of X"
@@ -163,7 +163,7 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     if missing:
         raise MissingColumnError(
             f"{name} has no column {', '.join(map(repr, named))}. Its columns are "
-            f"{some(there, 12) or 'none'}",
+            f"{first_few(there, 12) or 'none'}",
             f"say which is meant with {', '.join(f'{key}=' for key in missing)}",
             "columns",
             tuple(there),
@@ -238,7 +238,7 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
     whole = ~np.logical_or.reduce(list(empty.values()))
     if not whole.any():
         raise ValueError(
-            f"{table.name} has no row with a value in each of {some([*table.columns])}."
+            f"{table.name} has no row with a value in each of {first_few(table.columns)}."
         )
     return table if whole.all() else table.only(whole)
 
@@ -403,12 +403,17 @@ def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
             f"ids must have shape (n_rows,), one id per row. Got shape {given.shape}."
         )
     keys = [str(key) for key in given.tolist()] if is_text else given.tolist()
-    index = dict(zip(keys, range(len(keys)), strict=True))
+    return unique_index(keys)
+
+
+def unique_index(keys: list[Any]) -> dict[Any, int]:
+    """Return the number of each key; raise ValueError where one occurs twice."""
+    index = {key: number for number, key in enumerate(keys)}
     if len(index) < len(keys):
         several = [key for key, count in Counter(keys).items() if count > 1]
         raise ValueError(
             f"ids must be different, but {len(several)} of them occur more than once: "
-            f"{some(several)}."
+            f"{first_few(several)}."
         )
     return index
 
@@ -424,7 +429,7 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
         unknown = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
         many = "1 id" if len(unknown) == 1 else f"{len(unknown)} ids"
         match = "matches" if len(unknown) == 1 else "match"
-        message = f"{many} in column {name!r} of {table.name} {match} no row: {some(unknown)}."
+        message = f"{many} in column {name!r} of {table.name} {match} no row: {first_few(unknown)}."
         kinds = [
             type(value).__name__ for value in (unknown[0], next(iter(index), None))
         ]
@@ -492,14 +497,3 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
                 raise WayOutError(facts, PASS_IDS, "ids") from None
             raise ValueError(f"{facts}.") from None
     return np.array(found)
-
-
-def some(values: Iterable[Any], n: int = 5, width: int = 300) -> str:
-    """Return the first values, at most n and as many as have about so many characters."""
-    values = [*values]
-    shown = list[str]()
-    for value in values[:n]:
-        if sum(map(len, shown)) > width:
-            break
-        shown.append(short(value))
-    return ", ".join(shown) + (", …" if len(values) > len(shown) else "")

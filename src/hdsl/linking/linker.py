@@ -1,0 +1,470 @@
+"""The estimator: tables in, matches learned, links out."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, check_random_state
+from threadpoolctl import threadpool_limits
+
+from .. import saving
+from ..explain import Explanation, explain
+from ..files.container import Arrays, dumps
+from ..files.tables import nested, part_of
+from ..hdsl import HDSL
+from ..input.errors import warn
+from ..input.parameters import check_number
+from ..progress import Progress
+from ..similarity import Similarity
+from ..solver.atoms import NOTHING
+from .assignment import best_assignment, first_free
+from .blocks import row_blocks
+from .classifiers import CrossFittedClassifier
+from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
+from .measures import (
+    orders_as_well,
+    recall_sentence,
+    recall_table,
+    reliability_table,
+)
+from .nearest import NearestRecords, Standing
+from .pair_features import PairFeatures
+from .records import RecordFeatures
+from .similarity import learn_similarity, rewrite
+from .tables import Links, Table, Tables, make_table, read_tables, text_of
+
+#: What is learned is not used where it leaves less of the cosine's mean reciprocal
+#: rank.
+MIN_SHARE_OF_MRR = 0.95
+
+#: Attributes that a file holds as they are.
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+
+
+class Linker(BaseEstimator):
+    """Link the records of two tables, or duplicates in one, by a learned similarity.
+
+    Parameters
+    ----------
+    columns : list of str, default=None
+        Columns to compare. Tables whose columns have different names: name those of
+        both. None is all, without `id_column` and columns that only number the rows.
+    id_column : str or (str, str), default=None
+        Column with a different value per record, or one of each table. Matches name
+        records by it, and so do answers.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads.
+    verbose : int, default=0
+        1 shows progress on stderr.
+
+    Attributes
+    ----------
+    model_ : HDSL or None
+        None if the cosine is used: there were too few matches, or it finds held-out
+        matches better.
+    is_learned_ : bool
+        Whether there were matches enough to learn from.
+    statement_ : str
+        What was learned, in a sentence.
+    recall_ : list of dict
+        Of the matches, each held out, the share whose right record is among the first k
+        of the left one, by cosine and as learned: k, and (share, low, high) with a 95 %
+        interval.
+    reliability_ : list of dict
+        Held-out pairs by probability: from, to, n, the mean probability, and the share
+        that match with its interval.
+
+    Examples
+    --------
+    >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia 40 inch"]
+    >>> right = ["Sony 40in Bravia tv", "iPhone 4 (black) by Apple", "Canon A590 camera"]
+    >>> links = Linker().fit(left, right).candidates(k=1)
+    >>> links.left.tolist(), links.right.tolist()
+    ([0, 1, 2], [1, 2, 0])
+    """
+
+    def __init__(
+        self,
+        columns: list[str] | None = None,
+        *,
+        id_column: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.columns = columns
+        self.id_column = id_column
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()
+    ) -> Linker:
+        """Learn from known matches.
+
+        Parameters
+        ----------
+        left, right : DataFrame, list of str or of dicts, or mapping of columns
+            None as `right` looks for duplicates in `left`.
+        matches : array-like of shape (n_matches, 2), default=()
+            Pairs that are one thing: left and right row numbers, or ids with
+            `id_column`. Name all matches of a record, or none: its other pairs count as
+            non-matches.
+        non_matches : array-like of shape (n, 2), default=()
+            Pairs known to be different.
+
+        Returns
+        -------
+        Linker
+        """
+        learned = copy(self)  # an error or an interrupt leaves this one as it was
+        # Threads of OpenMP that wait for one another take longer.
+        with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
+            progress.stage("reading the tables, searching by cosine")
+            tables = read_tables(left, right, self.columns, self.id_column)
+            learned._set_data(tables, KnownPairs(tables, matches, non_matches))
+            learned._learn(progress)
+            progress.stage("searching as learned")
+            learned._search()
+        self.__dict__ = learned.__dict__
+        return self
+
+    def _set_data(self, tables: Tables, known: KnownPairs) -> None:
+        """Take tables and known pairs; search by cosine. Nothing is learned yet."""
+        self._tables = tables
+        self._known = known
+        self._records = RecordFeatures(tables)
+        self._texts = tables.texts()
+        self._by_cosine = self._nearest(self._records.X)
+        self._by_spelling = self._nearest(self._records.grams)
+        self.is_learned_ = False
+        self.model_: HDSL | None = None
+        self._classifier: CrossFittedClassifier | None = None
+        self._training: Arrays = {}
+        self.recall_: list[dict[str, Any]] = []
+        self.reliability_: list[dict[str, Any]] = []
+        self.statement_ = (
+            f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
+            "different records are needed): probabilities are cosines divided by "
+            "ranks, and only their order means something."
+        )
+
+    def _nearest(self, X: Any, records: Any = None) -> NearestRecords:
+        """Return the nearest records of each, or of some, by the rows of X."""
+        return NearestRecords(X, self._tables.n_left, self.n_jobs, records)
+
+    def _learn(self, progress: Progress) -> None:
+        """Learn a similarity and a classifier, each from what the other folds know."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        candidates = self._by_cosine.candidates()
+        known = training_pairs(
+            self._known, candidates, self._tables.n_records, self._seed
+        )
+        if known is None:
+            return
+        training = known.for_classifier()
+        learned = self._held_out_standing(known, training, progress)
+        features = self._pair_features(training.pairs, learned)
+        learned_rank = learned.rank_left[training.is_match]
+        cosine_rank = features.cosine.rank_left[training.is_match]
+        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
+        mrr = (1 / learned_rank).mean()
+        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+            progress.stage("learning, all matches")
+            self.model_ = self._learn_similarity(known)
+        else:
+            features = features._replace(learned=features.cosine)
+            self.statement_ += (
+                " So the cosine is used, and only what makes a match is learned."
+            )
+        self._training = {
+            "X": features.matrix(),
+            "labels": training.labels,
+            "fold": training.fold,
+        }
+        probability = self._fit_classifier()
+        by_cosine = features.cosine.score_by_rank()
+        if not orders_as_well(training.labels, probability, by_cosine):
+            self.statement_ += (
+                " Held-out pairs are ranked no better than by cosine: label more."
+            )
+
+    def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
+        return learn_similarity(
+            self._records.X,
+            pairs,
+            self._by_cosine,
+            seed=self._seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _held_out_standing(
+        self, known: TrainingPairs, training: TrainingPairs, progress: Progress
+    ) -> Standing:
+        """Return where pairs stand by similarities learned without their fold."""
+        standing = Standing.empty(len(training.pairs))
+        for fold in range(N_FOLDS):
+            progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
+            model = self._learn_similarity(known.take(known.fold != fold))
+            rows = training.fold == fold
+            pairs = training.pairs[rows]
+            nearest = self._nearest(rewrite(model, self._records.X), records=pairs)
+            standing.fill(rows, nearest.standing(pairs))
+        return standing
+
+    def _pair_features(self, pairs: np.ndarray, learned: Standing) -> PairFeatures:
+        return PairFeatures(
+            learned=learned,
+            cosine=self._by_cosine.standing(pairs),
+            spelling=self._by_spelling.standing(pairs),
+            overlap=self._records.overlap(pairs),
+        )
+
+    def _fit_classifier(self) -> np.ndarray:
+        """Learn from the training pairs; return their held-out probabilities."""
+        X = self._training["X"]
+        labels = self._training["labels"]
+        fold = self._training["fold"]
+        self._classifier = CrossFittedClassifier(X, labels, fold, self._seed)
+        self.is_learned_ = True
+        probability = self._classifier.held_out(X, fold)
+        self.reliability_ = reliability_table(labels, probability)
+        return probability
+
+    def _search(self) -> None:
+        """Find the candidates and their probabilities."""
+        self._by_learned = self._by_cosine
+        if self.model_ is not None:
+            self._by_learned = self._nearest(rewrite(self.model_, self._records.X))
+        known = [self._known.matches, self._known.non_matches]
+        pairs = np.concatenate([self._by_learned.candidates(), *known])
+        self._candidates = np.unique(pairs, axis=0)
+        self._probability = self._probability_of(self._candidates)
+
+    def _probability_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs; known pairs have what is known."""
+        probability = np.empty(len(pairs))
+        for rows in row_blocks(len(pairs)):
+            standing = self._by_learned.standing(pairs[rows])
+            if self._classifier is None:
+                probability[rows] = standing.score_by_rank()
+            else:
+                features = self._pair_features(pairs[rows], learned=standing)
+                probability[rows] = self._classifier.probability(features.matrix())
+        answers = self._known.answers(pairs)
+        return np.where(np.isnan(answers), probability, answers)
+
+    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
+        """Return all candidates from a probability on, the most likely first.
+
+        Each record has its ten nearest of the other table as candidates, the first of
+        equals, and known pairs. Known matches have the probability 1, and known
+        non-matches 0.
+
+        Parameters
+        ----------
+        threshold : float, default=0.5
+        one_to_one : bool, default=False
+            Each record is in at most one pair: the pairs with the largest sum of
+            probabilities. In one table, the most likely pair first, then the next that
+            is free.
+
+        Returns
+        -------
+        Links
+        """
+        check_is_fitted(self, "statement_")
+        check_number("predict", "threshold", threshold, low=0)
+        if not self.is_learned_:
+            warn(self.statement_)
+        order = np.argsort(-self._probability, kind="stable")
+        order = order[self._probability[order] >= threshold]
+        if one_to_one and len(order):
+            order = self._one_to_one(order)
+        return self._links(self._candidates[order], self._probability[order])
+
+    def _one_to_one(self, order: np.ndarray) -> np.ndarray:
+        """Return candidates in their order, each record at most once."""
+        pairs = self._candidates[order]
+        if self._tables.is_single:
+            return order[first_free(pairs)]
+        # A known match counts more than all others together.
+        is_match = self._known.answers(pairs) == 1.0
+        n_left = len(np.unique(pairs[:, 0]))
+        worth = self._probability[order] + n_left * is_match
+        return order[best_assignment(pairs, worth)]
+
+    def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Links:
+        left, right = self._tables.ids(pairs)
+        return Links(left, right, probability)
+
+    def predict_proba(self, pairs: Any) -> np.ndarray:
+        """Return the probability that pairs of ids are one thing, shape (n_pairs,)."""
+        check_is_fitted(self, "statement_")
+        return self._probability_of(self._tables.pairs(pairs, "pairs"))
+
+    def candidates(self, k: int = 10) -> Links:
+        """Return the k most likely right records of each left one, best first.
+
+        Of one table, each record has its most likely duplicates, so that a pair may
+        come twice.
+        """
+        check_is_fitted(self, "statement_")
+        check_number("candidates", "k", k, low=1, integer=True)
+        pairs = self._candidates
+        probability = self._probability
+        if self._tables.is_single:
+            pairs = np.concatenate([pairs, pairs[:, ::-1]])
+            probability = np.tile(probability, 2)
+        order = np.lexsort((-probability, pairs[:, 0]))
+        left = pairs[order, 0]
+        rank = np.arange(len(left)) - np.searchsorted(left, left)
+        best = order[rank < k]
+        return self._links(pairs[best], probability[best])
+
+    def to_label(self, n: int = 20) -> Links:
+        """Return the pairs most worth asking a person about, each record at most once.
+
+        They are the least certain ones. Where nothing was learned yet, they are pairs
+        that are best for both records, from the most to the least alike.
+        """
+        check_is_fitted(self, "statement_")
+        check_number("to_label", "n", n, low=1, integer=True)
+        priority = self._probability
+        if self.is_learned_:
+            priority = -abs(self._probability - 0.5)
+        order = np.argsort(-priority, kind="stable")
+        is_unknown = np.isnan(self._known.answers(self._candidates[order]))
+        order = order[is_unknown]
+        free = order[first_free(self._candidates[order])]
+        chosen = free[:n]
+        if not self.is_learned_:
+            spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free)))
+            chosen = free[spread.astype(int)]
+        return self._links(self._candidates[chosen], self._probability[chosen])
+
+    def explain(self, left: Any, right: Any, *, top: int | None = 10) -> Explanation:
+        """Return the words, n-grams and pairs of them that make two records alike.
+
+        They add up to the similarity that was learned, or to the cosine.
+        """
+        check_is_fitted(self, "statement_")
+        X = self._records.X
+        first, second = self._tables.pairs([(left, right)], "explain")[0]
+        if self.model_ is None:
+            similarity = Similarity(
+                *NOTHING, scale=1.0, prior=1.0, n_features=X.shape[1], norm="l2"
+            )
+        else:
+            similarity = self.model_.similarity_
+        names = self._records.names
+        return explain(
+            similarity, X[[first]], X[[second]], feature_names=names, top=top
+        )
+
+    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
+        """Return the words and pairs of words that make two records most alike.
+
+        Each has how much it adds. What character n-grams add is one number, called
+        "spelling".
+        """
+        values = {"spelling": 0.0}
+        # A word may be learned, and in the cosine too.
+        for part in self.explain(left, right).parts:
+            name = "spelling"
+            if min(part["i"], part["j"]) >= self._records.n_grams:
+                name = str(part["name"])
+            values[name] = values.get(name, 0.0) + float(part["value"])
+        return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
+
+    def records(self, links: Links) -> list[dict[str, Any]]:
+        """Return links to read, or to write as a table: with texts, and what is known.
+
+        Each has the keys left, right, probability, left_text, right_text and known,
+        "yes" or "".
+        """
+        ends = self._tables.records(links, "links")
+        is_match = self._known.answers(np.sort(ends, axis=1)) == 1.0
+        probability = links.probability.round(4)
+        return [
+            {
+                "left": links.left[k],
+                "right": links.right[k],
+                "probability": probability[k],
+                "left_text": self._texts[left],
+                "right_text": self._texts[right],
+                "known": "yes" if is_match[k] else "",
+            }
+            for k, (left, right) in enumerate(ends.tolist())
+        ]
+
+    # --- files ------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
+        saving.save(self, path)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the tables, the known pairs, the model, and the training pairs."""
+        check_is_fitted(self, "statement_")
+        model_arrays: Arrays = {}
+        model_header = None
+        if self.model_ is not None:
+            model_arrays, model_header = self.model_.to_arrays()
+        state = {name: getattr(self, name) for name in SAVED}
+        state["tables"] = [
+            [[*table.columns.items()], _plain_ids(table.ids)]
+            for table in self._tables.each
+        ]
+        state["known"] = [
+            self._plain_pairs(self._known.matches),
+            self._plain_pairs(self._known.non_matches),
+        ]
+        state["model"] = model_header
+        text = dumps(state).encode("utf-8", "surrogatepass")
+        arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
+        return arrays | nested(training=self._training, model=model_arrays), {}
+
+    def _plain_pairs(self, pairs: np.ndarray) -> list[tuple[Any, Any]]:
+        """Return the ids of pairs as a file holds them."""
+        left, right = self._tables.ids(pairs)
+        return [*zip(_plain_ids(left), _plain_ids(right), strict=True)]
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
+        """Return what `to_arrays` was called on; the classifiers learn anew."""
+        state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
+        linker = cls()
+        tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
+        matches, non_matches = state["known"]
+        linker._set_data(tables, KnownPairs(tables, matches, non_matches))
+        for name in SAVED:
+            setattr(linker, name, state[name])
+        linker._training = part_of(arrays, "training")
+        if state["model"] is not None:
+            linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
+        with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
+            if linker._training:
+                linker._fit_classifier()
+            linker._search()
+        return linker
+
+
+def _plain_ids(ids: np.ndarray) -> list[Any]:
+    """Return ids as a file holds them: dates and the like as text."""
+    return [
+        value if isinstance(value, str | int | float) else text_of(value)
+        for value in ids.tolist()
+    ]
+
+
+def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+    """Return a table as `Linker.to_arrays` stores it."""
+    return make_table(dict(columns), ids)

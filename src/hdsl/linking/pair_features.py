@@ -1,0 +1,26 @@
+"""What the classifier sees of a pair: one row of numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .nearest import Standing
+
+
+class PairFeatures(NamedTuple):
+    """Where pairs stand by three similarities, and what their records have in common.
+
+    `learned` is by the learned similarity, or by the cosine where that is used;
+    `spelling` by the cosine of the n-grams alone.
+    """
+
+    learned: Standing
+    cosine: Standing
+    spelling: Standing
+    overlap: np.ndarray
+
+    def matrix(self) -> np.ndarray:
+        """Return one row per pair."""
+        return np.column_stack(
+            [*self.learned, *self.cosine, *self.spelling, self.overlap]
+        )

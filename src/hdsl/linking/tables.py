@@ -1,0 +1,301 @@
+"""Tables of records as columns of texts, and the numbers of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..input.errors import first_few
+from ..input.labels import is_missing
+from ..readers.tables import read_columns, unique_index
+
+
+class Links(NamedTuple):
+    """Pairs of records, and how likely each pair is one thing.
+
+    `left` and `right` are ids where the tables have a column of ids, and row numbers
+    otherwise.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    probability: np.ndarray
+
+
+class Table(NamedTuple):
+    """Columns of texts, empty where a value is missing; ids, and the row of each.
+
+    The ids are row numbers where the table has no column of ids. `row_of` has them as
+    text.
+    """
+
+    columns: dict[str, list[str]]
+    ids: np.ndarray
+    row_of: dict[str, int]
+
+    def texts(self) -> list[str]:
+        """Return each record as one text."""
+        records = zip(*self.columns.values(), strict=True)
+        return [" ".join(filter(None, record)) for record in records]
+
+    def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
+        """Return the rows of ids; `side` and `name` say in a message whose they are."""
+        texts = [text_of(value) for value in ids]
+        unknown = [text for text in texts if text not in self.row_of]
+        if unknown:
+            raise ValueError(
+                f"{name} has {first_few(unknown)} as {side} record, but these are "
+                f"{first_few(self.row_of, 3)}: name row numbers, or ids with id_column "
+                "(--id)."
+            )
+        return np.array([self.row_of[text] for text in texts], dtype=np.int64)
+
+
+class Tables:
+    """Two tables, or one in which duplicates are looked for.
+
+    Records are numbered: those of the right table follow those of the left one. In one
+    table, `right` is `left`.
+    """
+
+    def __init__(self, left: Table, right: Table | None = None) -> None:
+        self.is_single = right is None
+        self.left = left
+        self.right = left if right is None else right
+        self.n_left = len(left.ids)
+        self.first_right = 0 if self.is_single else self.n_left
+
+    @property
+    def n_records(self) -> int:
+        """Records of both tables together."""
+        return self.first_right + len(self.right.ids)
+
+    @property
+    def each(self) -> list[Table]:
+        """The table, or both."""
+        return [self.left] if self.is_single else [self.left, self.right]
+
+    def texts(self) -> list[str]:
+        """Return each record as one text."""
+        return [text for table in self.each for text in table.texts()]
+
+    def shared_columns(self) -> list[str]:
+        """Return the names of the columns that both tables have."""
+        return [name for name in self.left.columns if name in self.right.columns]
+
+    def column(self, name: str) -> list[str]:
+        """Return a shared column, one text per record."""
+        return [text for table in self.each for text in table.columns[name]]
+
+    def records(self, pairs: Any, name: str) -> np.ndarray:
+        """Return pairs of ids as numbers of records, shape (n, 2), left and right.
+
+        `name` says in a message which pairs they are.
+        """
+        pairs = _as_pairs(pairs, name)
+        left = self.left.row_numbers((pair[0] for pair in pairs), "left", name)
+        right = self.right.row_numbers((pair[1] for pair in pairs), "right", name)
+        return np.column_stack([left, right + self.first_right])
+
+    def pairs(self, pairs: Any, name: str) -> np.ndarray:
+        """Return pairs of ids as numbers of records, the smaller one first."""
+        return np.sort(self.records(pairs, name), axis=1)
+
+    def ids(self, pairs: np.ndarray) -> tuple[Any, Any]:
+        """Return the ids of pairs of records: those on the left, and on the right."""
+        left = self.left.ids[pairs[..., 0]]
+        right = self.right.ids[pairs[..., 1] - self.first_right]
+        return left, right
+
+
+def _as_pairs(pairs: Any, name: str) -> list[Any]:
+    """Return pairs of ids from links, a frame or any sequence, as a list."""
+    if pairs is None:
+        return []
+    if isinstance(pairs, Links):
+        return [*zip(pairs.left, pairs.right, strict=True)]
+    if hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+        pairs = _pairs_of_frame(pairs, name)
+    pairs = [*pairs]
+    if any(isinstance(pair, str) or np.size(pair) != 2 for pair in pairs):
+        raise ValueError(f"{name} must be pairs of a left and a right record.")
+    return pairs
+
+
+def _pairs_of_frame(frame: Any, name: str) -> Iterable[Any]:
+    """Return the pairs in the columns left and right, or in the only two columns."""
+    if "match" in frame.columns:
+        raise ValueError(
+            f"{name} has a column match, which is not read: pass the rows that match, "
+            "and the others as non_matches."
+        )
+    sides = frame.columns
+    if {"left", "right"} <= {*sides}:
+        sides = ["left", "right"]
+    # Column by column: one array of both may round ids.
+    return zip(*(frame[side].to_list() for side in sides), strict=True)
+
+
+# --- reading --------------------------------------------------------------------------
+
+
+def read_tables(
+    left: Any, right: Any, columns: str | Sequence[str] | None, id_column: Any
+) -> Tables:
+    """Return the columns of one table or two that are compared, as texts.
+
+    Parameters
+    ----------
+    left, right : DataFrame, list of str or of dicts, or mapping of columns
+        None as `right`: there is one table.
+    columns : list of str or None
+        Columns to compare; None chooses.
+    id_column : str, (str, str) or None
+        Column of ids, or one per table.
+    """
+    left_id, right_id = _id_columns(id_column)
+    if isinstance(columns, str):
+        columns = [columns]
+    left = _read_table(left, columns, left_id, "left")
+    if right is not None:
+        right = _read_table(right, columns, right_id, "right")
+    tables = Tables(left, right)
+    known = {name for table in tables.each for name in table.columns}
+    unknown = {*(columns or ())} - known
+    if unknown:
+        raise ValueError(
+            f"No table has a column {first_few(unknown)}: columns= names others."
+        )
+    return tables
+
+
+def _id_columns(id_column: Any) -> tuple[Any, Any]:
+    """Return the column of ids of the left table and of the right one."""
+    if np.ndim(id_column) == 0:
+        return id_column, id_column
+    names = [*id_column][:2]
+    return names[0], names[-1]
+
+
+def _read_table(
+    table: Any, columns: Sequence[str] | None, id_column: str | None, side: str
+) -> Table:
+    """Return the columns that count; raise where there are none, or no row or text."""
+    values = _columns_of(table)
+    n_rows = _check_n_rows(values, side)
+    ids: list[Any] = [*range(n_rows)]
+    if id_column is not None:
+        if id_column not in values:
+            raise ValueError(
+                f"The {side} table has no column {id_column!r}, only "
+                f"{first_few(values)}."
+            )
+        ids = values[id_column]
+        _check_ids(ids, id_column, side)
+    texts = {
+        name: [text_of(value) for value in column]
+        for name, column in values.items()
+        if name != id_column
+    }
+    if columns:
+        chosen = {name: texts[name] for name in texts if name in columns}
+        if not chosen:
+            raise ValueError(
+                f"The {side} table has no column {first_few(columns)}, only "
+                f"{first_few(values)}: name others with columns=."
+            )
+    else:
+        chosen = {name: texts[name] for name in texts if _is_content(name, texts[name])}
+    if not _has_letters(chosen):
+        searched = first_few(columns or chosen) or "any"
+        raise ValueError(
+            f"The {side} table has no text in {searched} of {first_few(values)}: name "
+            "others with columns=."
+        )
+    return make_table(chosen, ids)
+
+
+def make_table(columns: Mapping[str, list[str]], ids: list[Any]) -> Table:
+    """Return a table of columns of texts, with an index of its ids, which must differ."""
+    lengths = {len(column) for column in columns.values()}
+    if lengths != {len(ids)}:
+        raise ValueError("A table must have one text per record and column.")
+    array = np.array(ids)
+    if array.tolist() != ids:
+        # Numbers that lose digits, texts that end in a null character.
+        array = np.array(ids, dtype=object)
+    return Table(dict(columns), array, unique_index([text_of(value) for value in ids]))
+
+
+def _columns_of(table: Any) -> dict[str, list[Any]]:
+    """Return the columns of a list of texts or records, a frame, or a mapping."""
+    if _are_records(table):
+        names = dict.fromkeys(chain(*table))
+        columns: Any = {name: [record.get(name) for record in table] for name in names}
+    elif np.ndim(table) == 1:
+        columns = {"text": table}
+    else:
+        columns = table
+    return {str(name): list(column) for name, column in read_columns(columns).items()}
+
+
+def _are_records(table: Any) -> bool:
+    """Return whether a table is a list of mappings, one per record."""
+    is_filled = isinstance(table, list) and bool(table)
+    return is_filled and all(isinstance(record, Mapping) for record in table)
+
+
+def _check_n_rows(values: dict[str, list[Any]], side: str) -> int:
+    """Return the number of rows; raise ValueError where it is 0, or columns differ."""
+    lengths = {len(column) for column in values.values()} or {0}
+    fault = ""
+    if lengths == {0}:
+        fault = "is empty"
+    elif len(lengths) > 1:
+        fault = f"has unequal columns, of {sorted(lengths)} rows"
+    if fault:
+        raise ValueError(
+            f"The {side} table {fault}: it must have a value per record and column."
+        )
+    return lengths.pop()
+
+
+def _check_ids(ids: list[Any], id_column: str, side: str) -> None:
+    """Raise ValueError with the first row that has no id."""
+    for row, value in enumerate(ids):
+        if text_of(value) == "":
+            raise ValueError(
+                f"Row {row} of the {side} table has no {id_column!r}: fill it in."
+            )
+
+
+def _is_content(name: str, texts: list[str]) -> bool:
+    """Return whether a column is neither called id nor numbers the rows."""
+    numbers = {int(text) for text in texts if text.isdecimal() and len(text) < 20}
+    is_count = 1 < len(numbers) == len(texts) == max(numbers) - min(numbers) + 1
+    return name.lower() != "id" and not is_count
+
+
+def _has_letters(columns: dict[str, list[str]]) -> bool:
+    """Return whether any text has a letter."""
+    return any(
+        any(map(str.isalpha, text)) for texts in columns.values() for text in texts
+    )
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text, empty where it is missing.
+
+    Examples
+    --------
+    >>> [text_of(value) for value in (" a ", 3.0, 3.5, None, float("nan"))]
+    ['a', '3', '3.5', '', '']
+    """
+    if is_missing(value):
+        return ""
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
