@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 
 from hdsl import HDSL
-from hdsl.baselines import paper_hdsl
 from hdsl.triplets import neighbor_triplets
+from reproduce.baselines import paper_hdsl
 
 from . import problems
 from .measure import Clock, Measured, Yardstick, record, timed

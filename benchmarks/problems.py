@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import datasets, triplets
-from reproduce import sets
+from hdsl import triplets
+from reproduce import datasets, sets
 from reproduce.runner import Settings
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,8 +21,6 @@ ORDER = (
     "why_this_one",
     "tickets_that_were_solved",
     "choose_the_prior",
-    "one_similarity_per_region",
-    "classify_by_landmarks",
     "judgements_from_a_table",
     "link_two_tables",
     "signed_links",

@@ -20,9 +20,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from hdsl import HDSL
-from hdsl.datasets import make_links
 from hdsl.plots import COLORS, MARKERS
 from hdsl.triplets import link_triplets
+from reproduce.datasets import make_links
 
 made = make_links(500, 5000, random_state=0)
 print(

@@ -18,9 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from hdsl import HDSL, SimilarityClassifier, SimilarityKNeighborsClassifier
+from hdsl import HDSL, SimilarityKNeighborsClassifier
 
 from . import local, sets
+from .landmarks import SimilarityClassifier
 from .results import Results, Table, by_set_and_method, set_names, share
 from .runner import Cell, Line, Settings, finished
 

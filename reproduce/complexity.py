@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hdsl.baselines import paper_hdsl
-from hdsl.datasets import Recovery, make_recovery
 from hdsl.plots import COLORS, MARKERS
 
+from .baselines import paper_hdsl
+from .datasets import Recovery, make_recovery
 from .results import Results, Table, shared_legend
 from .runner import Cell, Line, Settings, finished
 

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from hdsl import HDSL, baselines
+from hdsl import HDSL
 from hdsl.plots import COLORS
 
-from . import knn, paths, runner, sets
+from . import baselines, knn, paths, runner, sets
 from .projections import EXACT, ITERATIONS, project
 from .results import (
     Results,

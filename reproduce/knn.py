@@ -22,11 +22,11 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from hdsl import HDSL, load
-from hdsl.baselines import PAPER_SCALES, DiagonalSimilarity, paper_hdsl
 from hdsl.evaluate import knn_error
 from hdsl.triplets import neighbor_triplets, random_triplets
 
 from . import paths, runner, sets
+from .baselines import PAPER_SCALES, DiagonalSimilarity, paper_hdsl
 from .results import (
     Results,
     Table,

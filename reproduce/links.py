@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from hdsl.baselines import paper_hdsl
-from hdsl.datasets import Links, make_links
 from hdsl.plots import COLORS, MARKERS
 from hdsl.triplets import link_triplets
 
 from . import paths
+from .baselines import paper_hdsl
+from .datasets import Links, make_links
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
 

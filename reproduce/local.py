@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.input.parameters import generator
 
 from . import sets
+from .local_hdsl import LocalHDSL
 from .results import Results, Table, by_set_and_method, set_names, share
 from .runner import Cell, Line, Settings, finished
 

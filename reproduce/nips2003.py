@@ -1,4 +1,4 @@
-"""The files of the NIPS 2003 feature selection challenge as `hdsl.datasets` reads them.
+"""The files of the NIPS 2003 feature selection challenge as `reproduce.datasets` reads them.
 
 ``python -m reproduce.nips2003 FOLDER dexter`` writes ``dexter/X_train.npz``,
 ``dexter/y_train.npy`` and so on beside ``dexter_train.data``, ``dexter_train.labels``,

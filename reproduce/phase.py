@@ -21,12 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import HDSL
-from hdsl.baselines import paper_hdsl
-from hdsl.datasets import Recovery, make_recovery
 from hdsl.plots import COLORS, MARKERS
 
 from . import thresholds
 from .auc import recovery_auc
+from .baselines import paper_hdsl
+from .datasets import Recovery, make_recovery
 from .results import Results, Table, panels, shared_legend
 from .runner import Cell, Line, Settings, finished
 from .thresholds import Interval, Sample

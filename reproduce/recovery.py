@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl.baselines import paper_hdsl
-from hdsl.datasets import make_recovery
 from hdsl.plots import COLORS
 
 from .auc import recovery_auc
+from .baselines import paper_hdsl
+from .datasets import make_recovery
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
 

@@ -21,10 +21,10 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import normalize
 
-from hdsl.baselines import OASIS, DiagonalSimilarity
 from hdsl.evaluate import knn_error
 
 from . import comparison, sets
+from .baselines import OASIS, DiagonalSimilarity
 from .comparison import Learned, Method, by_matrix, classifier, neighbors
 from .results import Results
 from .runner import Cell, Line, Settings

@@ -45,7 +45,7 @@ class Settings:
     out : Path
         Folder of the results.
     data : Path or None
-        Folder of the real data sets, in the layout that `hdsl.datasets` reads.
+        Folder of the real data sets, in the layout that `reproduce.datasets` reads.
     jobs : int
         Number of processes.
     quick : bool

@@ -14,8 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
-from hdsl import datasets
-
+from . import datasets
 from .runner import Settings
 
 #: The sets of the paper, in the order of its tables.

@@ -227,31 +227,6 @@ def test_fewer_dimensions():
     assert sum(both) < sum(svd)
 
 
-def test_one_similarity_per_region():
-    output = run("one_similarity_per_region")
-    (plain,), (local,) = (
-        line_of(output, f"Errors {which}:")
-        for which in ("without regions", "with two regions")
-    )
-    assert local <= 0.7 * plain
-    assert line_of(output, "Chosen:")[0] in (0, 2, 4, 8)
-    assert output.count("docstrings about") == 3
-    assert "In region " in output
-
-
-def test_classify_by_landmarks():
-    output = run("classify_by_landmarks")
-    svm, plain, learned = (
-        line_of(output, f"{name}:")
-        for name in ("LinearSVC", "dot product", "learned similarity")
-    )  # each errors and weights
-    assert learned[1] < svm[1] / 10
-    assert svm[0] <= learned[0] < svm[0] + 8
-    assert learned[0] < plain[0] + 1
-    assert " is taken for " in output
-    assert "S(x, y) = " in output
-
-
 def test_tickets_that_were_solved():
     output = run("tickets_that_were_solved")
     (cosine,), (learned,) = (

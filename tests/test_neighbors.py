@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL, SimilarityClassifier, search
+from hdsl import HDSL, search
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
 from sklearn_checks import every_check
@@ -260,15 +260,16 @@ def test_clustering_on_the_graph():
     )
 
 
-@pytest.mark.parametrize("make", [SimilarityKNeighborsClassifier, SimilarityClassifier])
-def test_columns_in_another_order_than_the_model_learned_are_refused(make):
+def test_columns_in_another_order_than_the_model_learned_are_refused():
     frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X).rename(
         columns="w{}".format
     )
     model = HDSL(prior=1.0, max_iter=2, random_state=0).fit(frame, Y)
-    make(similarity=model).fit(frame, Y)
+    SimilarityKNeighborsClassifier(similarity=model).fit(frame, Y)
     with pytest.raises(ValueError, match="order"):
-        make(similarity=model).fit(frame[frame.columns[::-1]], Y)
+        SimilarityKNeighborsClassifier(similarity=model).fit(
+            frame[frame.columns[::-1]], Y
+        )
 
 
 def test_places_without_a_row_do_not_vote():

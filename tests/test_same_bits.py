@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 import hdsl
-from hdsl import HDSL, SimilarityKNeighborsClassifier, baselines, search
+from hdsl import HDSL, SimilarityKNeighborsClassifier, search
 from hdsl.cpu.workers import Workers
+from reproduce import baselines
 
 
 def rows_and_labels(seed=0, n=60, d=15):

@@ -188,6 +188,5 @@ def test_the_sdist_has_what_the_checks_need():
     ]["sdist"]
     for name in listed["include"]:
         assert (ROOT / name.lstrip("/")).exists(), name
-    assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(
-        listed["include"]
-    )
+    needed = {"/tests", "/reproduce", "/benchmarks", "/requirements", "/.ci"}
+    assert needed | {"/.github", "/Makefile"} <= set(listed["include"])

@@ -91,7 +91,7 @@ def gap_path(
     Examples
     --------
     >>> from hdsl import HDSL
-    >>> from hdsl.datasets import make_recovery
+    >>> from reproduce.datasets import make_recovery
     >>> X, triplets, *_ = make_recovery(60, 40, n_triplets=200, density=0.3, n_atoms=4,
     ...                                 block_size=10, random_state=0)
     >>> model = HDSL(10.0, prior=0.0, step="away", max_iter=20).fit(X, triplets=triplets[:100])

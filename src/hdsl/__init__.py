@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .class_scores import ClassScores
-    from .classification import SimilarityClassifier
     from .hdsl import HDSL
-    from .local import LocalHDSL
     from .neighbors import SimilarityKNeighborsClassifier
     from .saving import load, save
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 __all__ = [
     "HDSL",
     "ClassScores",
-    "LocalHDSL",
-    "SimilarityClassifier",
     "SimilarityKNeighborsClassifier",
     "__version__",
     "load",
@@ -29,14 +25,17 @@ __all__ = [
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
-    "LocalHDSL": "local",
-    "SimilarityClassifier": "classification",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "saving",
     "save": "saving",
 }
+#: Left the package; each works in the repository, in a module of `reproduce`.
+_MOVED = {
+    "LocalHDSL": "reproduce.local_hdsl",
+    "SimilarityClassifier": "reproduce.landmarks",
+    "baselines": "reproduce.baselines",
+}
 _SUBMODULES = (
-    "baselines",
     "dask",
     "datasets",
     "evaluate",
@@ -68,6 +67,11 @@ def __getattr__(name: str) -> Any:
             return metadata.version(__name__)
         except metadata.PackageNotFoundError:  # a source tree that was never installed
             return "0+unknown"
+    if name in _MOVED:
+        raise AttributeError(
+            f"hdsl.{name} is no longer in the package: the repository has it in "
+            f"{_MOVED[name]}."
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,11 +19,13 @@ from .input.errors import short
 #: ``from_arrays``.
 KINDS = {
     "HDSL": "hdsl",
-    "LocalHDSL": "local",
     "ClassScores": "class_scores",
     "Linker": "linking",
     "Collection": "text",
 }
+
+#: What older files may hold, and the module outside the package that has it now.
+GONE = {"LocalHDSL": "reproduce.local_hdsl"}
 
 PIPELINE = "Pipeline"
 
@@ -36,7 +38,7 @@ def save(model: Any, path: Any) -> None:
 
     Parameters
     ----------
-    model : HDSL, LocalHDSL, Linker, Collection or Pipeline
+    model : HDSL, Linker, Collection or Pipeline
         Fitted. A pipeline has such models and `ClassScores` as steps. Of `ClassScores`
         the file holds the weights of its classifier, which must be linear, such as
         ``LinearSVC`` or ``LogisticRegression``.
@@ -67,7 +69,7 @@ def save(model: Any, path: Any) -> None:
     container.write(path, arrays, {**header, "versions": versions})
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     for step in steps:
-        checkpoint = vars(getattr(step, "shared_", step)).pop("checkpoint_file_", None)
+        checkpoint = vars(step).pop("checkpoint_file_", None)
         if checkpoint is not None:
             checkpoint.remove()
 
@@ -81,7 +83,7 @@ def load(path: Any) -> Any:
 
     Returns
     -------
-    HDSL, LocalHDSL, Linker, Collection or Pipeline
+    HDSL, Linker, Collection or Pipeline
         What was saved. A file of ``hdsl fit`` holds a `hdsl.text.Collection`, which
         searches and explains texts; its ``model`` is the model.
 
@@ -149,6 +151,11 @@ def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
     kind = get_value(header, "kind", str)
     if kind == PIPELINE:
         return _pipeline(arrays, get_value(header, "steps", list))
+    if kind in GONE:
+        raise ValueError(
+            f"it holds {kind}, which has left the package: fit again, with {GONE[kind]} "
+            "of the repository"
+        )
     if kind not in KINDS:
         raise ValueError(f"it holds {short(kind)}, which this version does not know")
     return getattr(import_module(f".{KINDS[kind]}", __package__), kind).from_arrays(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from hdsl import HDSL, LocalHDSL, load, plots
+from hdsl import HDSL, load, plots
 from hdsl.plots.model import network_layout
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
@@ -114,15 +114,13 @@ def test_best_of_a_grid_and_plain_similarities(model):
             drawn(draw(model.similarity_))
 
 
-def test_a_loaded_model_and_one_of_regions_are_drawn(model, tmp_path):
+def test_a_loaded_model_is_drawn(model, tmp_path):
     model.save(tmp_path / "m.hdsl")
     loaded = load(tmp_path / "m.hdsl")
     assert [*loaded.choice_] == [*model.choice_]
-    local = LocalHDSL(HDSL(max_iter=5, random_state=0), n_regions=2).fit(X, Y)
-    for each in (loaded, local, model.at(0)):
-        for name, draw in DISPLAYS.items():
-            if each is not local or name != "neighbors":
-                drawn(draw(each))
+    for each in (loaded, model.at(0)):
+        for draw in DISPLAYS.values():
+            drawn(draw(each))
     lines = [
         DISPLAYS["choice"](each).ax_.lines[0].get_ydata() for each in (model, loaded)
     ]

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl.baselines import PAPER_SCALES, paper_hdsl
-from hdsl.datasets import make_recovery
 from reproduce import theory
+from reproduce.baselines import PAPER_SCALES, paper_hdsl
+from reproduce.datasets import make_recovery
 
 DEXTER = Path(__file__).parents[3] / "shared" / "data" / "dexter"
 

@@ -15,8 +15,8 @@ from sklearn.preprocessing import normalize
 
 import reference
 from hdsl import HDSL
-from hdsl.datasets import make_recovery
 from reproduce import theory
+from reproduce.datasets import make_recovery
 from strategies import LOSSES, matrices, models, random_arrays, random_twin, twins
 
 PAGE = Path(__file__).parents[2] / "docs" / "theory.md"

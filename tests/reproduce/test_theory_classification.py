@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import reference
-from hdsl import HDSL, SimilarityClassifier
+from hdsl import HDSL
 from reproduce import theory
+from reproduce.landmarks import SimilarityClassifier
 
 D = 6
 N = 400

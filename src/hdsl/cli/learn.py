@@ -126,7 +126,7 @@ def learn(
     Parameters
     ----------
     data : Data
-    model : HDSL or LocalHDSL
+    model : HDSL
         With the parameters to learn with; it is fitted.
     words : Words
         For texts; it is fitted.

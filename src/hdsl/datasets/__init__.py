@@ -1,16 +1,5 @@
-"""Data to learn from: the paper's synthetic problems and real sets, and Python's docstrings."""
+"""Data to learn from: the docstrings of Python's standard library."""
 
-from .real import load_dexter, load_docstrings, load_dorothea, load_rcv1, load_rcv1_4
-from .synthetic import Links, Recovery, make_links, make_recovery
+from .docstrings import load_docstrings
 
-__all__ = [
-    "Links",
-    "Recovery",
-    "load_dexter",
-    "load_docstrings",
-    "load_dorothea",
-    "load_rcv1",
-    "load_rcv1_4",
-    "make_links",
-    "make_recovery",
-]
+__all__ = ["load_docstrings"]

@@ -66,7 +66,6 @@ def similarity_of(estimator: Any) -> Similarity:
 
 
 def fitted_run(estimator: Any) -> Any:
-    """Return the fitted model of a run: the best one of a search, the shared one of a LocalHDSL."""
+    """Return the fitted model of a run, which of a search is the best one."""
     check_is_fitted(estimator)
-    found = getattr(estimator, "best_estimator_", estimator)
-    return getattr(found, "shared_", found)
+    return getattr(estimator, "best_estimator_", estimator)

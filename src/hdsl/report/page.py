@@ -12,7 +12,6 @@ from typing import Any
 from ..files.atomic import atomic_write, check_can_write
 from ..input.parameters import check_number
 from ..input.paths import FilePath
-from ..similarity import Similarity
 from . import content
 from .measured import Measured
 
@@ -49,11 +48,6 @@ def page(
     'Cats &amp; dogs'
     """
     check_number("report", "max_items", max_items, low=0, integer=True)
-    if not isinstance(model.similarity_, Similarity):
-        raise ValueError(
-            f"A report shows one similarity, but {type(model).__name__} has one per "
-            "region: use importance(region=...) and explain."
-        )
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
         measured = content.held_out_errors(model, rows, X_test, y_test)

@@ -28,7 +28,7 @@ class Collection:
 
     Parameters
     ----------
-    model : HDSL, LocalHDSL or Pipeline
+    model : HDSL or Pipeline
         Fitted; a pipeline has `ClassScores` first.
     words : Words, default=None
         What made rows of texts; None for rows of numbers.
@@ -36,7 +36,7 @@ class Collection:
 
     Attributes
     ----------
-    model : HDSL, LocalHDSL or Pipeline
+    model : HDSL or Pipeline
     words : Words or None
     documents : Documents
     """

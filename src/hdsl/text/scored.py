@@ -16,7 +16,7 @@ class Scored:
 
     Parameters
     ----------
-    similarity : Similarity or LocalSimilarity
+    similarity : Similarity
     scores : object with ``transform``, ``classes_`` and ``n_features_in_``, default=None
     """
 

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import memory
-from ..input.errors import warn
-from ..input.estimators import TakesSparse
-from ..input.matrices import as_problem_matrix, check_matrix
-from ..input.parameters import check_number, check_word, generator
-from ..similarity.pairwise import Pairwise
-from ..supervision.mining import METHODS, Mining, compare
-from ..supervision.supervision import Supervision
+from hdsl import memory
+from hdsl.input.errors import warn
+from hdsl.input.estimators import TakesSparse
+from hdsl.input.matrices import as_problem_matrix, check_matrix
+from hdsl.input.parameters import check_number, check_word, generator
+from hdsl.similarity.pairwise import Pairwise
+from hdsl.supervision.mining import METHODS, Mining, compare
+from hdsl.supervision.supervision import Supervision
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
@@ -28,7 +28,7 @@ POSITIVE: dict[str, Any] = {"low": 0, "strict": True}
 
 #: What to do where dense matrices do not fit.
 LESS_MEMORY = (
-    "project the rows first (rp_oasis and pca_oasis of hdsl.baselines)",
+    "project the rows first (rp_oasis and pca_oasis of reproduce.baselines)",
     "pass memory_limit=None to try anyway",
 )
 

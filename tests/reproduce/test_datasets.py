@@ -15,7 +15,8 @@ import sklearn.datasets
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import Bunch
 
-from hdsl.datasets import (
+from reproduce import nips2003
+from reproduce.datasets import (
     load_dexter,
     load_dorothea,
     load_rcv1,
@@ -23,7 +24,6 @@ from hdsl.datasets import (
     make_links,
     make_recovery,
 )
-from reproduce import nips2003
 
 # --- similarity recovery --------------------------------------------------------------
 

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-import hdsl
 import reference
-from hdsl import HDSL, LocalHDSL
+from hdsl import HDSL
 from hdsl.solver.losses import SmoothedHinge
+from reproduce.local_hdsl import LocalHDSL
 from sklearn_checks import every_check
 
 RNG = np.random.default_rng(3)
@@ -186,12 +186,9 @@ def test_an_interrupt_leaves_the_model_as_it_was(model):
     assert_array_equal(again.similarity(X), before)
 
 
-def test_a_saved_model_comes_back(model, tmp_path):
-    model.save(tmp_path / "model.hdsl")
-    same = hdsl.load(tmp_path / "model.hdsl")
-    assert_array_equal(same.similarity(X), model.similarity(X))
-    assert_array_equal(same.region(X), model.region(X))
-    assert (same.n_rounds, same.local_scale) == (model.n_rounds, model.local_scale)
+def test_it_has_no_model_file_and_no_report(model, tmp_path):
+    with pytest.raises(ValueError, match="save it with joblib"):
+        model.save(tmp_path / "model.hdsl")
     with pytest.raises(ValueError, match="per region"):
         model.report(tmp_path / "page.html", X)
 

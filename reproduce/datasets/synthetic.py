@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.errors import ParameterError
-from ..input.parameters import check_number, generator
-from ..solver import atoms as atoms_module
+from hdsl.input.errors import ParameterError
+from hdsl.input.parameters import check_number, generator
+from hdsl.solver import atoms as atoms_module
 
 #: Rows whose products with all rows are formed at a time.
 BLOCK = 256

@@ -8,7 +8,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..solver import losses
+from hdsl.solver import losses
+
 from .learner import COUNT, POSITIVE, BilinearSimilarity, TripletLearner, Weights
 
 #: Triplets of a block of OASIS: wide enough for BLAS, far fewer than the features.

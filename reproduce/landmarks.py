@@ -18,22 +18,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from . import search
-from .class_scores.training import columns_with_values, stratified_folds
-from .input.comparisons import check_weights
-from .input.estimators import TakesSparse
-from .input.labels import check_classes, check_several_classes
-from .input.matrices import check_matrix, check_names
-from .input.parameters import check_number, check_word
-from .labels import ranks
-from .similarity import Similarity
-from .similarity.cosine import LearnedCosine
-from .similarity.pairwise import as_rewriter
-from .similarity.products import products
-from .similarity.rewriter import Rewriter
-from .similarity.rows import unit_rows
-from .solver.atoms import NOTHING
-from .triplets.rows import row_keys
+from hdsl import search
+from hdsl.class_scores.training import columns_with_values, stratified_folds
+from hdsl.input.comparisons import check_weights
+from hdsl.input.estimators import TakesSparse
+from hdsl.input.labels import check_classes, check_several_classes
+from hdsl.input.matrices import check_matrix, check_names
+from hdsl.input.parameters import check_number, check_word
+from hdsl.labels import ranks
+from hdsl.similarity import Similarity
+from hdsl.similarity.cosine import LearnedCosine
+from hdsl.similarity.pairwise import as_rewriter
+from hdsl.similarity.products import products
+from hdsl.similarity.rewriter import Rewriter
+from hdsl.similarity.rows import unit_rows
+from hdsl.solver.atoms import NOTHING
+from hdsl.triplets.rows import row_keys
 
 #: Losses, and what `l1_min_c` calls them.
 LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
@@ -130,7 +130,7 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from hdsl import HDSL, SimilarityClassifier
+    >>> from hdsl import HDSL
     >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [1, 0, 1], [0, 2, 1], [0, 1, 2], [0, 1, 1]])
     >>> y = ["a", "a", "a", "b", "b", "b"]
     >>> classifier = SimilarityClassifier(HDSL(prior=1.0), C=10.0, random_state=0).fit(X, y)

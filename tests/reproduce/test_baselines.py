@@ -13,7 +13,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from hdsl import SimilarityKNeighborsClassifier
-from hdsl.baselines import (
+from hdsl.evaluate import knn_error, triplet_accuracy
+from hdsl.solver import losses
+from hdsl.triplets import neighbor_triplets
+from reproduce.baselines import (
     COMET,
     OASIS,
     BilinearSimilarity,
@@ -21,10 +24,7 @@ from hdsl.baselines import (
     pca_oasis,
     rp_oasis,
 )
-from hdsl.baselines.dense import passive_aggressive
-from hdsl.evaluate import knn_error, triplet_accuracy
-from hdsl.solver import losses
-from hdsl.triplets import neighbor_triplets
+from reproduce.baselines.dense import passive_aggressive
 from reproduce.machines import linear_svm, n_active_features, poly_svm
 from sklearn_checks import every_check
 from small_fits import dense

@@ -6,7 +6,8 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
-from ..hdsl import HDSL
+from hdsl.hdsl import HDSL
+
 from .dense import OASIS
 
 #: The grid of λ that the paper chooses from on validation rows: 1, 10, …, 10⁹.

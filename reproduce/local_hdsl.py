@@ -14,46 +14,37 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import similarity_from_arrays, similarity_to_arrays
-from .choose.candidates import table
-from .choose.judges import Score
-from .choose.rule import simplest
-from .choose.splits import make_parts
-from .explain.parts import one_row
-from .explain.tables import as_names
-from .files.tables import (
-    csr_from_arrays,
-    csr_to_arrays,
-    get_array,
-    get_value,
-    nested,
-    part_of,
-)
-from .fit.part_fitter import PartFitter
-from .fit.path import store
-from .fit.resume import keep_checkpoint
-from .fit.road import lay_out, prepare, solve
-from .fit.sizes import n_iterations
-from .hdsl import HDSL
-from .input.errors import ParameterError, short
-from .input.estimators import replace_fitted
-from .input.labels import is_missing
-from .input.matrices import canonical, narrow
-from .input.parameters import check_number, generator
-from .model import SimilarityModel
-from .progress import Progress
-from .similarity import Similarity
-from .similarity.pairwise import Pairwise
-from .similarity.products import products, row_products
-from .solver.atoms import NOTHING
-from .solver.atoms import names as atom_names
-from .solver.columns import drop_unused_columns
-from .solver.protocols import Base
+from hdsl.choose.candidates import table
+from hdsl.choose.judges import Score
+from hdsl.choose.rule import simplest
+from hdsl.choose.splits import make_parts
+from hdsl.explain.parts import one_row
+from hdsl.explain.tables import as_names
+from hdsl.fit.part_fitter import PartFitter
+from hdsl.fit.path import store
+from hdsl.fit.resume import keep_checkpoint
+from hdsl.fit.road import lay_out, prepare, solve
+from hdsl.fit.sizes import n_iterations
+from hdsl.hdsl import HDSL
+from hdsl.input.errors import ParameterError, short
+from hdsl.input.estimators import replace_fitted
+from hdsl.input.labels import is_missing
+from hdsl.input.matrices import canonical, narrow
+from hdsl.input.parameters import check_number, generator
+from hdsl.model import SimilarityModel
+from hdsl.progress import Progress
+from hdsl.similarity import Similarity
+from hdsl.similarity.pairwise import Pairwise
+from hdsl.similarity.products import products, row_products
+from hdsl.solver.atoms import NOTHING
+from hdsl.solver.atoms import names as atom_names
+from hdsl.solver.columns import drop_unused_columns
+from hdsl.solver.protocols import Base
 
 if TYPE_CHECKING:
-    from .explain import Explanation, Importance
-    from .solver.loop import Result
-    from .supervision.supervision import Supervision
+    from hdsl.explain import Explanation, Importance
+    from hdsl.solver.loop import Result
+    from hdsl.supervision.supervision import Supervision
 
 #: What n_regions="auto" chooses from, the simplest first.
 CANDIDATES = (0, 2, 4, 8)
@@ -222,7 +213,6 @@ class LocalHDSL(SimilarityModel):
     the others.
 
     >>> import numpy as np
-    >>> from hdsl import HDSL, LocalHDSL
     >>> X = np.array([[1.0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]])
     >>> triplets = [[0, 1, 2], [1, 0, 3], [2, 0, 3], [3, 1, 2]]
     >>> shared = HDSL(scale=1.0, prior=0.0)
@@ -266,7 +256,7 @@ class LocalHDSL(SimilarityModel):
         -------
         self
         """
-        from .cpu.workers import Workers  # compiled code is loaded by the first fit
+        from hdsl.cpu.workers import Workers  # compiled code is loaded by the first fit
 
         model = HDSL() if self.model is None else clone(self.model)
         name = type(self).__name__
@@ -478,46 +468,9 @@ class LocalHDSL(SimilarityModel):
         """
         return self._in_region(region).importance(X, **options)
 
-    # --- files ------------------------------------------------------------------------
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return what was learned as plain arrays, and what is no array."""
-        local = self.similarity_.local
-        parts = {str(r): similarity_to_arrays(part) for r, part in enumerate(local)}
-        parts["shared"] = self.shared_.to_arrays()
-        arrays = nested(**{name: part for name, (part, _) in parts.items()})
-        arrays |= csr_to_arrays(self.centers_, "centers")
-        arrays["sizes"] = np.asarray(self.region_sizes_, dtype=np.int64)
-        header = {"local_scale": self.local_scale, "n_rounds": self.n_rounds}
-        return arrays, header | {name: part for name, (_, part) in parts.items()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Any, header: Any) -> LocalHDSL:
-        """Return the model that `to_arrays` was called on.
-
-        Raises
-        ------
-        ValueError
-            Arrays and header are not those of such a model; the first fault is named.
-        """
-        shared = HDSL.from_arrays(
-            part_of(arrays, "shared"), get_value(header, "shared", dict)
+    def report(self, *args: Any, **options: Any) -> None:
+        """Raise ValueError: the page of a model shows one similarity."""
+        raise ValueError(
+            "A report shows one similarity, but LocalHDSL has one per region: use "
+            "importance(region=...) and explain."
         )
-        centers = csr_from_arrays(arrays, "centers", shared.n_features_in_)
-        n_regions = centers.shape[0]
-        given = {name: header[name] for name in ("local_scale", "n_rounds")}
-        self = cls(clone(shared), n_regions=n_regions, **given)
-        self.shared_ = shared
-        self.centers_ = centers
-        self.n_regions_ = n_regions
-        self.local_ = [
-            similarity_from_arrays(
-                part_of(arrays, str(r)), get_value(header, str(r), dict)
-            )
-            for r in range(n_regions)
-        ]
-        if any(part.n_features != shared.n_features_in_ for part in self.local_):
-            raise ValueError("the parts of regions have another number of features")
-        self.region_sizes_ = get_array(arrays, "sizes", "i", (n_regions,))
-        self.choice_ = None
-        return self

@@ -12,8 +12,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 import reference
-from hdsl import HDSL, SimilarityClassifier
-from hdsl.classification import N_CLASSES, N_GROUPS, landmark_triplets
+from hdsl import HDSL
+from reproduce.landmarks import (
+    N_CLASSES,
+    N_GROUPS,
+    SimilarityClassifier,
+    landmark_triplets,
+)
 
 
 def counts(seed=0, n=60, d=12):

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from ..solver import losses
+from hdsl.solver import losses
+
 from .learner import COUNT, BilinearSimilarity, TripletLearner, Weights
 
 #: Steps that L-BFGS remembers.
