@@ -1,13 +1,13 @@
 """Rows divided by their lengths."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
-PART_ROWS = 4096
+ROWS_AT_A_TIME = 4096
 
 
 def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
@@ -26,39 +26,65 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
     >>> unit_rows(np.array([[3.0, 4.0, 12.0]]), np.array([0, 1])).tolist()
     [[0.6, 0.8, 2.4]]
     """
-    if not sp.issparse(X):
-        counted = X if columns is None else X[:, columns]
-        largest = np.abs(counted).max(axis=1, initial=0.0)
-        scaled = counted / np.where(largest > 0.0, largest, 1.0)[:, None]
-        return divide_rows(X, _lengths(largest, np.square(scaled).sum(axis=1)))
+    if sp.issparse(X):
+        return divide_rows(X, _lengths_of_sparse(X, columns))
+    return divide_rows(X, _lengths_of_dense(X, columns))
+
+
+def _lengths_of_dense(X: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
+    """Return the length of each row of a dense X over some columns, 1 if it is 0."""
+    counted = X if columns is None else X[:, columns]
+    largest = np.abs(counted).max(axis=1, initial=0.0)
+    relative = counted / _ones_for_zeros(largest)[:, None]
+    return _lengths(largest, np.square(relative).sum(axis=1))
+
+
+def _lengths_of_sparse(X: sp.csr_array, columns: np.ndarray | None) -> np.ndarray:
+    """Return the length of each row of a sparse X over some columns, 1 if it is 0."""
     largest = np.zeros(X.shape[0], dtype=X.dtype)
     squares = np.zeros(X.shape[0])
-    for rows, entries, counts in _parts(X):
-        values = np.abs(X.data[entries])
+    for span in _spans(X):
+        values = np.abs(X.data[span.entries])
         if columns is not None:
-            place = np.minimum(
-                np.searchsorted(columns, X.indices[entries]), len(columns) - 1
-            )
-            values[columns[place] != X.indices[entries]] = 0.0
-        full = np.flatnonzero(counts)
-        if len(full):
-            first = (X.indptr[rows] - entries.start)[full]
-            at = rows.start + full
-            largest[at] = np.maximum.reduceat(values, first)
-            unit = np.where(largest[rows] > 0.0, largest[rows], 1.0)
-            values = values / np.repeat(unit, counts)
-            squares[at] = np.add.reduceat(np.square(values, dtype=np.float64), first)
-    return divide_rows(X, _lengths(largest, squares))
+            values[~_is_among(X.indices[span.entries], columns)] = 0.0
+        filled = np.flatnonzero(span.counts)
+        if not len(filled):
+            continue
+        first_entries = (X.indptr[span.rows] - span.entries.start)[filled]
+        filled_rows = span.rows.start + filled
+        largest[filled_rows] = np.maximum.reduceat(values, first_entries)
+        relative = values / np.repeat(_ones_for_zeros(largest[span.rows]), span.counts)
+        squares[filled_rows] = np.add.reduceat(
+            np.square(relative, dtype=np.float64), first_entries
+        )
+    return _lengths(largest, squares)
+
+
+def _is_among(indices: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return whether each index is one of some sorted columns."""
+    if not len(columns):
+        return np.zeros(len(indices), dtype=bool)
+    positions = np.searchsorted(columns, indices).clip(max=len(columns) - 1)
+    return columns[positions] == indices
+
+
+def _ones_for_zeros(values: np.ndarray) -> np.ndarray:
+    """Return what is divided by: values that are not negative, 1 instead of 0."""
+    return np.where(values > 0.0, values, 1.0)
 
 
 def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return the length of each row, 1 for an empty one; squares are relative to the largest."""
+    """Return the length of each row, 1 if it is 0.
+
+    `squares` is the sum of squares in relation to the largest value, which cannot
+    overflow.
+    """
     return np.where(largest > 0.0, largest * np.sqrt(squares), 1.0)
 
 
 def lengths_from_squares(squares: np.ndarray) -> np.ndarray:
     """Return the lengths of rows from their S(x, x), 1 for a row without."""
-    return np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    return np.sqrt(_ones_for_zeros(squares))
 
 
 def divide_rows(X: Any, lengths: np.ndarray) -> Any:
@@ -67,14 +93,24 @@ def divide_rows(X: Any, lengths: np.ndarray) -> Any:
     if not sp.issparse(X):
         return X / lengths[:, None]
     data = np.empty(X.nnz, dtype=np.result_type(X.data, lengths))
-    for rows, entries, counts in _parts(X):
-        np.divide(X.data[entries], np.repeat(lengths[rows], counts), out=data[entries])
+    for span in _spans(X):
+        divisors = np.repeat(lengths[span.rows], span.counts)
+        np.divide(X.data[span.entries], divisors, out=data[span.entries])
     return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
-def _parts(X: sp.csr_array) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Yield a few thousand rows at a time, their entries, and how many each row has."""
-    for start in range(0, X.shape[0], PART_ROWS):
-        rows = slice(start, min(start + PART_ROWS, X.shape[0]))
-        ends = X.indptr[start : rows.stop + 1]
-        yield rows, slice(int(ends[0]), int(ends[-1])), np.diff(ends)
+class _Span(NamedTuple):
+    """Consecutive rows of a CSR matrix, their stored values, and how many each row has."""
+
+    rows: slice
+    entries: slice
+    counts: np.ndarray
+
+
+def _spans(X: sp.csr_array) -> Iterator[_Span]:
+    """Yield a few thousand rows of X at a time."""
+    for start in range(0, X.shape[0], ROWS_AT_A_TIME):
+        stop = min(start + ROWS_AT_A_TIME, X.shape[0])
+        ends = X.indptr[start : stop + 1]
+        entries = slice(int(ends[0]), int(ends[-1]))
+        yield _Span(slice(start, stop), entries, np.diff(ends))
