@@ -26,7 +26,7 @@ from hdsl.input.labels import check_classes, check_several_classes
 from hdsl.input.matrices import check_matrix, check_names
 from hdsl.input.parameters import check_number, check_word
 from hdsl.labels import ranks
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.cosine import LearnedCosine
 from hdsl.similarity.pairwise import as_rewriter
 from hdsl.similarity.products import products
@@ -241,9 +241,8 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
         """Return the similarity, learned here if it is not fitted."""
         model = self.similarity
         if model is None:
-            return Similarity(
-                *NOTHING, 1.0, 1.0, X.shape[1], "l2", columns_with_values(X)
-            )
+            cosine = FixedPart("prior", 1.0, "l2", columns_with_values(X))
+            return Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
             if self.comparisons == "landmarks":
                 return learn_from_landmarks(clone(model), X, y, weights)

@@ -33,7 +33,7 @@ from hdsl.input.matrices import canonical, narrow
 from hdsl.input.parameters import check_number, generator
 from hdsl.model import SimilarityModel
 from hdsl.progress import Progress
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.pairwise import Pairwise
 from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
@@ -329,7 +329,9 @@ class LocalHDSL(SimilarityModel):
         n_regions = centers.shape[0]
         automatic = scale / max(n_regions, 1) ** 0.5
         own_scale = automatic if self.local_scale == "auto" else float(self.local_scale)
-        local = [Similarity(*NOTHING, own_scale, 0.0, data.X.shape[1])] * n_regions
+        nothing_fixed = (FixedPart("prior", 0.0),)
+        start = Similarity(*NOTHING, own_scale, nothing_fixed, data.X.shape[1])
+        local = [start] * n_regions
         order = np.argsort(data.compared[:, 0], kind="stable")  # as in layouts
         region = assigned[data.compared[order, 0]]
         if data.compared_weights is not None:

@@ -73,6 +73,21 @@ def model_matrix(atoms, weights, d, scale):
     return M
 
 
+def fixed_matrix(fixed, d):
+    """Return the diagonal matrix of the fixed parts of a similarity without norms."""
+    weights = np.full(d, np.nan)  # every column must have a part
+    for part in fixed:
+        weights[part.start : part.stop] = part.weight
+    return np.diag(weights)
+
+
+def similarity_matrix(similarity):
+    """Return the matrix S of a similarity without norms: S(x, y) = xᵀSy."""
+    d = similarity.n_features
+    M = model_matrix(similarity.atoms, similarity.weights, d, similarity.scale)
+    return fixed_matrix(similarity.fixed, d) + M
+
+
 def is_psd(M):
     """Return whether M is symmetric and positive semi-definite, but for rounding."""
     return (

@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 import reference
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
+from hdsl.similarity import FixedPart
 from hdsl.solver import losses
 from hdsl.solver.protocols import Layout, Problem
 
@@ -152,6 +153,18 @@ def models(draw, d):
     k = len(chosen)
     raw = np.array(draw(st.lists(st.floats(0.01, 1.0), min_size=k, max_size=k)))
     return np.array(chosen), raw / raw.sum()
+
+
+@st.composite
+def fixed_parts(draw, d):
+    """The plain dot product of d columns, alone or of the first of them beside another part."""
+    cut = draw(st.none() | st.integers(1, d - 1))
+    prior = FixedPart("prior", draw(PRIORS), stop=cut)
+    if cut is None:
+        return (prior,)
+    by_feature = draw(st.booleans())
+    other = FixedPart("meaning", draw(PRIORS), start=cut, by_feature=by_feature)
+    return (prior, other)
 
 
 @st.composite

@@ -19,7 +19,7 @@ from sklearn.preprocessing import normalize
 import reference
 from hdsl import HDSL, search
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 from sklearn_checks import every_check
 from small_fits import labelled_counts
 from strategies import INTEGERS, matrices, models
@@ -97,13 +97,9 @@ def test_predictions_are_those_of_dense_similarities(X, data):
     y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     atoms, weights = data.draw(models(d))
     weights = np.full(len(weights), 0.25)  # no rounding, so that ties are true ones
-    similarity = Similarity(
-        atoms, weights, 4.0, data.draw(st.sampled_from([0.0, 0.5])), d
-    )
-    S = (
-        similarity.prior * X @ X.T
-        + X @ reference.model_matrix(atoms, weights, d, 4.0) @ X.T
-    )
+    fixed = (FixedPart("prior", data.draw(st.sampled_from([0.0, 0.5]))),)
+    similarity = Similarity(atoms, weights, 4.0, fixed, d)
+    S = X @ reference.similarity_matrix(similarity) @ X.T
     k = data.draw(st.integers(1, n))
     form = data.draw(st.sampled_from([np.asarray, sp.csr_array]))
     knn = SimilarityKNeighborsClassifier(k, similarity=similarity).fit(form(X), y)
@@ -184,16 +180,18 @@ def test_fitted_rows_are_classified_by_the_others():
     assert knn.score(None, Y) == np.mean(knn.predict(None) == Y)
 
 
+OF_SEVEN_COLUMNS = Similarity(
+    np.array([[0, 1, 1]]), np.ones(1), 1.0, (FixedPart("prior", 0.0),), 7
+)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"weights": "distance"}, "weights"),
         ({"similarity": "cosine"}, "rewrite"),
-        (
-            {"similarity": Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 7)},
-            "12 features",
-        ),
+        ({"similarity": OF_SEVEN_COLUMNS}, "12 features"),
     ],
 )
 def test_messages_of_fit(parameters, message):

@@ -17,7 +17,7 @@ import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.explain import explain
 from hdsl.search import top_k
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 from strategies import (
     hard_matrices,
     hard_parameters,
@@ -191,9 +191,9 @@ def test_results_on_finite_rows_are_finite_or_refused(X, Y, dtype, data):
     )
     size = data.draw(st.sampled_from([1e-60, 1e-9, 1.0, 1e12, 1e60, 1e300]))
     prior = data.draw(st.sampled_from([0.0, 1e-60, 1.0, 1e60, 1e300]))
-    S = Similarity(
-        np.array([[0, 1, 1], [0, 1, -1]]), np.array([0.25, 0.75]), size, prior, d
-    )
+    atoms = np.array([[0, 1, 1], [0, 1, -1]])
+    fixed = (FixedPart("prior", prior),)
+    S = Similarity(atoms, np.array([0.25, 0.75]), size, fixed, d)
     knn = SimilarityKNeighborsClassifier(1, similarity=S)
     for use in (
         lambda kind: S.transform(kind(X)),
@@ -252,7 +252,8 @@ def test_a_stalled_run_reports_its_exact_gap():
 
 def test_rewrite_of_float32_handles_small_priors():
     """float32 ranges from 1e-45 to 1e38; the prior for rows of 1e30 is 1e-60."""
-    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1e-60, 1e-60, 2)
+    fixed = (FixedPart("prior", 1e-60),)
+    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1e-60, fixed, 2)
     X = np.array([[1e30, 0]], dtype=np.float32)
     for kind in (np.asarray, sp.csr_array):
         Z = S.rewrite(kind(X))
@@ -266,6 +267,7 @@ def test_rewrite_of_float32_handles_small_priors():
 
 
 def test_explaining_a_row_rather_than_itself_says_no_difference():
-    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 1.0, 3)
+    fixed = (FixedPart("prior", 1.0),)
+    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, fixed, 3)
     text = "S(x, y) - S(x, z) = 0: y and z differ in no feature and no pair of features that counts"
     assert repr(explain(S, [1, 1, 0], [1, 0, 1], rather_than=[1, 0, 1])) == text

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import arrays
+from . import model_arrays
 from .fit.path import model_at
 from .fit.road import learn
 from .input.parameters import check_number
 from .model import SimilarityModel
-from .similarity import Similarity
+from .similarity import FixedPart, Similarity
 
 if TYPE_CHECKING:
     from .solver.loop import State
@@ -337,14 +337,9 @@ class HDSL(SimilarityModel):
     def similarity_(self) -> Similarity:
         """The learned similarity as a plain value, free of the estimator."""
         check_is_fitted(self, "atoms_")
+        prior = FixedPart("prior", self.prior_, self.norm_, self.columns_)
         return Similarity(
-            self.atoms_,
-            self.weights_,
-            self.scale_,
-            self.prior_,
-            self.n_features_in_,
-            self.norm_,
-            self.columns_,
+            self.atoms_, self.weights_, self.scale_, (prior,), self.n_features_in_
         )
 
     def at(self, n_iter: int) -> HDSL:
@@ -376,12 +371,12 @@ class HDSL(SimilarityModel):
 
     def to_arrays(self) -> Any:
         """Return the fitted model as arrays, and what of it is no array."""
-        return arrays.model_to_arrays(self)
+        return model_arrays.model_to_arrays(self)
 
     @classmethod
     def from_arrays(cls, given: Any, header: Any) -> HDSL:
         """Return the model that `to_arrays` was called on."""
-        return arrays.model_from_arrays(cls, given, header)
+        return model_arrays.model_from_arrays(cls, given, header)
 
 
 def _given(y: Any, triplets: Any, quadruplets: Any, weights: Any) -> dict[str, Any]:

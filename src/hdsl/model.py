@@ -156,12 +156,17 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         d = self.n_features_in_
         features = self._feature_names(input_features)
         names = atoms_module.names(similarity.atoms, as_names(features, d))
-        if similarity.prior == 0:
+        weighted = [part for part in similarity.fixed if part.weight != 0]
+        if not weighted:
             return names
         if features is None:
-            why = "The transform has a column per feature (with prior=0 it has feature pairs alone)"
+            why = (
+                "The transform has a column per feature "
+                "(with prior=0 it has feature pairs alone)"
+            )
             features = numbered_names(d, why)
-        return np.concatenate([names, features])
+        blocks = [features[part.start : part.stop] for part in weighted]
+        return np.concatenate([names, *blocks])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
         """Return the names given to ``fit`` or to this; None where there are none."""

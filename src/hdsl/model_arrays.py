@@ -1,7 +1,6 @@
-"""Similarities and models of atoms as plain arrays for a file, and back, checked."""
+"""Models of atoms as plain arrays for a file, and back, checked."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +8,9 @@ import numpy as np
 
 from .files import tables
 from .files.container import Arrays, dumps
-from .files.tables import get_array, get_value
+from .files.tables import get_value
 from .input.errors import short
-from .similarity import Similarity
-from .solver.atoms import check_atoms
+from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
@@ -31,43 +29,6 @@ COUNTS = ("n_iter", "n_triplets")
 
 #: Columns of what was tried for the prior, as `choose.table` has them.
 CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
-
-
-def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]]:
-    """Return a similarity as plain arrays, and what of it is no array."""
-    arrays = {
-        "atoms": similarity.atoms,
-        "weights": np.asarray(similarity.weights, np.float64),
-    }
-    if similarity.columns is not None:
-        arrays["columns"] = similarity.columns
-    header = {
-        name: getattr(similarity, name)
-        for name in ("scale", "prior", "norm", "n_features")
-    }
-    return arrays, header
-
-
-def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity:
-    """Return the similarity of `similarity_to_arrays`; raise ValueError where it is damaged."""
-    n_features = get_value(header, "n_features", int)
-    scale, prior = (
-        float(get_value(header, name, float)) for name in ("scale", "prior")
-    )
-    norm = header.get("norm")
-    columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
-    if not 0.0 < scale < math.inf or not 0.0 <= prior < math.inf:
-        raise ValueError(
-            f"scale is {scale} and prior is {prior}, expected finite numbers"
-        )
-    if norm not in (None, "l2"):
-        raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
-    atoms = get_array(arrays, "atoms", "i")
-    weights = get_array(arrays, "weights", "f")
-    check_atoms(atoms, weights, n_features)
-    if columns is not None:
-        tables.check_columns(columns, n_features)
-    return Similarity(atoms, weights, scale, prior, n_features, norm, columns)
 
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -96,9 +57,14 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     model = kind(
         **{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED}
     )
-    for name in ("atoms", "weights", "scale", "prior", "norm", "columns"):
-        setattr(model, name + "_", getattr(similarity, name))
+    model.atoms_ = similarity.atoms
+    model.weights_ = similarity.weights
+    model.scale_ = similarity.scale
     model.n_features_in_ = similarity.n_features
+    (prior,) = similarity.fixed
+    model.prior_ = prior.weight
+    model.norm_ = prior.norm
+    model.columns_ = prior.length_columns
     for name, least in zip(COUNTS, (0, 1), strict=True):
         value = get_value(header, name, int)
         if not least <= value < 2**63:

@@ -16,8 +16,9 @@ from sklearn.exceptions import NotFittedError
 import reference
 from hdsl import HDSL
 from hdsl.explain import explain, importance
-from hdsl.similarity import Similarity
-from strategies import PRIORS, SCALES, matrices, models
+from hdsl.similarity import FixedPart, Similarity
+from hdsl.similarity.fixed import NO_FEATURE
+from strategies import SCALES, fixed_parts, matrices, models
 
 NAMES = ["goal", "match", "profit", "shares"]
 HOSTILE = [
@@ -28,25 +29,28 @@ HOSTILE = [
 ]
 
 #: goal+match has 3 of the scale, goal-profit 1.
+SMALL_ATOMS = np.array([[0, 1, 1], [0, 2, -1]])
 SMALL = Similarity(
-    np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0, 0.5, 4
+    SMALL_ATOMS, np.array([0.75, 0.25]), 4.0, (FixedPart("prior", 0.5),), 4
 )
 ROWS = np.array([[1.0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 3, 1]])
 
 
-def whole(similarity):
-    """Return prior·I + M, dense."""
-    atoms = similarity.atoms
-    weights = similarity.weights
-    d = similarity.n_features
-    M = reference.model_matrix(atoms, weights, d, similarity.scale)
-    return similarity.prior * np.eye(d) + M
+def learned_matrix(similarity):
+    """Return M, dense."""
+    return reference.model_matrix(
+        similarity.atoms, similarity.weights, similarity.n_features, similarity.scale
+    )
 
 
 def rounding(similarity, x, y):
     """Return what the roundings in S(x, y) may come to: 16 units in the last place of its terms."""
     absolute = replace(similarity, atoms=np.abs(similarity.atoms))
-    return 16 * np.finfo(float).eps * (np.abs(x) @ whole(absolute) @ np.abs(y))
+    return (
+        16
+        * np.finfo(float).eps
+        * (np.abs(x) @ reference.similarity_matrix(absolute) @ np.abs(y))
+    )
 
 
 @st.composite
@@ -54,7 +58,8 @@ def cases(draw):
     """A similarity and three rows."""
     X = draw(matrices())
     atoms, weights = draw(models(X.shape[1]))
-    similarity = Similarity(atoms, weights, draw(SCALES), draw(PRIORS), X.shape[1])
+    fixed = draw(fixed_parts(X.shape[1]))
+    similarity = Similarity(atoms, weights, draw(SCALES), fixed, X.shape[1])
     return similarity, X[
         draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))
     ]
@@ -71,8 +76,14 @@ def test_parts_sum_to_the_similarity(by, case):
     assert found.total == math.fsum(found.parts["value"])  # exactly
     error = abs(found.total - similarity.pair_score(x[None], y[None])[0])
     assert error <= rounding(similarity, x, y)
-    assert abs(found.learned + found.prior - found.total) <= rounding(similarity, x, y)
-    assert abs(found.prior - similarity.prior * (x @ y)) <= rounding(similarity, x, y)
+    assert found.fixed == tuple(part.name for part in similarity.fixed)
+    sums = {part.name: found.of_fixed(part.name) for part in similarity.fixed}
+    assert found.prior == sums["prior"]
+    for part in similarity.fixed:
+        expected = part.weight * (part.block(x[None]) @ part.block(y[None]).T).item()
+        assert abs(sums[part.name] - expected) <= rounding(similarity, x, y)
+    error = abs(found.learned + sum(sums.values()) - found.total)
+    assert error <= rounding(similarity, x, y)
     assert (np.diff(np.abs(found.parts["value"])) <= 0).all()
     assert found.parts["value"].all()
 
@@ -88,17 +99,25 @@ def test_parts_sum_to_the_similarity(by, case):
 @given(case=cases())
 def test_parts_are_those_of_their_formulas(case):
     similarity, (x, y, _) = case
-    M = whole(replace(similarity, prior=0.0))
-    prior = np.diag(similarity.prior * x * y)
+    M = learned_matrix(similarity)
+    fixed = np.diag(np.diag(reference.fixed_matrix(similarity.fixed, len(x))) * x * y)
+    as_one = [part.name for part in similarity.fixed if not part.by_feature]
     tolerance = rounding(similarity, x, y) + 1e-300
     for by in ("pair", "atom"):
         parts = explain(similarity, x, y, by=by).parts
-        is_prior = parts["kind"] == "prior"
-        assert set(parts["kind"]) <= {by, "prior"}
+        assert set(parts["kind"]) <= {by, *(part.name for part in similarity.fixed)}
+        of_block = parts[np.isin(parts["kind"], as_one)]
+        assert set(of_block["name"]) <= {*as_one}
+        assert (of_block["i"] == NO_FEATURE).all()
+        assert len(of_block) <= 1
+        is_fixed = (parts["kind"] != by) & (parts["i"] != NO_FEATURE)
         got = np.zeros_like(M)
-        got[parts["i"][is_prior], parts["j"][is_prior]] = parts["value"][is_prior]
-        assert_allclose(got, prior, rtol=1e-14)
-        learned = parts[~is_prior]
+        got[parts["i"][is_fixed], parts["j"][is_fixed]] = parts["value"][is_fixed]
+        for part in similarity.fixed:
+            block = slice(part.start, part.stop)
+            if part.by_feature:
+                assert_allclose(got[block, block], fixed[block, block], rtol=1e-14)
+        learned = parts[parts["kind"] == by]
         if by == "pair":
             products = M * np.outer(x, y)
             joined = np.triu(products) + np.tril(products, -1).T
@@ -160,7 +179,7 @@ def test_messages(options, message):
 
 def dense_effects(similarity, X):
     """Return the root mean squares of the parts of M, by all pairs of rows; slow and dense."""
-    M = whole(replace(similarity, prior=0.0))
+    M = learned_matrix(similarity)
     X = np.asarray(similarity.index_rows(X))
     parts = np.array([M * np.outer(x, y) for x in X for y in X])
     joined = parts + parts.transpose(0, 2, 1) * (1 - np.eye(len(M)))
@@ -171,8 +190,9 @@ def dense_effects(similarity, X):
 @given(matrices(), st.sampled_from([None, "l2"]), st.sampled_from([0, 2]), st.data())
 def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, data):
     atoms, weights = data.draw(models(X.shape[1]))
-    similarity = Similarity(atoms, weights, 4.0, 0.5, X.shape[1], norm)
-    M = whole(replace(similarity, prior=0.0))
+    fixed = (FixedPart("prior", 0.5, norm),)
+    similarity = Similarity(atoms, weights, 4.0, fixed, X.shape[1])
+    M = learned_matrix(similarity)
     effects = dense_effects(similarity, X)
     present = (X != 0).astype(int)
     n_rows = present.sum(axis=0)
@@ -207,8 +227,8 @@ def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, da
 @given(st.integers(2, 8), st.data())
 def test_importance_without_rows_is_by_weight(d, data):
     atoms, weights = data.draw(models(d))
-    similarity = Similarity(atoms, weights, 4.0, 0.0, d)
-    M = whole(similarity)
+    similarity = Similarity(atoms, weights, 4.0, (FixedPart("prior", 0.0),), d)
+    M = learned_matrix(similarity)
     found = importance(similarity)
     features = found.features
     pairs = found.pairs

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from hdsl import HDSL, load, plots
 from hdsl.plots.model import network_layout
 from hdsl.search import top_k
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -178,9 +178,9 @@ def test_network_shows_the_heaviest_pairs(model):
 
 
 def test_network_of_no_pair():
-    similarity = Similarity(
-        np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2
-    )
+    atoms = np.array([[0, 1, 1], [0, 1, -1]])
+    fixed = (FixedPart("prior", 0.0),)
+    similarity = Similarity(atoms, np.full(2, 0.5), 2.0, fixed, 2)
     assert not drawn(plots.NetworkDisplay.from_estimator(similarity)).names
 
 

@@ -12,24 +12,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl.choose.judges import cosines_between
-from hdsl.similarity import Similarity
+from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.cosine import LearnedCosine
+from hdsl.similarity.rows import unit_rows
 
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
+HALF = (FixedPart("prior", 0.5),)
 forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 
 
 @st.composite
 def cases(draw):
-    """A similarity, its dense matrix prior·I + M, and two sets of rows."""
+    """A similarity, its dense matrix, and two sets of rows."""
     X = draw(strategies.matrices())
     d = X.shape[1]
     atoms, weights = draw(strategies.models(d))
-    scale = draw(strategies.SCALES)
-    prior = draw(strategies.PRIORS)
-    M = reference.model_matrix(atoms, weights, d, scale)
+    fixed = draw(strategies.fixed_parts(d))
+    similarity = Similarity(atoms, weights, draw(strategies.SCALES), fixed, d)
     Y = X[draw(st.permutations(range(len(X))))][: draw(st.integers(1, len(X)))]
-    return Similarity(atoms, weights, scale, prior, d), M + prior * np.eye(d), X, Y
+    return similarity, reference.similarity_matrix(similarity), X, Y
 
 
 def dense(Z):
@@ -44,7 +45,7 @@ def tolerance(S, X, rtol=1e-12):
 @given(cases())
 def test_matrix_is_the_combination_of_its_atoms(case):
     similarity, S, X, _ = case
-    M = S - similarity.prior * np.eye(len(S))
+    M = S - reference.fixed_matrix(similarity.fixed, len(S))
     tol = tolerance(S, X)
     assert_allclose(similarity.matrix().toarray(), M, atol=tol)
     L = similarity.components
@@ -70,12 +71,13 @@ def test_every_way_to_score_is_the_same_bilinear_form(form, case):
     )
 
 
-@given(cases(), strategies.PRIORS)
-def test_plain_products_serve_several_similarities(case, prior):
+@given(cases(), st.data())
+def test_plain_products_serve_several_similarities(case, data):
     similarity, S, X, Y = case
     scores = cosines_between(sp.csr_array(X), sp.csr_array(Y))
-    for own in (similarity, dataclasses.replace(similarity, prior=prior)):
-        own_S = S + (own.prior - similarity.prior) * np.eye(len(S))
+    fixed = data.draw(strategies.fixed_parts(len(S)))
+    for own in (similarity, dataclasses.replace(similarity, fixed=fixed)):
+        own_S = reference.similarity_matrix(own)
         squares = np.diag(Y @ own_S @ Y.T)
         expected = (X @ own_S @ Y.T) / LearnedCosine(own).lengths(sp.csr_array(Y))
         found = scores(own)
@@ -118,22 +120,73 @@ def test_float32_stays_float32(form, case):
 
 
 @given(cases())
-def test_transform_puts_components_before_the_prior(case):
+def test_transform_puts_components_before_the_fixed_parts(case):
     similarity, S, X, _ = case
     Z = similarity.transform(X)
     k = len(similarity.weights)
     assert_allclose(
         Z[:, :k], X @ similarity.components.toarray().T, atol=tolerance(S, X)
     )
-    if similarity.prior > 0:
-        assert_allclose(Z[:, k:], np.sqrt(similarity.prior) * X, rtol=1e-15)
-    else:
-        assert Z.shape[1] == k
+    blocks = [
+        np.sqrt(part.weight) * X[:, part.start : part.stop]
+        for part in similarity.fixed
+        if part.weight > 0
+    ]
+    assert_allclose(Z[:, k:], np.hstack([X[:, :0], *blocks]), rtol=1e-15)
+
+
+@forms
+@given(strategies.matrices(), st.data())
+def test_each_fixed_part_compares_its_own_columns_at_unit_length(form, X, data):
+    d = X.shape[1]
+    atoms, weights = data.draw(strategies.models(d))
+    parts = data.draw(strategies.fixed_parts(d))
+    fixed = tuple(dataclasses.replace(part, norm="l2") for part in parts)
+    similarity = Similarity(atoms, weights, 4.0, fixed, d)
+    blocks = [X[:, part.start : part.stop] for part in fixed]
+    lengths = [np.linalg.norm(block, axis=1, keepdims=True) for block in blocks]
+    unit = np.hstack(
+        [
+            block / np.where(length > 0, length, 1.0)
+            for block, length in zip(blocks, lengths, strict=True)
+        ]
+    )
+    S = reference.similarity_matrix(similarity)
+    expected = unit @ S @ unit.T
+    tol = tolerance(S, unit)
+    rewritten = dense(similarity.rewrite(form(X)))
+    assert_allclose(dense(similarity.index_rows(form(X))), unit, atol=1e-15)
+    assert_allclose(rewritten @ unit.T, expected, atol=tol)
+    assert_allclose(similarity.pairwise(form(X)), expected, atol=tol)
+    assert_allclose(
+        similarity.pair_score(form(X), form(X)), np.diag(expected), atol=tol
+    )
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        (),
+        (FixedPart("prior", 1.0, stop=2),),
+        (FixedPart("prior", 1.0, start=1),),
+        (FixedPart("prior", 1.0, stop=2), FixedPart("meaning", 1.0, start=1)),
+    ],
+)
+def test_fixed_parts_that_leave_columns_or_share_some_are_refused(fixed):
+    with pytest.raises(ValueError, match="cover 3 columns"):
+        Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, fixed, 3)
+
+
+@forms
+def test_a_row_without_a_value_that_counts_stays_as_it_is(form):
+    X = form(np.array([[0.0, 3.0, 4.0], [2.0, 0.0, 0.0]]))
+    for columns in (np.array([0]), np.array([], dtype=np.int64)):
+        assert_array_equal(dense(unit_rows(X, columns))[0], [0, 3, 4])
 
 
 def test_rows_are_left_as_they_were():
     X = np.array([[1.0, 0, 2], [0, 3, 0]])
-    similarity = Similarity(np.array([[0, 2, -1]]), np.ones(1), 2.0, 0.5, 3)
+    similarity = Similarity(np.array([[0, 2, -1]]), np.ones(1), 2.0, HALF, 3)
     for form in FORMS.values():
         given_rows = form(X.copy())
         similarity.transform(given_rows)
@@ -143,7 +196,7 @@ def test_rows_are_left_as_they_were():
 
 
 def test_a_similarity_is_a_value():
-    similarity = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 2)
+    similarity = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, HALF, 2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         similarity.scale = 2.0
 
@@ -152,7 +205,8 @@ def test_a_similarity_is_a_value():
 def test_rows_of_any_kind_are_the_same_numbers(norm):
     """Integers, bits, other formats, and two entries in one place."""
     X = np.array([[2.0, 0, 1], [0, 3, 1], [1, 1, 0]])
-    similarity = Similarity(np.array([[0, 2, -1]]), np.array([0.3]), 2.0, 0.5, 3, norm)
+    fixed = (FixedPart("prior", 0.5, norm),)
+    similarity = Similarity(np.array([[0, 2, -1]]), np.array([0.3]), 2.0, fixed, 3)
     twice = sp.csr_array((np.full(6, 0.5), [0, 0, 2, 2, 1, 1], [0, 4, 6]), shape=(2, 3))
     for rows, other in [
         (X, X.astype(int)),
@@ -172,8 +226,8 @@ def test_rows_of_any_kind_are_the_same_numbers(norm):
 
 def test_what_compiled_code_could_not_bear_is_refused():
     with pytest.raises(ValueError, match="atom"):
-        Similarity(np.array([[5, 2, 1]]), np.array([1.0]), 1.0, 0.0, 3)
-    similarity = Similarity(np.array([[0, 2, 1]]), np.array([1.0]), 1.0, 0.0, 3)
+        Similarity(np.array([[5, 2, 1]]), np.array([1.0]), 1.0, HALF, 3)
+    similarity = Similarity(np.array([[0, 2, 1]]), np.array([1.0]), 1.0, HALF, 3)
     with pytest.raises(ValueError, match="4 columns"):
         similarity.rewrite(np.ones((2, 4)))
     with pytest.raises(ValueError, match="NaN"):

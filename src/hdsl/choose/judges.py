@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -73,16 +74,25 @@ def cosines_between(
     Plain products are computed once for all similarities. The length of x, on which no
     ranking of the rows of Y depends, is left out.
     """
-    plain = search.add_products(X, Y, np.zeros((X.shape[0], Y.shape[0])))
+    shape = (X.shape[0], Y.shape[0])
+
+    @cache
+    def plain_products(start: int, stop: int | None) -> np.ndarray:
+        left = X[:, start:stop]
+        right = Y[:, start:stop]
+        return search.add_products(left, right, np.zeros(shape))
 
     def cosines(similarity: Rewriter) -> np.ndarray:
-        if isinstance(similarity, Similarity) and similarity.norm is None:
-            prior = similarity.prior
-            sides = (similarity.learned(X), similarity.learned(Y))
+        scores = np.zeros(shape)
+        if isinstance(similarity, Similarity) and similarity.takes_rows_as_they_are:
+            for part in similarity.fixed:
+                scores += part.weight * plain_products(part.start, part.stop)
+            left = similarity.learned(X)
+            right = similarity.learned(Y)
         else:
-            prior = 0.0
-            sides = (similarity.rewrite(X), similarity.index_rows(Y))
-        scores = search.add_products(*sides, prior * plain)
+            left = similarity.rewrite(X)
+            right = similarity.index_rows(Y)
+        scores = search.add_products(left, right, scores)
         scores /= LearnedCosine(similarity).lengths(Y)
         return check_result(scores, "The similarity")
 

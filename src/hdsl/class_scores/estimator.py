@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..arrays import names_to_arrays
 from ..explain.parts import one_row
 from ..explain.tables import CLASS
 from ..files.container import Arrays
@@ -26,6 +25,7 @@ from ..input.matrices import as_user_sparse, check_matrix, narrow
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
+from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..solver.columns import is_wide, take_columns
 from .linear import LinearScorer

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..arrays import names_from_arrays
 from ..files.container import Arrays
 from ..files.tables import check_columns, get_array, get_value
 from ..input.parameters import check_number
+from ..model_arrays import names_from_arrays
 from ..similarity.rows import unit_rows
 from ..solver.columns import take_columns
 from .linear import LinearScorer

@@ -19,7 +19,7 @@ from ..input.matrices import check_matrix
 from ..input.parameters import check_number
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity import Similarity
+from ..similarity import FixedPart, Similarity
 from ..similarity.cosine import LearnedCosine
 from ..similarity.judge import comparison_points
 from ..similarity.pairwise import as_rewriter
@@ -459,9 +459,9 @@ def compare_errors(
 
     Examples
     --------
-    >>> from hdsl.similarity import Similarity
+    >>> from hdsl.similarity import FixedPart, Similarity
     >>> atom = np.array([[0, 1, -1]]), np.array([1.0])
-    >>> learned = Similarity(*atom, scale=1.0, prior=0.0, n_features=3)
+    >>> learned = Similarity(*atom, 1.0, (FixedPart("prior", 0.0),), n_features=3)
     >>> X, y = np.array([[1.0, 0, 3], [0, 1, 1]]), ["a", "b"]
     >>> X_test, y_test = [[3.0, 2, 3], [2, 3, 9], [2, 3, 1]], ["a", "b", "b"]
     >>> found = compare_errors(learned, X, y, X_test, y_test, n_neighbors=1)
@@ -551,7 +551,8 @@ def compare_triplets(
     Examples
     --------
     >>> X = np.array([[1.0, 0], [2, 1], [0, 3], [0, 4]])
-    >>> same = Similarity(np.empty((0, 3), int), np.empty(0), 1.0, 1.0, n_features=2)
+    >>> nothing = np.empty((0, 3), int), np.empty(0)
+    >>> same = Similarity(*nothing, 1.0, (FixedPart("prior", 1.0),), n_features=2)
     >>> compare_triplets(same, X, [[0, 1, 2], [0, 2, 3]]).after.n_wrong
     0.5
     """
@@ -591,4 +592,5 @@ def _check(
 
 def _plain(n_features: int, norm: str | None) -> Similarity:
     """Return the dot product, or the cosine with ``norm="l2"``."""
-    return Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=n_features, norm=norm)
+    fixed = (FixedPart("prior", 1.0, norm),)
+    return Similarity(*NOTHING, scale=1.0, fixed=fixed, n_features=n_features)

@@ -1,15 +1,18 @@
-"""Why two rows are similar: the exact additive parts of S, and words behind scores of classes."""
+"""Why two rows are similar: the exact additive parts of S, and words behind class scores."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
-from ..similarity import Similarity
+from ..similarity import FixedPart, Similarity
+from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
 from .tables import (
     Block,
@@ -37,8 +40,9 @@ class Explanation(Readable):
     total : float
         The correctly rounded sum of all parts, ``math.fsum(parts["value"])``.
     parts : structured ndarray of shape (n_parts,)
-        kind ("pair", "atom" or "prior"), name, i, j, value. For a single feature j is
-        i. Parts of value 0 are left out.
+        kind ("pair", "atom", or the name of a fixed part such as "prior"), name, i, j,
+        value. For a single feature j is i, and for a fixed part as a whole both are -1.
+        Parts of value 0 are left out.
     of : str
         What is explained, such as "S(x, y)".
     top : int or None
@@ -46,6 +50,8 @@ class Explanation(Readable):
     words : dict of int to dict of str to list of str, default={}
         For a feature that is the score of a class, the words that add most to the
         score, by row: "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
+    fixed : tuple of str, default=("prior",)
+        Names of the parts of S that are not learned.
     """
 
     total: float
@@ -53,16 +59,22 @@ class Explanation(Readable):
     of: str
     top: int | None = 10
     words: dict[int, dict[str, list[str]]] = field(default_factory=dict)
+    fixed: tuple[str, ...] = ("prior",)
 
     @property
     def learned(self) -> float:
         """The part of xᵀMy in the total."""
-        return math.fsum(self.parts["value"][self.parts["kind"] != "prior"])
+        is_fixed = np.isin(self.parts["kind"], self.fixed)
+        return math.fsum(self.parts["value"][~is_fixed])
 
     @property
     def prior(self) -> float:
         """The part of prior·⟨x, y⟩ in the total."""
-        return math.fsum(self.parts["value"][self.parts["kind"] == "prior"])
+        return self.of_fixed("prior")
+
+    def of_fixed(self, name: str) -> float:
+        """Return what a fixed part, by its name, adds to the total."""
+        return math.fsum(self.parts["value"][self.parts["kind"] == name])
 
     def to_dict(self) -> dict[str, Any]:
         """Return `of`, the total and the parts as plain values for JSON."""
@@ -92,7 +104,9 @@ class Explanation(Readable):
         """Return the sum as a title, and the largest parts."""
         title = f"{self.of} = {self.total:.6g}"
         if len(self.parts):
-            title += f", learned {self.learned:+.4g}, prior {self.prior:+.4g}"
+            title += f", learned {self.learned:+.4g}"
+            for name in self.fixed:
+                title += f", {name} {self.of_fixed(name):+.4g}"
         else:
             which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
             title += f": {which} no feature and no pair of features that counts"
@@ -105,11 +119,13 @@ class Explanation(Readable):
         return [(title, rows)]
 
     def _label(self, part: Any) -> str:
+        label = shown(part["name"])
+        if part["kind"] in self.fixed and part["i"] != NO_FEATURE:
+            label += f" ({part['kind']})"
         words = self.words_of(part)
-        label = shown(part["name"]) + " (prior)" * (part["kind"] == "prior")
-        return label + (
-            f": {', '.join(map(shown, words[:MOST_WORDS]))}" if words else ""
-        )
+        if words:
+            label += f": {', '.join(map(shown, words[:MOST_WORDS]))}"
+        return label
 
 
 def explain(
@@ -135,7 +151,7 @@ def explain(
     by : {"pair", "atom"}, default="pair"
         "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature.
         "atom": scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i
-        per feature.
+        per feature, and what other fixed parts add.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1 and so on.
     top : int or None, default=10
@@ -147,8 +163,9 @@ def explain(
 
     Examples
     --------
-    >>> similarity = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0,
-    ...                         prior=0.5, n_features=3)
+    >>> atoms = np.array([[0, 1, 1], [0, 2, -1]])
+    >>> fixed = (FixedPart("prior", 0.5),)
+    >>> similarity = Similarity(atoms, np.array([0.75, 0.25]), 4.0, fixed, 3)
     >>> explain(similarity, [1, 0, 1], [1, 1, 0], feature_names=["goal", "match", "profit"])
     S(x, y) = 6.5, learned +6, prior +0.5
       goal            +4      |++++++++++++++++++++
@@ -159,52 +176,108 @@ def explain(
     check_word("explain", "by", by, BY)
     check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = as_names(feature_names, similarity.n_features)
-    what = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
-    rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
+    rows = _ComparedRows.of(similarity, x, y, rather_than)
+    what = "S(x, y)"
     if rather_than is not None:
-        rows.append(_as_row(rather_than, similarity, "rather_than"))
-    # Features that are neither in the rows nor in the model take no memory.
-    used = [similarity.atoms[:, :2].ravel(), *(z.indices for z in rows)]
-    features = np.unique(np.concatenate(used))
-    values = np.zeros((len(rows), len(features)))
-    for k, row in enumerate(rows):
-        values[k, np.searchsorted(features, row.indices)] = row.data
-    # S is linear in y
-    x = values[0]
-    y = values[1] - values[2:].sum(axis=0)
+        what = "S(x, y) - S(x, z)"
     with np.errstate(over="ignore", invalid="ignore"):
         if by == "atom":
-            i, j, sign = similarity.atoms.T
-            at_i = np.searchsorted(features, i)
-            at_j = np.searchsorted(features, j)
-            learned = (x[at_i] + sign * x[at_j]) * (y[at_i] + sign * y[at_j])
-            learned *= similarity.scale * similarity.weights
-            labels = atoms_module.names(similarity.atoms, names)
+            learned = _terms_of_atoms(similarity, rows, names)
         else:
-            i, j, entries = similarity.entries()
-            at_i = np.searchsorted(features, i)
-            at_j = np.searchsorted(features, j)
-            products = x[at_i] * y[at_j]
-            learned = entries * np.where(i == j, products, products + x[at_j] * y[at_i])
-            labels = pair_names(i, j, names)
-        is_shared = (x != 0) & (y != 0)
-        values = np.concatenate([learned, similarity.prior * (x * y)[is_shared]])
+            learned = _terms_of_pairs(similarity, rows, names)
+        fixed = [_terms_of_fixed(part, rows, names) for part in similarity.fixed]
+    terms = [learned, *fixed]
+    values = np.concatenate([term.value for term in terms])
     if not np.isfinite(values).all():
         raise ValueError(
             f"A part of {what} is too large for a float: the values of the rows are up "
-            f"to {max(np.abs(x).max(), np.abs(y).max()):.3g}. Scale the rows."
+            f"to {max(np.abs(rows.x).max(), np.abs(rows.y).max()):.3g}. Scale the rows."
         )
-    shared = features[is_shared]
     parts = table_of(
         "value",
-        kind=np.repeat(np.array([by, "prior"]), [len(learned), len(shared)]),
-        name=np.concatenate([labels, pair_names(shared, shared, names)]),
-        i=np.concatenate([i, shared]),
-        j=np.concatenate([j, shared]),
+        kind=np.concatenate([np.full(len(term.value), term.kind) for term in terms]),
+        name=np.concatenate([term.name for term in terms]),
+        i=np.concatenate([term.i for term in terms]),
+        j=np.concatenate([term.j for term in terms]),
         value=values,
     )
     parts = parts[parts["value"] != 0]
-    return Explanation(math.fsum(parts["value"]), parts, what, top)
+    return Explanation(
+        total=math.fsum(parts["value"]),
+        parts=parts,
+        of=what,
+        top=top,
+        fixed=tuple(part.name for part in similarity.fixed),
+    )
+
+
+class _ComparedRows(NamedTuple):
+    """Two rows as S compares them, of the features that the rows or the model have.
+
+    Other features take no memory. S is linear in y: with a third row z, y is y - z.
+    """
+
+    features: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+
+    @classmethod
+    def of(cls, similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedRows:
+        """Return the rows x and y, or x and y - z, checked; z may be None."""
+        rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
+        if z is not None:
+            rows.append(_as_row(z, similarity, "rather_than"))
+        used = [similarity.atoms[:, :2].ravel(), *(row.indices for row in rows)]
+        features = np.unique(np.concatenate(used))
+        values = np.zeros((len(rows), len(features)))
+        for k, row in enumerate(rows):
+            values[k, np.searchsorted(features, row.indices)] = row.data
+        return cls(features, values[0], values[1] - values[2:].sum(axis=0))
+
+    def values(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of x and of y of some features."""
+        positions = np.searchsorted(self.features, features)
+        return self.x[positions], self.y[positions]
+
+
+class _Terms(NamedTuple):
+    """Parts of one kind; `i` and `j` are features."""
+
+    kind: str
+    name: np.ndarray
+    i: np.ndarray
+    j: np.ndarray
+    value: np.ndarray
+
+
+def _terms_of_pairs(similarity: Similarity, rows: _ComparedRows, names: Any) -> _Terms:
+    """Return M_ij (x_i y_j + x_j y_i) per feature pair, and M_ii x_i y_i per feature."""
+    i, j, entries = similarity.entries()
+    x_i, y_i = rows.values(i)
+    x_j, y_j = rows.values(j)
+    products = x_i * y_j
+    values = entries * np.where(i == j, products, products + x_j * y_i)
+    return _Terms("pair", pair_names(i, j, names), i, j, values)
+
+
+def _terms_of_atoms(similarity: Similarity, rows: _ComparedRows, names: Any) -> _Terms:
+    """Return scale·weight·(x_i ± x_j)(y_i ± y_j) per atom."""
+    i, j, sign = similarity.atoms.T
+    x_i, y_i = rows.values(i)
+    x_j, y_j = rows.values(j)
+    values = (x_i + sign * x_j) * (y_i + sign * y_j)
+    values *= similarity.scale * similarity.weights
+    return _Terms("atom", atoms_module.names(similarity.atoms, names), i, j, values)
+
+
+def _terms_of_fixed(part: FixedPart, rows: _ComparedRows, names: Any) -> _Terms:
+    """Return weight·x_i y_i per feature, or one number for the whole part."""
+    features, values = part.terms(rows.features, rows.x, rows.y)
+    if part.by_feature:
+        labels = pair_names(features, features, names)
+    else:
+        labels = np.full(len(features), part.name, dtype=object)
+    return _Terms(part.name, labels, features, features, values)
 
 
 def one_row(x: Any) -> Any:

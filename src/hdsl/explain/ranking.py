@@ -152,8 +152,10 @@ def importance(
 
     Examples
     --------
-    >>> similarity = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0,
-    ...                         prior=0.5, n_features=3)
+    >>> from hdsl.similarity import FixedPart
+    >>> atoms = np.array([[0, 1, 1], [0, 2, -1]])
+    >>> fixed = (FixedPart("prior", 0.5),)
+    >>> similarity = Similarity(atoms, np.array([0.75, 0.25]), 4.0, fixed, 3)
     >>> X = [[1, 1, 0], [1, 0, 2], [0, 1, 2], [0, 0, 2]]
     >>> importance(similarity, X, feature_names=["goal", "match", "profit"])
     3 features by effect on S (rows that have it)

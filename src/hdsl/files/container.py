@@ -19,8 +19,11 @@ from .atomic import atomic_write, check_regular
 
 Arrays = dict[str, np.ndarray]
 
-#: The number of the format.
-FORMAT = 5
+#: The number of the format that is written.
+FORMAT = 6
+
+#: The formats that are read: 5 has one fixed part of the similarity and no list of them.
+READABLE = (5, FORMAT)
 
 KEY = "hdsl"
 
@@ -77,11 +80,11 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         version = sealed["format"]
         text = sealed["header"]
         given = sealed["sha256"]
-        if version != FORMAT:
-            newer = isinstance(version, int) and version > FORMAT
-            raise ValueError(
-                f"it has another format: {'update hdsl' if newer else 'fit again'}"
-            )
+        if version not in READABLE:
+            way_out = "fit again"
+            if isinstance(version, int) and version > FORMAT:
+                way_out = "update hdsl"
+            raise ValueError(f"it has another format: {way_out}")
         if given != checksum(arrays, text):
             raise ValueError("its checksum is wrong")
         header = json.loads(text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..similarity import Similarity
+from ..similarity import FixedPart, Similarity
 from ..solver import losses, oracle, steps
 from ..solver.loop import (
     Callback,
@@ -85,4 +85,5 @@ class PartFitter:
         self, atoms: np.ndarray, weights: np.ndarray, prior: float
     ) -> Similarity:
         """Return what a run of this prior has learned."""
-        return Similarity(atoms, weights, self.scale, prior, self.data.X.shape[1])
+        fixed = (FixedPart("prior", prior),)
+        return Similarity(atoms, weights, self.scale, fixed, self.data.X.shape[1])

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import choice_from
 from ..choose.candidates import FIXED_STEPS, Choice
 from ..files.checkpoint import digest
 from ..input.matrices import (
     check_margins,
 )
+from ..model_arrays import choice_from
 from ..solver.loop import (
     Arrays,
 )

@@ -19,7 +19,7 @@ from ..hdsl import HDSL
 from ..input.errors import warn
 from ..input.parameters import check_number
 from ..progress import Progress
-from ..similarity import Similarity
+from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
@@ -359,9 +359,8 @@ class Linker(BaseEstimator):
         X = self._records.X
         first, second = self._tables.pairs([(left, right)], "explain")[0]
         if self.model_ is None:
-            similarity = Similarity(
-                *NOTHING, scale=1.0, prior=1.0, n_features=X.shape[1], norm="l2"
-            )
+            cosine = FixedPart("prior", 1.0, norm="l2")
+            similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
         else:
             similarity = self.model_.similarity_
         names = self._records.names

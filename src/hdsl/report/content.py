@@ -13,6 +13,7 @@ from ..explain.tables import CLASS, as_names
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import canonical, check_matrix
 from ..labels import LabelSets, label_sets
+from ..similarity import FixedPart
 from ..similarity.products import check_result
 from ..solver.atoms import ZERO
 from ..solver.columns import take_columns
@@ -162,7 +163,7 @@ def model_parts(
     return {
         "model": {
             "scale": float(model.scale_),
-            "prior": float(model.prior_),
+            "fixed": [_fixed_part(part, model) for part in similarity.fixed],
             "n_iter": int(model.n_iter_),
             "n_triplets": int(model.n_triplets_),
             "n_features": int(model.n_features_in_),
@@ -196,6 +197,17 @@ def model_parts(
         },
         "counts": None if rows.X is None else _counts(rows.X, active, ends),
         "items": items,
+    }
+
+
+def _fixed_part(part: FixedPart, model: Any) -> dict[str, Any]:
+    """Return a fixed part of the similarity: its weight, and its columns from start to stop."""
+    stop = int(model.n_features_in_) if part.stop is None else part.stop
+    return {
+        "name": part.name,
+        "weight": float(part.weight),
+        "start": part.start,
+        "stop": stop,
     }
 
 

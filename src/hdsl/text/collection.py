@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..arrays import similarity_from_arrays
 from ..class_scores.scores import Scores
 from ..class_scores.words import with_words
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
+from ..similarity.arrays import similarity_from_arrays
 from ..similarity.cosine import LearnedCosine
 from ..similarity.rows import unit_rows
 from .documents import Documents

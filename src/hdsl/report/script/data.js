@@ -88,11 +88,19 @@ function valuesOf(item) {
   return values;
 }
 
+/** The weight of each feature in the fixed parts of the similarity, which share no column. */
+const fixedWeight = Float64Array.from(names, (_, f) => {
+  const column = data.columns[f];
+  return model.fixed.find(part => part.start <= column && column < part.stop).weight;
+});
+
+const hasFixed = model.fixed.some(part => part.weight > 0);
+
 function explain(x, y, w) {
   const shared = [], pairs = [];
-  if (model.prior > 0) {
-    for (const [f, value] of x) {
-      if (y.has(f)) shared.push({ feature: f, value: model.prior * value * y.get(f) });
+  for (const [f, value] of x) {
+    if (fixedWeight[f] > 0 && y.has(f)) {
+      shared.push({ feature: f, value: fixedWeight[f] * value * y.get(f) });
     }
   }
   for (let n = 0; n < N_ATOMS; n++) {

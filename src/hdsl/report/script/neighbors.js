@@ -47,11 +47,11 @@ function valuesOfWords(text) {
   return { values: found, unknown, nWords: new Set(words).size };
 }
 
-/** Prior·x + Mx: dot products with it are similarities. */
+/** The fixed parts of x, each times its weight, and Mx: dot products with it are similarities. */
 function rewritten(x) {
   const q = new Map();
   const add = (f, value) => q.set(f, (q.get(f) ?? 0) + value);
-  for (const [f, value] of x) add(f, model.prior * value);
+  for (const [f, value] of x) add(f, fixedWeight[f] * value);
   for (let n = 0; n < N_ATOMS; n++) {
     if (!(view.w[n] > 0)) continue;
     const i = atoms.i[n], j = atoms.j[n], sign = atoms.sign[n];
@@ -286,7 +286,7 @@ function showItems() {
   $("second").value = titleOf(second);
   const { score } = ranksFor(x, asked.item).find(({ item }) => item === second) ?? { score: 1 };
   const terms = ["The similarity is ", h("b", { id: "total" }, number(why.total, 4)), " = "];
-  if (model.prior > 0) terms.push(h("b", {}, number(why.plain, 4)), " plain dot product + ");
+  if (hasFixed) terms.push(h("b", {}, number(why.plain, 4)), " plain dot product + ");
   terms.push(h("b", {}, number(why.learned, 4)), ` from ${counted(why.pairs.length, "learned pair")}`,
     "; the learned cosine is ", h("b", { id: "cosine" }, number(score, 3)), ".");
   $("sum").replaceChildren(...terms);

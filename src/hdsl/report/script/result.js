@@ -16,7 +16,7 @@ function showResult() {
     `From ${counted(model.n_triplets, "comparison")}, the model learned `,
     `${counted(order.length, "pair")} of features: ${whole(plus.length)} that count together and `,
     `${whole(minus.length)} that are set apart`,
-    model.prior > 0 ? ", on top of the plain dot product. " : ". ",
+    hasFixed ? ", on top of the plain dot product. " : ". ",
   ];
   if (plus.length) sentence.push("Strongest together: ", pairOf(plus[0]), ". ");
   if (minus.length) sentence.push("Strongest apart: ", pairOf(minus[0]), ".");
@@ -92,6 +92,7 @@ const ENDS = {
 
 function showSettings() {
   const gap = trace.gap[model.n_iter], { choice } = data;
+  const prior = model.fixed.find(part => part.name === "prior");
   const how = model.gap_is_exact ? "found by an exact search" : "by a search that is not exhaustive";
   $("status").append([
     ENDS[model.status] ?? `The run ended with status ${model.status}.`,
@@ -99,7 +100,7 @@ function showSettings() {
       `${counted(LAST, "iteration")}.` : "",
     Number.isNaN(gap) ? "" : `Its duality gap is ${number(gap)}, ${how}.`,
     `The scale is ${number(model.scale, 4)}, and the prior, the weight of the plain dot product, is`,
-    `${number(model.prior, 4)}${choice ? ": chosen on held-out data" : ""}.`,
+    `${number(prior.weight, 4)}${choice ? ": chosen on held-out data" : ""}.`,
   ].filter(part => part).join(" "));
   if (choice) showTried(choice);
   else $("tried").remove();

@@ -1,0 +1,92 @@
+"""A similarity as plain arrays for a file, and back, checked."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..files import tables
+from ..files.container import Arrays
+from ..files.tables import get_array, get_value, nested, part_of
+from ..input.errors import short
+from ..solver.atoms import check_atoms
+from .fixed import FixedPart
+from .similarity import Similarity
+
+#: What of a fixed part is no array.
+PART_VALUES = ("name", "weight", "norm", "start", "stop", "by_feature")
+
+
+def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]]:
+    """Return a similarity as plain arrays, and what of it is no array."""
+    arrays = {
+        "atoms": similarity.atoms,
+        "weights": np.asarray(similarity.weights, np.float64),
+    }
+    fixed = []
+    for k, part in enumerate(similarity.fixed):
+        fixed.append({name: getattr(part, name) for name in PART_VALUES})
+        if part.length_columns is not None:
+            arrays |= nested(**{f"fixed.{k}": {"columns": part.length_columns}})
+    header = {
+        "scale": similarity.scale,
+        "fixed": fixed,
+        "n_features": similarity.n_features,
+    }
+    return arrays, header
+
+
+def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity:
+    """Return the similarity of `similarity_to_arrays`; raise ValueError if damaged."""
+    n_features = get_value(header, "n_features", int)
+    scale = get_value(header, "scale", float)
+    if not 0.0 < scale < math.inf:
+        raise ValueError(f"scale is {scale}, expected a finite number > 0")
+    if "fixed" in header:
+        fixed = tuple(
+            _fixed_part(part_of(arrays, f"fixed.{k}"), part, n_features)
+            for k, part in enumerate(get_value(header, "fixed", list))
+        )
+    else:
+        fixed = (_only_part(arrays, header, n_features),)
+    atoms = get_array(arrays, "atoms", "i")
+    weights = get_array(arrays, "weights", "f")
+    check_atoms(atoms, weights, n_features)
+    return Similarity(atoms, weights, scale, fixed, n_features)
+
+
+def _only_part(arrays: Arrays, header: dict[str, Any], n_features: int) -> FixedPart:
+    """Return the fixed part of a file of format 5, which has no list of parts."""
+    part = {
+        "name": "prior",
+        "weight": header.get("prior"),
+        "norm": header.get("norm"),
+        "start": 0,
+        "stop": None,
+        "by_feature": True,
+    }
+    return _fixed_part(arrays, part, n_features)
+
+
+def _fixed_part(arrays: Arrays, part: dict[str, Any], n_features: int) -> FixedPart:
+    """Return a fixed part from its own arrays and values; raise ValueError if damaged."""
+    name = get_value(part, "name", str)
+    weight = get_value(part, "weight", float)
+    if not 0.0 <= weight < math.inf:
+        raise ValueError(f"the weight of {short(name)} is {weight}, expected >= 0")
+    norm = part.get("norm")
+    if norm not in (None, "l2"):
+        raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
+    start = get_value(part, "start", int)
+    stop = part.get("stop")
+    end = n_features
+    if stop is not None:
+        end = get_value(part, "stop", int)
+    if not 0 <= start < end <= n_features:
+        raise ValueError(f"{short(name)} has the columns from {start} to {end}")
+    columns = None
+    if "columns" in arrays:
+        columns = get_array(arrays, "columns", "i")
+        tables.check_columns(columns, end - start)
+    by_feature = get_value(part, "by_feature", bool)
+    return FixedPart(name, weight, norm, columns, start, stop, by_feature)
