@@ -290,3 +290,24 @@ def test_an_interrupt_writes_what_was_not_due(path, monkeypatch):
     given = {"prior": 1.0, "step": "away", "max_iter": 9, "random_state": 0}
     HDSL(**given, checkpoint=path, callback=interrupt).fit(X, Y)
     assert path.exists()
+
+
+def test_arrays_are_made_when_they_are_written(path, monkeypatch):
+    """A rest that is not due costs nothing; the last one is written at the end."""
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
+    kept = Checkpoint(path)
+    kept.begin(np.random.default_rng(0), {})
+    made = []
+
+    def arrays(k):
+        made.append(k)
+        return {"number": np.array([k])}
+
+    for k in range(5):
+        kept.write_if_due(lambda k=k: arrays(k))
+    assert made == []
+    assert not path.exists()
+    kept.flush()
+    kept.flush()
+    assert made == [4]
+    assert Checkpoint(path).arrays["number"] == 4

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
+from hdsl.fit.rounding import warn_of_rounding
 from hdsl.solver import loop
 from hdsl.solver.oracle import ORACLES
+from hdsl.solver.rests import Rest
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, Watch, as_dict, assert_same_model, covering, dense_model, run
@@ -301,6 +303,37 @@ def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size,
             assert_array_equal(again.trace[name], whole.trace[name])
 
 
+def test_a_rest_is_made_into_arrays_when_it_is_written(monkeypatch):
+    """Nothing that grows with the run is done at a rest, and later steps change none."""
+    monkeypatch.setattr(loop, "rest_every", lambda rule: 3)
+    n_made = []
+    as_arrays = Rest.as_arrays
+
+    def counted(rest):
+        n_made.append(rest.n_iter)
+        return as_arrays(rest)
+
+    monkeypatch.setattr(Rest, "as_arrays", counted)
+    options = {"rule": "away", "init": "zero", "max_iter": 20, "tol": NEVER}
+    at_once = []
+    run(
+        random_twin(1),
+        **options,
+        rests=loop.Rests(None, lambda arrays: at_once.append(arrays())),
+    )
+    assert n_made == [3, 6, 9, 12, 15, 18]
+    n_made.clear()
+    later = []
+    run(random_twin(1), **options, rests=loop.Rests(None, later.append))
+    assert n_made == []
+    for rest, arrays in zip(at_once, later, strict=True):
+        again = arrays()
+        for name in rest.keys() - {"seconds", "trace"}:
+            assert_array_equal(again[name], rest[name])
+        for name in set(rest["trace"].dtype.names) - {"seconds"}:
+            assert_array_equal(again["trace"][name], rest["trace"][name])
+
+
 def test_a_damaged_rest_is_refused():
     taken = []
     options = {"rule": "corrective", "init": "zero", "max_iter": 6, "tol": NEVER}
@@ -350,6 +383,11 @@ def test_the_objective_is_that_of_the_atoms(share, n_warnings):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         result = run(twin, callback=disturb)
+        assert not found
+        assert result.objective_by_steps / result.objective == pytest.approx(
+            1.0 + share, rel=1e-9
+        )
+        warn_of_rounding(result)
     assert ["Rounding" in str(warning.message) for warning in found] == [
         True
     ] * n_warnings

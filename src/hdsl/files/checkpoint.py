@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from ..input.errors import short, warn
 from ..input.paths import FilePath
-from ..solver.loop import generator_state, set_generator_state
+from ..solver.rests import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays
@@ -83,7 +83,7 @@ class Checkpoint:
         self._inputs: dict[str, Any] = {}
         self._start: Arrays = {}
         self._has_failed = False
-        self._latest: Arrays | None = None
+        self._latest: Callable[[], Arrays] | None = None
         self._due = time.monotonic() + INTERVAL
         if not os.path.exists(self.path):
             check_can_write(self.path, "the checkpoint")
@@ -170,8 +170,11 @@ class Checkpoint:
         return f"{name}={short(there)} (now {short(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
-        """Write what `arrays` returns if it is time to, or later, when it is flushed."""
-        self._latest = arrays()
+        """Write what `arrays` returns if it is time to, or later, when it is flushed.
+
+        It is called when it is written, and not where a later one takes its place.
+        """
+        self._latest = arrays
         if time.monotonic() >= self._due:
             self.flush()
 
@@ -181,7 +184,7 @@ class Checkpoint:
         if self._latest is None:
             return
         try:
-            self.write(self._latest)
+            self.write(self._latest())
             self._latest = None
         except (OSError, MemoryError) as error:
             if (

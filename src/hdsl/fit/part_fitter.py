@@ -16,6 +16,7 @@ from ..solver.loop import (
 )
 from ..supervision.supervision import Supervision
 from .layouts import make_layout
+from .rounding import warn_of_rounding
 from .sizes import automatic_scale, own_similarity
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class PartFitter:
         )
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
+        warn_of_rounding(result)
         return result
 
     def similarity(

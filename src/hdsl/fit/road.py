@@ -38,6 +38,7 @@ from .parameters import check_parameters
 from .part_fitter import PartFitter, solver
 from .path import FitOutcome, check_same_path, path_so_far, store, summary
 from .resume import checkpoint_hooks, identity_of_run, keep_checkpoint
+from .rounding import warn_of_rounding
 from .sizes import settings_of_run
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ def solve(model: Any, run: Any, laid_out: LaidOutRun, progress: Progress) -> Fit
     except RestError as error:
         with run.checkpoint.explain_damage():
             raise ValueError(str(error)) from None
+    warn_of_rounding(result)
     return FitOutcome(
         result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data
     )

@@ -25,6 +25,9 @@ from .protocols import (
 #: last gap.
 BLENDED_SHARE = 1.5
 
+#: The estimate of the gap falls to this share of the last one at most, per call.
+LEAST_SHARE_OF_GAP = 0.1
+
 #: A correction solves its quadratic model to this share of the gap.
 CORRECTION_SHARE = 0.05
 
@@ -56,7 +59,12 @@ class StepContext:
     gap_estimate : float
         The last gap that lazy blended steps know of; they update it.
     are_mined : bool, default=False
-        As in ``loop.Options``.
+        As in ``state.Options``.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether the oracle was called.
     """
 
     problem: Problem
@@ -68,8 +76,8 @@ class StepContext:
     tol: float
     gap_estimate: float
     are_mined: bool = False
-    asked: bool = field(default=False, init=False)  # whether the oracle was called
-    _scores: np.ndarray | None = field(default=None, init=False)
+    asked: bool = field(default=False, init=False)
+    _active_scores: np.ndarray | None = field(default=None, init=False)
     _score: float | None = field(default=None, init=False)
     _vertex: Vertex | None = field(default=None, init=False)
     _vertices: list[Vertex] | None = field(default=None, init=False)
@@ -79,55 +87,61 @@ class StepContext:
         """Whether the gap bounds the distance to the optimum."""
         return self.oracle.certifies and self.gradient.covers_all
 
-    @property
-    def scores(self) -> np.ndarray:
-        """⟨B, -∇f⟩ of the active atoms."""
-        if self._scores is None:
-            self._scores = self.gradient.scores(self.active.atoms)
-        return self._scores
+    def include_active(self) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ of the active atoms; the best of them may be the vertex from here on.
+
+        A vertex that is known already stays.
+        """
+        if self._active_scores is None:
+            self._active_scores = self.gradient.scores(self.active.atoms)
+        return self._active_scores
 
     @property
     def score(self) -> float:
         """⟨M, -∇f⟩."""
-        if self._score is None:
-            if self._scores is None:
-                self._score = self.gradient.dot(self.margins)
-            else:
-                self._score = float(
-                    (self.active.weights * self._scores).sum()
-                )  # not BLAS: bits
+        if self._score is not None:
+            return self._score
+        if self._active_scores is None:
+            self._score = self.gradient.dot(self.margins)
+        else:
+            parts = self.active.weights * self._active_scores
+            self._score = float(parts.sum())  # not by BLAS, which has other bits
         return self._score
 
     @property
     def vertices(self) -> list[Vertex]:
         """The oracle's answers, best first; one where it was asked for one already."""
-        if self._vertices is None:
-            if self._vertex is not None:
-                return [self._vertex]
-            self.asked = True
-            n = n_starts(self.problem.n_comparisons) if self.are_mined else MOST_STARTS
-            features = self.active.features
-            self._vertices = self.oracle.vertices(self.gradient, self.rng, n, features)
+        if self._vertices is not None:
+            return self._vertices
+        if self._vertex is not None:
+            return [self._vertex]
+        n = MOST_STARTS
+        if self.are_mined:
+            n = n_starts(self.problem.n_comparisons)
+        self.asked = True
+        self._vertices = self.oracle.vertices(
+            self.gradient, self.rng, n, self.active.features
+        )
         return self._vertices
 
     @property
     def vertex(self) -> Vertex:
-        """The oracle's answer, or the best active atom where that is better."""
+        """The oracle's answer, or the best included active atom where that is better."""
         if self._vertex is None:
             self._vertex = self._best_vertex()
         return self._vertex
 
     def _best_vertex(self) -> Vertex:
         self.asked = True
-        vertex = (
-            self._vertices[0]
-            if self._vertices
-            else self.oracle(self.gradient, self.rng)
-        )
-        if self._scores is not None and not self.certifies:
-            best = self.active.extreme(self._scores, largest=True)
-            active = Vertex(best.score, best.atom)
-            vertex = active if active.beats(vertex) else vertex
+        if self._vertices:
+            vertex = self._vertices[0]
+        else:
+            vertex = self.oracle(self.gradient, self.rng)
+        if self._active_scores is not None and not self.certifies:
+            best = self.active.extreme(self._active_scores, largest=True)
+            active_vertex = Vertex(best.score, best.atom)
+            if active_vertex.beats(vertex):
+                vertex = active_vertex
         if self.active.zero is not None and vertex.score < 0.0:
             return Vertex(0.0, ZERO)
         return vertex
@@ -136,6 +150,16 @@ class StepContext:
     def gap(self) -> float:
         """⟨B - M, -∇f⟩ for the oracle's B: at least f - f* where the oracle certifies."""
         return self.vertex.score - self.score
+
+    @property
+    def known_gap(self) -> float:
+        """The gap, NaN where the oracle was not called."""
+        return self.gap if self.asked else np.nan
+
+    @property
+    def gap_is_exact(self) -> bool:
+        """Whether the gap is known, and bounds the distance to the optimum."""
+        return self.asked and self.certifies
 
 
 def n_starts(n_comparisons: int) -> int:
@@ -154,17 +178,16 @@ def forward(context: StepContext) -> Move:
 def away(context: StepContext) -> Move:
     """Return the steeper of a forward step and a step away from the worst atom (Algorithm 3)."""
     active = context.active
-    worst = active.extreme(context.scores, largest=False)
+    worst = active.extreme(context.include_active(), largest=False)
     if active.n_vertices == 1 or context.gap >= context.score - worst.score:
         return forward(context)
-    return Move(
-        "away", None, worst.atom, worst.weight / active.weight_of_others(worst.atom)
-    )
+    max_step_size = worst.weight / active.weight_of_others(worst.atom)
+    return Move("away", None, worst.atom, max_step_size)
 
 
 def pairwise(context: StepContext) -> Move:
     """Return a shift of weight from the worst active atom to the vertex."""
-    worst = context.active.extreme(context.scores, largest=False)
+    worst = context.active.extreme(context.include_active(), largest=False)
     if worst.atom == context.vertex.atom:  # there is one atom, and no better one
         return forward(context)
     return Move("pairwise", context.vertex.atom, worst.atom, worst.weight)
@@ -177,15 +200,18 @@ def blended(context: StepContext) -> Move:
     only when no shift between active atoms promises a share of the last known gap.
     """
     active = context.active
-    worst = active.extreme(context.scores, largest=False)
-    best = active.extreme(context.scores, largest=True)
-    local = best.score - worst.score
-    if local < BLENDED_SHARE * context.gap_estimate:
-        # A poor vertex may show hardly any gap; to believe it at once would end the
-        # calls.
-        least = 0.1 * context.gap_estimate if np.isfinite(context.gap_estimate) else 0.0
+    scores = context.include_active()
+    worst = active.extreme(scores, largest=False)
+    best = active.extreme(scores, largest=True)
+    local_gap = best.score - worst.score
+    if local_gap < BLENDED_SHARE * context.gap_estimate:
+        # A poor vertex may show hardly any gap. To believe it at once would end the
+        # calls of the oracle.
+        least = 0.0
+        if np.isfinite(context.gap_estimate):
+            least = LEAST_SHARE_OF_GAP * context.gap_estimate
         context.gap_estimate = max(context.gap, least, context.tol)
-        if local <= context.gap:
+        if local_gap <= context.gap:
             return forward(context)
     return Move("pairwise", best.atom, worst.atom, worst.weight)
 
@@ -199,11 +225,10 @@ def corrective(context: StepContext) -> Move | Correction:
     """
     active = context.active
     vertices = context.vertices
-    context.scores  # noqa: B018 - the vertex may be an active atom
+    active_scores = context.include_active()
     new = _promising(context, vertices)
     atoms = np.concatenate([active.atoms, as_array([vertex.atom for vertex in new])])
-    scores = np.concatenate([context.scores, [vertex.score for vertex in new]])
-    n = len(atoms)
+    scores = np.concatenate([active_scores, [vertex.score for vertex in new]])
     weights = active.weights_among(atoms)
     curvature = context.problem.curvature(context.margins, atoms)
     if (
@@ -214,7 +239,9 @@ def corrective(context: StepContext) -> Move | Correction:
         scores = np.append(scores, 0.0)
         weights = np.append(weights, active.zero)
         curvature = np.pad(curvature, (0, 1))
-    gap = float(scores.max() - (scores * weights).sum()) if len(scores) else 0.0
+    if not len(scores):
+        return forward(context)
+    gap = float(scores.max() - (scores * weights).sum())
     if not gap > 0.0:
         return forward(context)
     from .quadratic import best_change  # loads the compiler, which not every run needs
@@ -223,19 +250,31 @@ def corrective(context: StepContext) -> Move | Correction:
     falls = change < 0.0
     if not falls.any():
         return forward(context)
-    limit = max(1.0, float((weights[falls] / -change[falls]).min()))
-    return Correction("correct", context.vertex.atom, None, limit, atoms, change[:n])
+    max_step_size = max(1.0, float((weights[falls] / -change[falls]).min()))
+    return Correction(
+        kind="correct",
+        toward=context.vertex.atom,
+        away=None,
+        max_step_size=max_step_size,
+        atoms=atoms,
+        change=change[: len(atoms)],
+    )
 
 
 def _promising(context: StepContext, vertices: list[Vertex]) -> list[Vertex]:
-    """Return the vertices that are not active and promise descent."""
-    active = set(as_keys(context.active.atoms))
-    least = context.score if context.active.zero is None else max(context.score, 0.0)
-    room = max(1, CORRECTION_LIMIT - len(active))
+    """Return the vertices that are not active and promise descent, as many as may be added."""
+    active_atoms = set(as_keys(context.active.atoms))
+    least = context.score
+    if context.active.zero is not None:
+        least = max(least, 0.0)
     new = [
-        found for found in vertices if found.score > least and found.atom not in active
+        vertex
+        for vertex in vertices
+        if vertex.score > least
+        and vertex.atom not in active_atoms
+        and vertex.atom != ZERO
     ]
-    return [found for found in new if found.atom != ZERO][:room]
+    return new[: max(1, CORRECTION_LIMIT - len(active_atoms))]
 
 
 RULES: dict[str, StepRule] = {

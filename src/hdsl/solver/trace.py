@@ -1,5 +1,9 @@
 """The trace of a run: one record per model of the path, with the step that led to it."""
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 import numpy as np
 
 from .active_set import ActiveSet
@@ -34,18 +38,29 @@ CORRECTION_DTYPE = np.dtype(
 NO_CORRECTIONS = np.empty(0, CORRECTION_DTYPE)
 NO_CORRECTIONS.flags.writeable = False
 
-#: The step that led to a model, as opposed to what is known of the model.
-STEP_FIELDS = [
-    "kind",
-    "step_size",
-    "i",
-    "j",
-    "sign",
-    "away_i",
-    "away_j",
-    "away_sign",
-    "drop",
-]
+
+class StepRecord(NamedTuple):
+    """The step that led to a model, as opposed to what is known of the model."""
+
+    kind: str
+    step_size: float
+    i: int
+    j: int
+    sign: int
+    away_i: int
+    away_j: int
+    away_sign: int
+    drop: bool
+
+    @classmethod
+    def of(
+        cls, kind: str, step_size: float, toward: Atom, away: Atom, drop: bool
+    ) -> StepRecord:
+        """Return the record of a step; `NO_ATOM` stands for no atom."""
+        return cls(kind, step_size, *toward, *away, drop)
+
+
+STEP_FIELDS = [*StepRecord._fields]
 
 #: Columns without which a path cannot be replayed; a file may lack the others.
 REPLAYED = {"objective", "gap", "gap_is_exact", *STEP_FIELDS} - {"kind"}
