@@ -9,7 +9,7 @@ like any two bits. A similarity learned from molecules and the proteins they bin
 contains them as feature pairs.
 
 **These molecules are synthetic**: random bits with a known truth, so the result can be
-checked. ``hdsl.datasets.load_dorothea`` loads real ones, 1,150 labelled molecules with
+checked. ``reproduce.datasets.load_dorothea`` loads real ones, 1,150 labelled molecules with
 100,000 features. The table of *Choosing the model* has the errors on them.
 """
 

@@ -17,10 +17,7 @@ PAGES = (
     "supervision",
     "how",
     "explaining",
-    "datasets",
-    "local",
     "reproducing",
-    "classification",
 )
 #: Sections of the page of engines that need packages.
 ENGINES = {
