@@ -510,4 +510,7 @@ def learn_from_landmarks(
         model.set_params(norm=None).fit(
             made.rows, triplets=made.triplets, sample_weight=made.weights
         )
-    return replace(model.similarity_, norm=norm, columns=columns)
+    learned = model.similarity_
+    (prior,) = learned.fixed
+    fixed = (replace(prior, norm=norm, length_columns=columns),)
+    return replace(learned, fixed=fixed)

@@ -24,8 +24,8 @@ from hdsl.evaluate import (
     compare_triplets,
     knn_error,
     known_item,
+    known_items,
     mcnemar,
-    rankings,
     triplet_accuracy,
     wilson_interval,
 )
@@ -360,7 +360,7 @@ def test_ranks_are_those_of_all_similarities(X, data):
 
 def test_ranks_by_blocks_are_the_same(model, monkeypatch):
     whole = known_item(model, X, random_state=3)
-    monkeypatch.setattr(rankings, "BLOCK", 50)
+    monkeypatch.setattr(known_items, "BLOCK", 50)
     assert (
         known_item(model, sp.csr_array(X), random_state=3).ranks.tolist()
         == whole.ranks.tolist()

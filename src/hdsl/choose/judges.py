@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import search
-from ..evaluate.rankings import half_rows, middle_ranks
 from ..labels import LabelSets, aligned, overlap
 from ..similarity import Similarity
 from ..similarity.cosine import LearnedCosine
 from ..similarity.judge import comparison_points
+from ..similarity.known_items import half_rows, middle_ranks
 from ..similarity.products import check_result
 from ..similarity.rewriter import Rewriter
 from ..supervision.supervision import Supervision

@@ -1,17 +1,12 @@
 """How good a learned similarity is."""
 
-from .errors import (
-    ErrorComparison,
-    ErrorRate,
-    McNemar,
-    compare_errors,
-    compare_triplets,
-    knn_error,
-    mcnemar,
-    triplet_accuracy,
-    wilson_interval,
-)
-from .rankings import KnownItem, RankingQuality, known_item, ranking_quality
+from .chance import McNemar, mcnemar
+from .comparisons import compare_triplets, triplet_accuracy
+from .errors import ErrorComparison, ErrorRate
+from .intervals import wilson_interval
+from .known_items import KnownItem, known_item
+from .neighbors import compare_errors, knn_error
+from .rankings import RankingQuality, ranking_quality
 
 __all__ = [
     "ErrorComparison",

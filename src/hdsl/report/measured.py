@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from .. import evaluate
 from ..class_scores.linear import fit_each_label
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
-from ..evaluate.errors import label_errors
+from ..evaluate.neighbors import label_errors
 from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..similarity.rewriter import Rewriter
