@@ -1,13 +1,14 @@
-"""The paper's own model, and the methods it compares with: feature weights, OASIS, COMET.
+"""The paper's own model, and the methods that it compares with.
 
 A method that learns a similarity stores it as ``similarity_``, so the same k-NN serves
 all::
 
-    knn_error(None, X, y, X_test, y_test)                       DOT
-    knn_error(DiagonalSimilarity("l1").fit(X, y), X, y, ...)    DIAG knn_error(None, Z,
-    y, Z_test, y_test)                       RP, PCA;   Z = project.transform(X)
-    knn_error(pipeline[-1], Z, y, Z_test, y_test)               with OASIS; Z of
-    pipeline[:-1]
+    knn_error(None, X, y, X_test, y_test)                       # DOT
+    knn_error(DiagonalSimilarity("l1").fit(X, y), X, y, ...)    # DIAG
+    knn_error(None, Z, y, Z_test, y_test)                       # RP, PCA
+    knn_error(pipeline[-1], Z, y, Z_test, y_test)               # RP+OASIS, PCA+OASIS
+
+Z has the projected rows, ``pipeline[:-1].transform(X)``.
 """
 
 from .dense import COMET, OASIS

@@ -1,4 +1,6 @@
-"""Dense bilinear similarities: OASIS, learned online, and COMET, one feature at a time."""
+"""Dense bilinear similarities: OASIS learns triplet by triplet, COMET by feature."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
@@ -98,12 +100,12 @@ class OASIS(TripletLearner):
         weights: Weights,
         rng: np.random.Generator,
     ) -> None:
+        n_triplets = len(triplets)
         if weights is None:
-            drawn = rng.integers(len(triplets), size=self.n_steps)
+            drawn = rng.integers(n_triplets, size=self.n_steps)
         else:
-            drawn = rng.choice(
-                len(triplets), size=self.n_steps, p=weights / weights.sum()
-            )
+            shares = weights / weights.sum()
+            drawn = rng.choice(n_triplets, size=self.n_steps, p=shares)
         features = np.unique(X.indices)
         W, self.n_updates_ = passive_aggressive(
             X[:, features], triplets[drawn], float(self.C)
@@ -123,13 +125,13 @@ def passive_aggressive(
     W = np.eye(X.shape[1])
     n_updates = 0
     for first in range(0, len(triplets), block):
-        a, p, q = triplets[first : first + block].T
-        A = X[a].toarray()
-        B = (X[p] - X[q]).toarray()
+        anchor, positive, negative = triplets[first : first + block].T
+        A = X[anchor].toarray()
+        B = (X[positive] - X[negative]).toarray()
         scores = np.einsum("ij,ij->i", A @ W, B)
         inner = (A @ A.T) * (B @ B.T)  # ⟨V_s, V_t⟩
-        tau = np.zeros(len(a))
-        for t in range(len(a)):
+        tau = np.zeros(len(anchor))
+        for t in range(len(anchor)):
             hinge = 1.0 - scores[t] - inner[t, :t] @ tau[:t]
             if hinge > 0 and inner[t, t] > 0:
                 tau[t] = min(C, hinge / inner[t, t])
@@ -140,7 +142,7 @@ def passive_aggressive(
 
 
 class COMET(TripletLearner):
-    """Bilinear similarity xᵀWx' with W positive definite, learned one feature at a time.
+    """Bilinear similarity xᵀWx', W positive definite, learned one feature at a time.
 
     Minimises (1/T) Σ_t ℓ(margin_t) - barrier·log det W + (ridge/2)·‖W‖², the dense form
     of the method. A step moves one row and column of W along a direction found by
@@ -240,7 +242,8 @@ class COMET(TripletLearner):
         rng: np.random.Generator,
     ) -> None:
         features = np.unique(X.indices)
-        weights = np.ones(len(triplets)) if weights is None else weights
+        if weights is None:
+            weights = np.ones(len(triplets))
         state = PositiveDefinite(
             X[:, features],
             triplets,
@@ -291,15 +294,14 @@ class PositiveDefinite:
         self.barrier = barrier
         self.ridge = ridge
         scale = np.sqrt(barrier / ridge)
-        a, p, q = triplets.T
+        anchor, positive, negative = triplets.T
+        differences = X[positive] - X[negative]
         self.W = scale * np.eye(X.shape[1])
-        self.margins = (
-            scale * np.asarray(X[a].multiply(X[p] - X[q]).sum(axis=1)).ravel()
-        )
+        self.margins = scale * X[anchor].multiply(differences).sum(axis=1)
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute the inverse, since errors of its updates add up, and the objective."""
+        """Compute the objective, and the inverse anew: errors of its updates add up."""
         factor = scipy.linalg.cholesky(self.W, lower=True)
         self.P = scipy.linalg.cho_solve((factor, True), np.eye(len(self.W)))
         self.objective = float(
@@ -310,72 +312,122 @@ class PositiveDefinite:
 
     def step(self, k: int) -> None:
         """Lower the objective by changing row and column k of W."""
-        X = self.X
-        P = self.P
-        n = self.X.shape[0]
-        column = self.columns[:, [k]].toarray().ravel()
-        touched = np.flatnonzero((column != 0)[self.triplets].any(axis=1))
-        a, p, q = self.triplets[touched].T
-        margins = self.margins[touched]
-        omega = self.omega[touched]
-        left = column[a]
-        right = column[p] - column[q]
-
-        def change(v: np.ndarray) -> np.ndarray:
-            """Return the change of the margins along v."""
-            u = X @ v
-            return left * (u[p] - u[q]) + right * u[a]
-
-        def pull(slopes: np.ndarray) -> np.ndarray:
-            """Return Σ_t slope_t ∂margin_t / ∂v."""
-            ends = np.concatenate([p, q])
-            start = slopes * left
-            rows = np.bincount(ends, np.concatenate([start, -start]), n)
-            return X.T @ (rows + np.bincount(a, slopes * right, n))
-
-        def hessian(v: np.ndarray) -> np.ndarray:
-            out = pull(curvature * change(v)) + 2.0 * self.ridge * v
-            out[k] += 2.0 * self.ridge * v[k]
-            return out + 2.0 * self.barrier * (
-                inverse * (inverse @ v) + inverse[k] * (P @ v)
-            )
-
-        w = self.W[k]
-        inverse = P[k]
+        touched = _Touched(self, k)
+        margins = self.margins[touched.numbers]
+        omega = self.omega[touched.numbers]
+        gradient = touched.pull(omega * self.loss.derivative(margins))
+        gradient += 2.0 * (self.ridge * self.W[k] - self.barrier * self.P[k])
         curvature = omega * self.loss.curvature(margins)
-        gradient = pull(omega * self.loss.derivative(margins))
-        gradient += 2.0 * (self.ridge * w - self.barrier * inverse)
-        operator = LinearOperator(P.shape, matvec=hessian, dtype=np.float64)
-        v, _ = cg(operator, -gradient, rtol=0.1, maxiter=CG_STEPS)
-        Pv = P @ v
-        linear = inverse @ v
-        root = np.sqrt(inverse[k] * max(v @ Pv, 0.0))
-        along = w @ v
-        squared = v @ v + v[k] ** 2
-        moves = change(v)
-
-        def value(step: float) -> float:
-            loss = omega @ self.loss.value(margins + step * moves)
-            log_det = np.log1p(step * (linear + root)) + np.log1p(
-                step * (linear - root)
-            )
-            ridge = 2.0 * step * along + step**2 * squared
-            return float(loss - self.barrier * log_det + self.ridge * ridge)
-
-        step = 1.0
-        before = value(0.0)
-        slope = gradient @ v
-        if root > linear:
-            step = min(step, 0.99 / (root - linear))
-        while value(step) > before + 1e-4 * step * slope:
-            step *= 0.5
-            if step < 1e-10:  # only rounding errors are left
-                return
-        self.margins[touched] += step * moves
+        v = self._direction(k, touched, gradient, curvature)
+        line = _Line(self, k, v, touched)
+        step = line.search(slope=gradient @ v)
+        if step == 0.0:  # only rounding errors are left
+            return
+        self.margins[touched.numbers] += step * line.moves
         self.W[k] += step * v
         self.W[:, k] += step * v
-        # The inverse of a matrix plus one of rank two (Woodbury).
-        U = np.column_stack([inverse, Pv])
-        cross = 1.0 / step + linear
-        middle = np.linalg.inv([[inverse[k], cross], [cross, v @ Pv]])
+        self._update_inverse(line, step)
+
+    def _direction(
+        self,
+        k: int,
+        touched: _Touched,
+        gradient: np.ndarray,
+        curvature: np.ndarray,
+    ) -> np.ndarray:
+        """Return a Newton direction for row k, by a few conjugate gradients."""
+        inverse = self.P[k]
+
+        def hessian(v: np.ndarray) -> np.ndarray:
+            product = touched.pull(curvature * touched.change(v)) + 2.0 * self.ridge * v
+            product[k] += 2.0 * self.ridge * v[k]
+            of_log_det = inverse * (inverse @ v) + inverse[k] * (self.P @ v)
+            return product + 2.0 * self.barrier * of_log_det
+
+        operator = LinearOperator(self.P.shape, matvec=hessian, dtype=np.float64)
+        direction, _ = cg(operator, -gradient, rtol=0.1, maxiter=CG_STEPS)
+        return direction
+
+    def _update_inverse(self, line: _Line, step: float) -> None:
+        """Make P the inverse of W after a step: W plus one of rank two (Woodbury)."""
+        U = np.column_stack([line.inverse, line.Pv])
+        cross = 1.0 / step + line.linear
+        middle = np.linalg.inv(
+            [[line.inverse[line.k], cross], [cross, line.v @ line.Pv]]
+        )
         self.P -= U @ (middle @ U.T)
+
+
+class _Touched:
+    """The triplets whose margins depend on row and column k of W.
+
+    A change v of row and column k changes the margin of a triplet (x, y, z) by
+    x_k ⟨v, y - z⟩ + (y_k - z_k) ⟨v, x⟩.
+    """
+
+    def __init__(self, problem: PositiveDefinite, k: int) -> None:
+        self.X = problem.X
+        column = problem.columns[:, [k]].toarray().ravel()
+        has_feature = (column != 0)[problem.triplets]
+        self.numbers = np.flatnonzero(has_feature.any(axis=1))
+        self.anchor, self.positive, self.negative = problem.triplets[self.numbers].T
+        self.anchor_values = column[self.anchor]
+        self.differences = column[self.positive] - column[self.negative]
+
+    def change(self, v: np.ndarray) -> np.ndarray:
+        """Return the change of the margins along v."""
+        u = self.X @ v
+        change = self.anchor_values * (u[self.positive] - u[self.negative])
+        return change + self.differences * u[self.anchor]
+
+    def pull(self, slopes: np.ndarray) -> np.ndarray:
+        """Return Σ_t slope_t ∂margin_t / ∂v."""
+        n_rows = self.X.shape[0]
+        ends = np.concatenate([self.positive, self.negative])
+        at_ends = slopes * self.anchor_values
+        by_row = np.bincount(ends, np.concatenate([at_ends, -at_ends]), n_rows)
+        by_row += np.bincount(self.anchor, slopes * self.differences, n_rows)
+        return self.X.T @ by_row
+
+
+class _Line:
+    """The objective along a change v of row and column k of W."""
+
+    def __init__(
+        self, problem: PositiveDefinite, k: int, v: np.ndarray, touched: _Touched
+    ) -> None:
+        self.problem = problem
+        self.k = k
+        self.v = v
+        self.margins = problem.margins[touched.numbers]
+        self.omega = problem.omega[touched.numbers]
+        self.moves = touched.change(v)
+        self.inverse = problem.P[k]
+        self.Pv = problem.P @ v
+        # det W is multiplied by (1 + step (linear + root)) (1 + step (linear - root)).
+        self.linear = self.inverse @ v
+        self.root = np.sqrt(self.inverse[k] * max(v @ self.Pv, 0.0))
+        # ‖W‖² grows by 4 step · along + 2 step² · squared.
+        self.along = problem.W[k] @ v
+        self.squared = v @ v + v[k] ** 2
+
+    def value(self, step: float) -> float:
+        """Return the objective at a step, up to a constant."""
+        problem = self.problem
+        loss = self.omega @ problem.loss.value(self.margins + step * self.moves)
+        log_det = np.log1p(step * (self.linear + self.root))
+        log_det += np.log1p(step * (self.linear - self.root))
+        growth = 2.0 * step * self.along + step**2 * self.squared
+        return float(loss - problem.barrier * log_det + problem.ridge * growth)
+
+    def search(self, slope: float) -> float:
+        """Return a step that lowers the objective enough (Armijo), or 0."""
+        step = 1.0
+        if self.root > self.linear:  # further on W is not positive definite
+            step = min(step, 0.99 / (self.root - self.linear))
+        before = self.value(0.0)
+        while self.value(step) > before + 1e-4 * step * slope:
+            step *= 0.5
+            if step < 1e-10:
+                return 0.0
+        return step

@@ -1,7 +1,7 @@
 """One weight per feature."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,28 +104,37 @@ class DiagonalSimilarity(TripletLearner):
         rng: np.random.Generator,
     ) -> None:
         objective = _DiagonalObjective(X, triplets, weights, self)
-        zero = np.zeros(X.shape[1])
-        w, found, violation = objective.minimize(zero, self.max_iter, self.tol)
-        if (
-            violation > self.tol and found.nit < self.max_iter
-        ):  # old versions of SciPy give up
-            w, found, violation = objective.minimize(w, self.max_iter, self.tol)
-        if violation > self.tol and found.nit >= self.max_iter:
-            self._warn_not_converged("a violation of", violation)
-        self.weights_ = w
-        self.objective_ = float(found.fun)
-        self.n_iter_ = int(found.nit)
-        active = np.flatnonzero(w)
+        minimum = objective.minimize(np.zeros(X.shape[1]), self.max_iter, self.tol)
+        # Old versions of SciPy give up before max_iter: once more from there.
+        if minimum.violation > self.tol and minimum.n_iter < self.max_iter:
+            minimum = objective.minimize(minimum.w, self.max_iter, self.tol)
+        if minimum.violation > self.tol and minimum.n_iter >= self.max_iter:
+            self._warn_not_converged("a violation of", minimum.violation)
+        self.weights_ = minimum.w
+        self.objective_ = minimum.value
+        self.n_iter_ = minimum.n_iter
+        active = np.flatnonzero(minimum.w)
         self.n_active_features_ = len(active)
-        matrix = sp.csr_array(sp.diags_array(w[active]))
+        matrix = sp.csr_array(sp.diags_array(minimum.w[active]))
         self.similarity_ = BilinearSimilarity(matrix, active, 0.0, X.shape[1])
+
+
+class _Minimum(NamedTuple):
+    """Where L-BFGS stopped."""
+
+    w: np.ndarray
+    #: Mean loss plus penalty.
+    value: float
+    n_iter: int
+    #: Violation of the optimality conditions, relative to the gradient at w = 0.
+    violation: float
 
 
 class _DiagonalObjective:
     """Mean loss plus penalty, as a function of the feature weights w.
 
     Margins are differences of Zw, Z the products x_a ∘ x_b of the pairs of rows that
-    are compared.
+    are compared. With ‖w‖₁ the variables are two parts, whose difference is w.
     """
 
     def __init__(
@@ -135,16 +144,17 @@ class _DiagonalObjective:
         weights: Weights,
         model: DiagonalSimilarity,
     ) -> None:
-        self.penalty = model.penalty
+        self.is_split = model.penalty == "l1"
         self.alpha = float(model.alpha)
         self.loss = losses.get(model.loss)
-        a, p, q = triplets.T
-        n = X.shape[0]
+        anchor, positive, negative = triplets.T
+        n_rows = X.shape[0]
         n_triplets = len(triplets)
-        pairs, place = np.unique(np.append(a * n + p, a * n + q), return_inverse=True)
-        self.Z = sp.csr_array(X[pairs // n] * X[pairs % n])
-        self.positive = place[:n_triplets]
-        self.negative = place[n_triplets:]
+        keys = np.append(anchor * n_rows + positive, anchor * n_rows + negative)
+        pairs, number = np.unique(keys, return_inverse=True)
+        self.Z = sp.csr_array(X[pairs // n_rows] * X[pairs % n_rows])
+        self.positive = number[:n_triplets]
+        self.negative = number[n_triplets:]
         omega = np.ones(n_triplets) if weights is None else weights
         self.omega = omega / omega.sum()
 
@@ -153,35 +163,44 @@ class _DiagonalObjective:
         scores = self.Z @ w
         margins = scores[self.positive] - scores[self.negative]
         slopes = self.omega * self.loss.derivative(margins)
-        of_pairs = np.bincount(self.positive, slopes, len(scores))
-        of_pairs -= np.bincount(self.negative, slopes, len(scores))
-        return float(self.omega @ self.loss.value(margins)), self.Z.T @ of_pairs
+        pair_slopes = np.bincount(self.positive, slopes, len(scores))
+        pair_slopes -= np.bincount(self.negative, slopes, len(scores))
+        mean_loss = float(self.omega @ self.loss.value(margins))
+        return mean_loss, self.Z.T @ pair_slopes
 
-    def of_parts(self, parts: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the objective and its derivatives at w, or at w as the difference of two parts."""
-        if self.penalty == "l2":
-            value, gradient = self.loss_and_gradient(parts)
-            return value + self.alpha * float(
-                parts @ parts
-            ), gradient + 2.0 * self.alpha * parts
-        plus, minus = np.split(parts, 2)
-        value, gradient = self.loss_and_gradient(plus - minus)
-        slopes = np.concatenate([gradient, -gradient]) + self.alpha
-        return value + self.alpha * float(parts.sum()), slopes
+    def with_penalty(self, variables: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the objective and its derivatives with respect to the variables."""
+        if self.is_split:
+            value, gradient = self.loss_and_gradient(self.weights(variables))
+            penalty = self.alpha * float(variables.sum())
+            return value + penalty, np.append(gradient, -gradient) + self.alpha
+        value, gradient = self.loss_and_gradient(variables)
+        penalty = self.alpha * float(variables @ variables)
+        return value + penalty, gradient + 2.0 * self.alpha * variables
 
-    def minimize(
-        self, w: np.ndarray, max_iter: int, tol: float
-    ) -> tuple[np.ndarray, Any, float]:
-        """Return the weights, what the solver says, and the relative violation that is left."""
+    def variables(self, w: np.ndarray) -> np.ndarray:
+        """Return the variables of feature weights."""
+        if not self.is_split:
+            return w
+        return np.append(w.clip(min=0.0), (-w).clip(min=0.0))
+
+    def weights(self, variables: np.ndarray) -> np.ndarray:
+        """Return the feature weights of variables."""
+        if not self.is_split:
+            return variables
+        positive_part, negative_part = np.split(variables, 2)
+        return positive_part - negative_part
+
+    def minimize(self, w: np.ndarray, max_iter: int, tol: float) -> _Minimum:
+        """Return where L-BFGS stops that starts at these feature weights."""
         unit = float(np.abs(self.loss_and_gradient(np.zeros_like(w))[1]).max())
-        is_split = self.penalty == "l1"
-        start = np.concatenate([w.clip(min=0.0), (-w).clip(min=0.0)]) if is_split else w
-        found = minimize(
-            self.of_parts,
+        start = self.variables(w)
+        end = minimize(
+            self.with_penalty,
             start,
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(start) if is_split else None,
+            bounds=[(0.0, None)] * len(start) if self.is_split else None,
             options={
                 "maxiter": max_iter,
                 "maxfun": 10 * max_iter,
@@ -190,8 +209,8 @@ class _DiagonalObjective:
                 "gtol": tol * unit,
             },
         )
-        w = np.subtract(*np.split(found.x, 2)) if is_split else found.x
-        slopes = np.where(
-            (found.x > 0) | (not is_split), found.jac, found.jac.clip(max=0.0)
-        )
-        return w, found, float(np.abs(slopes).max()) / (unit or 1.0)
+        slopes = end.jac
+        if self.is_split:  # at its bound a variable may only want to fall
+            slopes = np.where(end.x > 0, slopes, slopes.clip(max=0.0))
+        violation = float(np.abs(slopes).max()) / (unit or 1.0)
+        return _Minimum(self.weights(end.x), float(end.fun), int(end.nit), violation)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hdsl import memory
 from hdsl.input.errors import warn
-from hdsl.input.estimators import TakesSparse
+from hdsl.input.estimators import TakesSparse, replace_fitted
 from hdsl.input.matrices import as_problem_matrix, check_matrix
 from hdsl.input.parameters import check_number, check_word, generator
 from hdsl.similarity.pairwise import Pairwise
@@ -22,8 +23,10 @@ from hdsl.supervision.supervision import Supervision
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
 
-#: Limits of parameters: numbers that count, and numbers > 0.
+#: Limits of a parameter that counts.
 COUNT: dict[str, Any] = {"low": 1, "integer": True}
+
+#: Limits of a parameter that is a number > 0.
 POSITIVE: dict[str, Any] = {"low": 0, "strict": True}
 
 #: What to do where dense matrices do not fit.
@@ -35,7 +38,7 @@ LESS_MEMORY = (
 
 @dataclass(frozen=True)
 class BilinearSimilarity(Pairwise):
-    """S(x, x') = xᵀWx', W a matrix on some features and a multiple of the identity on the rest.
+    """S(x, x') = xᵀWx' with a matrix on listed features, and one weight for the rest.
 
     Parameters
     ----------
@@ -49,7 +52,8 @@ class BilinearSimilarity(Pairwise):
 
     Examples
     --------
-    >>> similarity = BilinearSimilarity(np.array([[0.0, 2], [1, 0]]), np.array([0, 2]), 3.0, 3)
+    >>> W = np.array([[0.0, 2], [1, 0]])
+    >>> similarity = BilinearSimilarity(W, np.array([0, 2]), 3.0, 3)
     >>> similarity.rewrite(np.array([[1.0, 1, 0]])).tolist()
     [[0.0, 3.0, 2.0]]
     """
@@ -63,30 +67,32 @@ class BilinearSimilarity(Pairwise):
         """Return XW, the query side: its dot products with rows y are S(x, y)."""
         listed = X[:, self.features]
         if not sp.issparse(X):
-            out = self.rest * np.asarray(X, dtype=np.float64)
-            out[:, self.features] = listed @ self.matrix
-            return out
-        shape = (len(self.features), self.n_features)
-        k = np.arange(shape[0])
-        place = sp.csr_array((np.ones(shape[0]), (k, self.features)), shape=shape)
-        out = sp.csr_array(listed @ self.matrix) @ place
-        return (
-            out
-            if self.rest == 0
-            else sp.csr_array(out + self.rest * (X - listed @ place))
+            rewritten = self.rest * np.asarray(X, dtype=np.float64)
+            rewritten[:, self.features] = listed @ self.matrix
+            return rewritten
+        n_listed = len(self.features)
+        to_all_features = sp.csr_array(
+            (np.ones(n_listed), (np.arange(n_listed), self.features)),
+            shape=(n_listed, self.n_features),
         )
+        rewritten = sp.csr_array(listed @ self.matrix) @ to_all_features
+        if self.rest == 0:
+            return rewritten
+        unlisted = X - listed @ to_all_features
+        return sp.csr_array(rewritten + self.rest * unlisted)
 
 
 class TripletLearner(TakesSparse, BaseEstimator, ABC):
-    """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
+    """An estimator that learns a similarity from triplets, made as `HDSL` makes them.
 
     A subclass lists the limits of its own parameters and learns in `_learn`.
     """
 
-    #: Limits of numbers, the words that other parameters may be, and dense matrices in
-    #: memory.
+    #: Limits of the parameters that are numbers, as `check_number` takes them.
     numbers: ClassVar[dict[str, dict[str, Any]]] = {}
+    #: The words that other parameters may be.
     words: ClassVar[dict[str, Any]] = {}
+    #: Dense matrices, of the features that X has, that a fit keeps in memory.
     n_matrices: ClassVar[int] = 0
 
     mining: str | Callable[..., np.ndarray]
@@ -113,6 +119,20 @@ class TripletLearner(TakesSparse, BaseEstimator, ABC):
         -------
         self
         """
+        self._check_parameters()
+        name = type(self).__name__
+        rng = generator(self.random_state)
+        learned = copy(self)  # self changes at the end, all at once
+        X = as_problem_matrix(check_matrix(learned, X, reset=True))
+        supervision = Supervision.check(name, X, y, triplets=triplets)
+        self._check_memory(n_features=len(np.unique(X.indices)))
+        data = compare(Mining.of(self), supervision, rng)
+        learned._learn(X, data.compared, data.compared_weights, rng)
+        replace_fitted(self, learned)
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError unless each parameter is within its limits."""
         name = type(self).__name__
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
@@ -122,17 +142,17 @@ class TripletLearner(TakesSparse, BaseEstimator, ABC):
         limits = {"n_targets": COUNT, "n_impostors": COUNT, **self.numbers}
         for parameter, limit in limits.items():
             check_number(name, parameter, getattr(self, parameter), **limit)
-        rng = generator(self.random_state)
-        X = as_problem_matrix(check_matrix(self, X, reset=True))
-        supervision = Supervision.check(name, X, y, triplets=triplets)
-        if self.n_matrices:  # of the features that X has, dense
-            d = len(np.unique(X.indices))
-            n = self.n_matrices
-            what = f"For {n} dense matrices of {d} x {d} features, {name}"
-            memory.check_fits(what, 8 * n * d**2, self.memory_limit, LESS_MEMORY)
-        data = compare(Mining.of(self), supervision, rng)
-        self._learn(X, data.compared, data.compared_weights, rng)
-        return self
+
+    def _check_memory(self, n_features: int) -> None:
+        """Raise MemoryError if the dense matrices do not fit."""
+        if not self.n_matrices:
+            return
+        what = (
+            f"For {self.n_matrices} dense matrices of {n_features} x {n_features} "
+            f"features, {type(self).__name__}"
+        )
+        n_bytes = 8 * self.n_matrices * n_features**2
+        memory.check_fits(what, n_bytes, self.memory_limit, LESS_MEMORY)
 
     @abstractmethod
     def _learn(

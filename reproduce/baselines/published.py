@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
-from hdsl.hdsl import HDSL
+from hdsl import HDSL
 
 from .dense import OASIS
 
@@ -64,14 +64,16 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> X = rng.random((60, 8)) * (rng.random((60, 8)) < 0.5)
-    >>> X[:, 0] = y                                      # the one feature that tells classes apart
+    >>> X[:, 0] = y  # the one feature that tells classes apart
     >>> from hdsl.evaluate import knn_error
     >>> paths = [
     ...     paper_hdsl(scale, max_iter=20, random_state=0).fit(X[:40], y[:40])
     ...     for scale in PAPER_SCALES[:3]
     ... ]
     >>> models = [path.at(k) for path in paths for k in range(1, path.n_iter_ + 1)]
-    >>> best = min(models, key=lambda at: knn_error(at, X[:40], y[:40], X[40:], y[40:]))
+    >>> def error(model):
+    ...     return knn_error(model, X[:40], y[:40], X[40:], y[40:])
+    >>> best = min(models, key=error)
     >>> best.prior_, float(best.weights_.sum().round(6)), 0 in best.atoms_[:, :2]
     (0.0, 1.0, True)
     """
@@ -84,7 +86,7 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
 def rp_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of ``GaussianRandomProjection`` ("project") and `OASIS` ("oasis").
+    """Return a pipeline of a random projection and `OASIS`: "project" and "oasis".
 
     ``fit(X, y)`` makes triplets from the projected rows. To learn from triplets of the
     rows themselves, as the other methods do, pass them: ``fit(X, oasis__triplets=T)``.
@@ -118,7 +120,7 @@ def rp_oasis(
 def pca_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of ``PCA`` ("project") and `OASIS` ("oasis").
+    """Return a pipeline of ``PCA`` and `OASIS`: "project" and "oasis".
 
     Parameters
     ----------
@@ -137,6 +139,7 @@ def pca_oasis(
     return _with_oasis(PCA(n_components, random_state=random_state), C, more)
 
 
-def _with_oasis(project: Any, C: float, more: dict[str, Any]) -> Pipeline:
-    oasis = OASIS(C, random_state=project.random_state, **more)
-    return Pipeline([("project", project), ("oasis", oasis)])
+def _with_oasis(projection: Any, C: float, more: dict[str, Any]) -> Pipeline:
+    """Return the pipeline of a projection and `OASIS` with the same random state."""
+    oasis = OASIS(C, random_state=projection.random_state, **more)
+    return Pipeline([("project", projection), ("oasis", oasis)])

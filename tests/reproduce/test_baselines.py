@@ -67,6 +67,21 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [DiagonalSimilarity(), OASIS(n_steps=10), COMET(max_iter=100, tol=0.1)],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fit_that_fails_leaves_the_model_as_it_was(model):
+    X, y = rows_and_labels()
+    model.fit(X, y)
+    before = model.similarity_.pairwise(X)
+    with pytest.raises(ValueError, match="rows"):
+        model.fit(X[:, :5], y[:-1])
+    assert model.n_features_in_ == X.shape[1]
+    assert_array_equal(model.similarity_.pairwise(X), before)
+
+
 # --- what was learned -----------------------------------------------------------------
 
 
