@@ -33,7 +33,7 @@ from hdsl.similarity.products import products
 from hdsl.similarity.rewriter import Rewriter
 from hdsl.similarity.rows import unit_rows
 from hdsl.solver.atoms import NOTHING
-from hdsl.triplets.rows import row_keys
+from hdsl.triplets.equal_rows import row_keys
 
 #: Losses, and what `l1_min_c` calls them.
 LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
@@ -452,7 +452,7 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     )
     weights = check_weights(sample_weight, n, "row of X")
     weights = np.ones(n) if weights is None else weights
-    keyed = np.column_stack([codes, row_keys(X)])
+    keyed = np.column_stack([codes.astype(np.uint64), row_keys(X)])
     points, point = np.unique(
         keyed, axis=0, return_inverse=True
     )  # equal rows are one point

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import LABELLED, bad, cosines, good, texts, told, write_csv
 from hdsl import load
+from hdsl.cli.measure import are_among
 from hdsl.serving.export import FORMATS, TEXT_FORMATS
 
 
@@ -193,3 +194,20 @@ def test_info(place, rows_file):
     facts = told("info", rows_file)
     assert (facts["rows"], facts["triplets"]) == (20_500, 2_000_000)  # as a fit samples
     assert "--text" not in bad("info", place / "texts.csv")
+
+
+def test_rows_are_those_of_the_model_only_where_they_are_equal():
+    """Up to the last bits of a value, of any size and however many columns there are."""
+    rng = np.random.default_rng(0)
+    columns = rng.permutation(2**20)[:1200]
+    known = sp.csr_array(
+        (1e-10 * rng.random(1200), columns, np.arange(0, 1201, 3)), shape=(400, 2**40)
+    )
+    others = known.copy()
+    others.indices = others.indices + 2**32
+    assert not are_among(others, known).any()
+    nearly = known[::2].copy()
+    nearly.data *= 1.0 + 1e-15
+    assert are_among(nearly, known).all()
+    empty = sp.csr_array((1, 2**40))
+    assert not are_among(empty, empty).any()

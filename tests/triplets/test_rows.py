@@ -1,18 +1,12 @@
-"""Comparisons of some of the rows: restricted and summed; and distinct rows."""
-
-import itertools
-from collections import Counter
+"""Comparisons of some of the rows, restricted and summed."""
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
-from hypothesis.extra.numpy import arrays
 
 import strategies
-from hdsl.triplets import deduplicate, distinct_rows, restrict
-from hdsl.triplets.rows import row_keys, sample_ranges
+from hdsl.triplets import deduplicate, restrict
 
 
 @given(st.data())
@@ -86,52 +80,3 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     assert made.triplets.shape == (len(slow), given.shape[1])
     assert list(map(tuple, made.triplets.tolist())) == list(slow)
     assert made.weights.tolist() == list(slow.values())
-
-
-@given(st.data())
-def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
-    X = data.draw(strategies.matrices(elements=strategies.INTEGERS, max_features=3))
-    labels = data.draw(arrays(np.int64, len(X), elements=st.integers(0, 1)))
-    weights = data.draw(
-        st.none()
-        | arrays(np.float64, len(X), elements=st.sampled_from([0.0, 1.0, 2.5]))
-    )
-    if weights is not None:
-        weights[0] = 1.0  # validation refuses weights that are all zero
-    slow: dict = {}
-    for row, (x, label) in enumerate(zip(X, labels, strict=True)):
-        weight = 1.0 if weights is None else weights[row]
-        if weight > 0:
-            first = slow.setdefault((*x, label), [row, 0.0])
-            first[1] += weight
-    kept, total = distinct_rows(row_keys(sp.csr_array(X)), labels, weights)
-    assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(
-        slow.values()
-    )
-
-
-# --- draws without replacement --------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 8), st.integers(0, 100))
-def test_a_sample_has_distinct_numbers_of_each_range(sizes, n, seed):
-    size = np.array(sizes, dtype=np.int64)
-    drawn = sample_ranges(size, n, np.random.default_rng(seed))
-    stops = np.cumsum(size)
-    assert (np.diff(drawn) > 0).all()
-    per_range = [
-        ((drawn >= b - s) & (drawn < b)).sum() for s, b in zip(size, stops, strict=True)
-    ]
-    assert per_range == np.minimum(size, n).tolist()
-
-
-@pytest.mark.parametrize("size", [4, 5])
-def test_all_subsets_are_equally_likely(size):
-    n_ranges = 5_000
-    drawn = sample_ranges(np.full(n_ranges, size), 2, np.random.default_rng(0))
-    pairs = Counter(map(tuple, (drawn % size).reshape(-1, 2).tolist()))
-    subsets = list(itertools.combinations(range(size), 2))
-    expected = n_ranges / len(subsets)
-    assert set(pairs) == set(subsets)
-    # five standard deviations of a binomial count
-    assert max(abs(count - expected) for count in pairs.values()) < 5 * expected**0.5

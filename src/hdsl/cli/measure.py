@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from ..labels import LabelSets, split_labels
 from ..report import Measured, measure_judgements, measure_labels
 from ..text import Collection, Documents, weigh_counts
-from ..triplets.rows import row_keys
+from ..triplets.equal_rows import row_keys
 from .inputs import Data
 from .shell import counted, say
 
@@ -120,10 +120,7 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
     if data.comparisons is not None:
         known = known[~found.documents.is_new]
         what = "were learned from"
-    seen, keys = (
-        row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X)
-    )
-    n_seen = int(np.isin(keys, seen).sum())
+    n_seen = int(are_among(X, known).sum())
     if n_seen:
         say(
             f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the "
@@ -131,6 +128,20 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
             "out."
         )
     return n_seen == 0
+
+
+def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
+    """Return which rows of X are rows of another matrix too; empty ones are not.
+
+    Rows of one text may differ in the last bits of a value, so values are compared as
+    float32.
+    """
+    with np.errstate(over="ignore"):  # too large for float32 are large all the same
+        keys = row_keys(X.astype(np.float32))
+        known_keys = row_keys(known.astype(np.float32))
+    known_set = {key.tobytes() for key in known_keys}
+    is_known = np.array([key.tobytes() in known_set for key in keys], dtype=bool)
+    return is_known & (np.diff(X.indptr) > 0)
 
 
 def _rows(data: Data, found: Collection) -> sp.csr_array:

@@ -9,8 +9,8 @@ from .. import search
 from ..supervision.mining import Mining, sample_rows
 from ..supervision.supervision import Supervision
 from ..triplets import random_triplets
+from ..triplets.equal_rows import distinct_rows, row_keys
 from ..triplets.mining import check_not_empty, warn_of_single_rows
-from ..triplets.rows import distinct_rows, row_keys
 from .data import Compared, Rows, held
 from .problem import gather
 

@@ -6,6 +6,8 @@ c and d. Labels, signed links, graded relevance, clicks and judgements all becom
 arrays of shape (n_triplets, 3) or (n_quadruplets, 4).
 """
 
+from .equal_rows import distinct_rows as distinct_rows  # for the estimators
+from .equal_rows import row_keys as row_keys
 from .judgements import (
     choice_triplets,
     graded_triplets,
@@ -18,8 +20,6 @@ from .mining import (
     random_shared_triplets as random_shared_triplets,
 )  # for the estimators
 from .rows import Judgements, deduplicate, restrict
-from .rows import distinct_rows as distinct_rows  # for the estimators, not public
-from .rows import row_keys as row_keys
 
 __all__ = [
     "Judgements",

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..input.parameters import check_number, generator
 from ..readers import tables
-from .rows import Judgements, draw
+from .draws import draw
+from .rows import Judgements
 
 
 def judgement_triplets(

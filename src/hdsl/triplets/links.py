@@ -7,7 +7,8 @@ import scipy.sparse as sp
 
 from ..input.matrices import canonical, check_finite
 from ..input.parameters import check_number, generator
-from .rows import draw, group_equal_rows
+from .draws import draw
+from .rows import group_equal_rows
 
 
 def link_triplets(

@@ -1,13 +1,9 @@
-"""Rows that comparisons name: restrict, deduplicate and draw comparisons; find equal rows.
-
-A comparison is a triplet or a quadruplet.
-"""
+"""Comparisons, triplets or quadruplets: those of some rows, and each of them once."""
 
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import INDEX_LIMIT
@@ -148,80 +144,3 @@ def group_equal_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.lexsort(rows.T[::-1])
         differs = (np.diff(rows[order], axis=0) != 0).any(axis=1)
     return order, np.flatnonzero(np.concatenate([[len(rows) > 0], differs]))
-
-
-def row_keys(X: sp.csr_array) -> np.ndarray:
-    """Return two numbers per row, weighted sums of its values and of their squares.
-
-    They are the same for equal rows, to the bit, and no two other rows have both in
-    common.
-    """
-    numbers = X.indices.astype(np.uint64) + np.uint64(1)
-    spread = (numbers * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
-    parts = X.data * spread, np.square(X.data) * np.sqrt(spread)
-    one = np.zeros_like(X.indices)
-    sums = [
-        sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts
-    ]
-    return np.column_stack([each @ np.ones(1) for each in sums])
-
-
-def distinct_rows(
-    keys: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first of each group of equal rows with equal labels, and the weight of each group.
-
-    Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a
-    group is the number of its rows. `keys` are those of `row_keys`.
-    """
-    rows = np.arange(len(keys)) if weights is None else np.flatnonzero(weights)
-    weights = np.ones(len(rows)) if weights is None else weights[rows]
-    keyed = np.column_stack([keys, labels])[rows]
-    _, first, group = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return rows[first[order]], np.bincount(group.ravel(), weights)[order]
-
-
-# --- draws without replacement --------------------------------------------------------
-
-
-def draw(
-    count: np.ndarray,
-    group: np.ndarray,
-    n: int | None,
-    rng: np.random.Generator | None,
-    parameter: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return candidates as lines and offsets; line r has candidates 0, 1, …, ``count[r] - 1``.
-
-    Without n, all candidates. Otherwise at most n per group, drawn uniformly without
-    replacement. Lines of a group are consecutive. `parameter` is the name of n in
-    messages.
-    """
-    stop = np.cumsum(count)
-    total = int(stop[-1]) if len(stop) else 0
-    if n is None:
-        if total > INDEX_LIMIT:
-            raise ValueError(
-                f"{total} triplets would be made, more than can be handled: set "
-                f"{parameter}."
-            )
-        chosen = np.arange(total)
-    else:
-        assert rng is not None
-        last = np.flatnonzero(np.diff(group, append=-1))
-        chosen = sample_ranges(np.diff(stop[last], prepend=0), n, rng)
-    line = np.searchsorted(stop, chosen, side="right")
-    return line, chosen - (stop - count)[line]
-
-
-def sample_ranges(size: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return at most n distinct numbers of each range, sorted; the ranges are consecutive from 0.
-
-    All subsets of a range are equally likely.
-    """
-    some = [
-        rng.choice(m, min(m, n), replace=False, shuffle=False) for m in size.tolist()
-    ]
-    first = np.repeat(np.cumsum(size) - size, np.minimum(size, n))
-    return np.sort(first + np.concatenate([*some, np.empty(0, dtype=np.int64)]))
