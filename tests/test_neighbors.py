@@ -156,6 +156,23 @@ def test_grid_search_with_a_fitted_similarity(model):
         forgotten.fit(X, Y)
 
 
+@pytest.mark.parametrize("cosine", [False, True])
+def test_a_model_that_is_fitted_again_changes_nothing_until_the_next_fit(cosine):
+    """The fitted rows and the queries are compared by the same model."""
+    model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, Y)
+    parameters = {"similarity": model, "cosine": cosine}
+    knn = SimilarityKNeighborsClassifier(2, **parameters).fit(X, Y)
+    expected = knn.kneighbors(X)
+    distances = knn.kneighbors_graph(mode="distance").toarray()
+    model.set_params(scale=50.0, prior=7.0).fit(X, Y[::-1])
+    knn.set_params(cosine=not cosine)
+    assert_array_equal(knn.kneighbors(X), expected)
+    assert_array_equal(knn.kneighbors_graph(mode="distance").toarray(), distances)
+    fresh = SimilarityKNeighborsClassifier(2, **parameters).fit(X, Y)
+    knn.set_params(cosine=cosine).fit(X, Y)
+    assert_array_equal(knn.kneighbors(X), fresh.kneighbors(X))
+
+
 def test_float32_is_searched_in_float64(model):
     tenths = (X / 10).astype(np.float32)
     for form in (np.asarray, sp.csr_array):

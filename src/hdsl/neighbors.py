@@ -1,4 +1,4 @@
-"""Classification by the nearest neighbors under a similarity, and the vote behind it."""
+"""Classification by the vote of the nearest neighbors under a similarity."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from . import search
 from .input.estimators import TakesSparse
 from .input.labels import check_classes
 from .input.matrices import as_user_sparse, check_matrix, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
+from .neighbor_lists import Neighbors
+from .search import Index
 from .similarity.cosine import LearnedCosine
 from .similarity.pairwise import as_rewriter
 from .similarity.products import row_products
@@ -37,7 +38,7 @@ def knn_votes(
     n_classes: int,
     weights: str = "uniform",
 ) -> np.ndarray:
-    """Return the share of each class in the votes of the neighbors, shape (n_queries, n_classes).
+    """Return the share of each class in the votes of the neighbors.
 
     Parameters
     ----------
@@ -61,14 +62,12 @@ def knn_votes(
     >>> knn_votes(rows, scores, np.array([0, 0, 1]), 2, "similarity").round(2).tolist()
     [[0.33, 0.67]]
     """
-    m = len(rows)
-    cells = np.arange(m)[:, None] * n_classes + codes[rows]
-    given = np.where(
-        rows >= 0, _vote_weights(scores, weights), 0.0
-    )  # -1 where there is no row
-    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes).reshape(
-        m, n_classes
-    )
+    n_queries = len(rows)
+    is_row = rows >= 0  # -1 stands for no row
+    vote_weights = np.where(is_row, _vote_weights(scores, weights), 0.0)
+    cells = np.arange(n_queries)[:, None] * n_classes + codes[rows]
+    votes = np.bincount(cells.ravel(), vote_weights.ravel(), n_queries * n_classes)
+    votes = votes.reshape(n_queries, n_classes)
     return votes / votes.sum(axis=1, keepdims=True)
 
 
@@ -98,24 +97,66 @@ def knn_predict(
     >>> knn_predict(rows, scores, np.array([0, 0, 1]), 2).tolist()
     [1, 0]
     """
-    near = codes[rows]
-    votes = np.take_along_axis(
-        knn_votes(rows, scores, codes, n_classes, weights), near, axis=1
-    )
-    votes[rows < 0] = -1.0
-    return near[
-        np.arange(len(rows)), votes.argmax(axis=1)
-    ]  # the first of equals is the nearest
+    neighbor_codes = codes[rows]
+    votes = knn_votes(rows, scores, codes, n_classes, weights)
+    votes_of_neighbor = np.take_along_axis(votes, neighbor_codes, axis=1)
+    votes_of_neighbor[rows < 0] = -1.0
+    winner = votes_of_neighbor.argmax(axis=1)  # of equals the nearest, the first
+    return neighbor_codes[np.arange(len(rows)), winner]
 
 
 def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
-    """Return the weight of each neighbor's vote; uniform where all weights of a query are 0."""
+    """Return the weight of each neighbor's vote: uniform where all of a query are 0."""
     if weights == "uniform":
         return np.ones_like(scores)
-    given = np.maximum(scores, 0.0)
-    largest = given.max(axis=1, keepdims=True)
+    positive = np.maximum(scores, 0.0)
+    largest = positive.max(axis=1, keepdims=True)
+    has_positive = largest > 0
     # Divided by the largest, so that sums of huge or tiny weights are ordinary numbers.
-    return np.where(largest > 0, given / np.where(largest > 0, largest, 1.0), 1.0)
+    shares = positive / np.where(has_positive, largest, 1.0)
+    return np.where(has_positive, shares, 1.0)
+
+
+# --- what rows are compared by --------------------------------------------------------
+
+
+class _DotProduct:
+    """The plain dot product of rows."""
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the rows as they are."""
+        return X
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the rows as they are."""
+        return X
+
+
+class _Cosine:
+    """The plain cosine of rows."""
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the rows at unit length."""
+        return unit_rows(X)
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the rows at unit length."""
+        return unit_rows(X)
+
+
+class _Learned:
+    """A learned similarity, computed in float64."""
+
+    def __init__(self, similarity: Rewriter) -> None:
+        self._similarity = similarity
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the query side."""
+        return self._similarity.rewrite(X.astype(np.float64, copy=False))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side."""
+        return self._similarity.index_rows(X.astype(np.float64, copy=False))
 
 
 # --- the classifier -------------------------------------------------------------------
@@ -137,11 +178,12 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
         dot products with the original rows are the similarity. None is the dot product.
-        A clone, as in a grid search, loses what an estimator has learned: pass
-        ``model.similarity_`` there.
+        Rows are compared by what the model has learned when the classifier is fitted,
+        also if the model is fitted again. A clone, as in a grid search, loses what an
+        estimator has learned: pass ``model.similarity_`` there.
     cosine : bool, default=False
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
-        itself.
+        itself. Changes when the classifier is fitted again.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
@@ -217,17 +259,19 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         learned = copy(self)  # self changes at the end, all at once
         check_names(self.similarity, X)
         X = check_matrix(learned, X, reset=True)
-        rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
-        classes: np.ndarray
-        codes: Any = label_sets(y)
-        if codes is not None:
-            classes = codes.check(X).classes
-        else:
+        learned._similarity = self._compared_by(X.shape[1])
+        # A wrong similarity raises here, not later.
+        _, index_rows = learned._both_sides(X)
+        sets = label_sets(y)
+        if sets is None:
             y = check_classes(name, y, X.shape[0])
-            classes, codes = np.unique(y, return_inverse=True)
-        index = search.Index(rewritten)  # which a GPU keeps from one call to the next
-        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
-        self.__dict__ = {**vars(learned), **fitted}
+            learned.classes_, learned._codes = np.unique(y, return_inverse=True)
+        else:
+            learned.classes_ = sets.check(X).classes
+            learned._codes = sets
+        learned._rows = X
+        learned._index = Index(index_rows)  # which a GPU keeps between calls
+        self.__dict__ = learned.__dict__
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -245,26 +289,28 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
+        """Return the share of the votes of each class, shape (n_queries, n_classes).
+
+        X as in `predict`.
+        """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return self._codes.votes(
-                rows, _vote_weights(scores, self.weights)
-            ).toarray()
+            weights = _vote_weights(scores, self.weights)
+            return self._codes.votes(rows, weights).toarray()
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label, or all of whose labels, are predicted."""
         form = getattr(getattr(self, "_codes", None), "form", None)
-        if (sets := label_sets(y, are_sets=form == "lists")) is None:
+        sets = label_sets(y, are_sets=form == "lists")
+        if sets is None:
             return float(super().score(X, y, sample_weight))
-        found = label_sets(self.predict(X), are_sets=True)
-        if found is None:
+        predicted = label_sets(self.predict(X), are_sets=True)
+        if predicted is None:
             raise ValueError("y has several labels per row, but fit was given one.")
-        found, sets = aligned(found, sets.check(found.indicator))
-        is_right = (
-            np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
-        )
+        predicted, sets = aligned(predicted, sets.check(predicted.indicator))
+        differences = abs(predicted.indicator - sets.indicator).sum(axis=1)
+        is_right = np.asarray(differences).ravel() == 0
         return float(np.average(is_right, weights=sample_weight))
 
     def kneighbors(
@@ -290,13 +336,15 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         rows : ndarray of shape (n_queries, n_neighbors)
             Numbers of the fitted rows.
         """
-        found, _ = self._search(X, n_neighbors)
-        return (found.scores, found.rows) if return_similarity else found.rows
+        neighbors, _ = self._search(X, n_neighbors)
+        if return_similarity:
+            return neighbors.scores, neighbors.rows
+        return neighbors.rows
 
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
     ) -> Any:
-        """Return the neighbors as a sparse matrix, for estimators that take a precomputed graph.
+        """Return the neighbors as a sparse matrix: a precomputed graph.
 
         Parameters
         ----------
@@ -317,65 +365,72 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
             `n_neighbors` stored entries per row, zeros included.
         """
         check_word("kneighbors_graph", "mode", mode, MODES)
-        found, X = self._search(X, n_neighbors)
-        values = found.scores
-        rows = found.rows
+        neighbors, queries = self._search(X, n_neighbors)
+        values = neighbors.scores
+        rows = neighbors.rows
         if mode == "connectivity":
             values = np.ones_like(values)
         elif mode == "distance":
-            near = self._own_scores(self._rows)[rows]
-            values = np.sqrt(
-                np.maximum(self._own_scores(X)[:, None] + near - 2.0 * values, 0.0)
-            )
+            values = self._distances(queries, neighbors)
             order = np.argsort(values, axis=1, kind="stable")
-            values, rows = (
-                np.take_along_axis(part, order, axis=1) for part in (values, rows)
-            )
+            values = np.take_along_axis(values, order, axis=1)
+            rows = np.take_along_axis(rows, order, axis=1)
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), self._rows.shape[0])
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
         return as_user_sparse(graph)
 
-    def _search(self, X: Any, n_neighbors: int | None) -> tuple[search.Neighbors, Any]:
-        """Return the neighbors of the rows of X, or of the fitted rows, and those rows."""
+    def _search(self, X: Any, n_neighbors: int | None) -> tuple[Neighbors, Any]:
+        """Return the neighbors of rows, or of the fitted rows, and those rows."""
         check_is_fitted(self, "classes_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         name = type(self).__name__
         check_number(name, "n_neighbors", k, low=1, integer=True)
         is_self = X is None
-        n_candidates = self._rows.shape[0] - is_self
-        if k > n_candidates:
-            others = " others" if is_self else ""
+        n_rows = self._rows.shape[0]
+        limit = f"at most {n_rows}"
+        if is_self:
+            limit = f"at most {n_rows - 1} others"
+        if k > n_rows - is_self:
             raise ValueError(
-                f"n_neighbors = {k}, but {name} was fitted on n_samples = "
-                f"{self._rows.shape[0]}: at most {n_candidates}{others} can be found. "
-                "Lower n_neighbors or fit more rows."
+                f"n_neighbors = {k}, but {name} was fitted on n_samples = {n_rows}: "
+                f"{limit} can be found. Lower n_neighbors or fit more rows."
             )
-        X = self._rows if is_self else check_matrix(self, X, reset=False)
-        queries, _ = self._rewrite(X)
-        found = self._index.top_k(
+        rows = self._rows if is_self else check_matrix(self, X, reset=False)
+        queries, _ = self._both_sides(rows)
+        neighbors = self._index.top_k(
             queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
         )
-        return found, X
+        return neighbors, rows
 
-    def _rewrite(self, X: Any) -> tuple[Any, Any]:
-        """Return both sides of the similarity: its values are dot products of rows of the two."""
+    def _distances(self, queries: Any, neighbors: Neighbors) -> np.ndarray:
+        """Return sqrt(S(x, x) + S(y, y) - 2 S(x, y)) of each query and neighbor."""
+        query_scores = self._own_scores(queries)[:, None]
+        row_scores = self._own_scores(self._rows)[neighbors.rows]
+        squares = query_scores + row_scores - 2.0 * neighbors.scores
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def _own_scores(self, X: Any) -> np.ndarray:
+        """Return S(x, x) of each row."""
+        return row_products(*self._both_sides(X.astype(np.float64, copy=False)))
+
+    def _compared_by(self, n_features: int) -> Rewriter:
+        """Return what rows are compared by: what is learned now, not later."""
         if self.similarity is None:
-            rows = unit_rows(X) if self.cosine else X
-            return rows, rows
+            return _Cosine() if self.cosine else _DotProduct()
         name = f"The 'similarity' parameter of {type(self).__name__}"
-        similarity = as_rewriter(self.similarity, X.shape[1], name)
-        X = X.astype(np.float64, copy=False)
+        similarity = as_rewriter(self.similarity, n_features, name)
+        if self.cosine:
+            similarity = LearnedCosine(similarity)
+        return _Learned(similarity)
+
+    def _both_sides(self, X: Any) -> tuple[Any, Any]:
+        """Return rows as queries and as index: dot products are the similarity."""
         try:
-            similarity = LearnedCosine(similarity) if self.cosine else similarity
-            return similarity.rewrite(X), similarity.index_rows(X)
+            return self._similarity.rewrite(X), self._similarity.index_rows(X)
         except NotFittedError as error:
             raise NotFittedError(
                 f"The similarity of {type(self).__name__} is not fitted. Fit it first; "
                 "if the classifier is cloned, as in a grid search, pass "
                 "model.similarity_."
             ) from error
-
-    def _own_scores(self, X: Any) -> np.ndarray:
-        """Return S(x, x) of each row."""
-        return row_products(*self._rewrite(X.astype(np.float64, copy=False)))
