@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.files import container
+from hdsl.similarity.cosine import LearnedCosine
 from hdsl.text import TEST, TRAIN, Collection, Documents, Words
 
 TEXTS = np.array(
@@ -162,6 +163,38 @@ def test_documents_have_ids_and_numbers(collection):
         with pytest.raises(ValueError, match="12") as caught:
             collection.row_number(name)
         assert len(str(caught.value)) < 300
+
+
+def test_documents_are_indexed_by_the_first_search(collection, monkeypatch):
+    """Class scores and lengths of all documents are not computed for every query."""
+    index_rows = LearnedCosine.index_rows
+    n_rows = []
+
+    def spy(self, X):
+        n_rows.append(X.shape[0])
+        return index_rows(self, X)
+
+    monkeypatch.setattr(LearnedCosine, "index_rows", spy)
+    new = Collection(collection.model, collection.words, collection.documents)
+    answers = [new.search("a late goal", 2) for _ in range(3)]
+    assert n_rows == [12]
+    assert answers == [collection.search("a late goal", 2)] * 3
+
+
+def test_digits_are_an_id_then_a_number_then_a_text():
+    texts = ["shares fell in 2024", "profit of 2024", "a late goal", "the last goal"]
+    words = Words().fit(texts)
+    X = words.transform(texts)
+    model = HDSL(**MODEL, random_state=0).fit(X, [0, 0, 1, 1])
+    numbered = Collection(model, words, Documents(X, texts=texts))
+    by_text = numbered.explain("2024", 1).total
+    assert by_text == pytest.approx(model.pair_score(words.transform(["2024"]), X[[1]]))
+    assert numbered.explain("3", 1).total == numbered.explain(3, 1).total
+    with pytest.raises(ValueError, match="no document '1999'"):
+        numbered.explain("1999", 1)
+    named = Collection(model, words, Documents(X, ids=["2024", "a", "3", "b"]))
+    assert named.explain("2024", "a").total == named.explain(0, 1).total != by_text
+    assert named.row_number("3") == 2
 
 
 def test_reasons_of_a_class_end_in_words(collection):

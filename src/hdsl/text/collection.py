@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +14,13 @@ from ..class_scores.words import with_words
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..similarity.arrays import similarity_from_arrays
-from ..similarity.cosine import LearnedCosine
-from ..similarity.rows import unit_rows
+from .document_index import Cosines, DocumentIndex
 from .documents import Documents
 from .scored import Scored
 from .words import Words
+
+if TYPE_CHECKING:
+    from ..explain import Explanation
 
 
 class Collection:
@@ -51,9 +53,14 @@ class Collection:
 
     def __repr__(self) -> str:
         documents = self.documents
-        what = "rows" if documents.texts is None else "documents"
-        n = "no documents" if documents.X is None else f"{documents.n_rows:,} {what}"
-        return f"<Collection: {n}, {self.scored.n_features:,} features; search, explain, model>"
+        content = "no documents"
+        if documents.X is not None:
+            kind = "rows" if documents.texts is None else "documents"
+            content = f"{documents.n_rows:,} {kind}"
+        return (
+            f"<Collection: {content}, {self.scored.n_features:,} features; "
+            "search, explain, model>"
+        )
 
     @property
     def model(self) -> Any:
@@ -68,48 +75,38 @@ class Collection:
     @property
     def learned(self) -> Any:
         """The fitted model without class scores before it."""
-        return self.model[-1] if hasattr(self.model, "steps") else self.model
+        if hasattr(self.model, "steps"):
+            return self.model[-1]
+        return self.model
 
     @property
     def scores(self) -> Any:
         """The fitted `ClassScores` before the model, None where there are none."""
-        return self.model[0] if hasattr(self.model, "steps") else None
+        if hasattr(self.model, "steps"):
+            return self.model[0]
+        return None
 
     @cached_property
     def scored(self) -> Scored:
         """The learned similarity of rows."""
-        return self._plain() or Scored(self.learned.similarity_, self.scores)
-
-    def _plain(self) -> Scored | None:
-        """Return the similarity of a file without loading scikit-learn, None for other kinds."""
-        arrays, header = self._saved or ({}, {})
-        if header.get("kind") == "HDSL":
-            return Scored(similarity_from_arrays(arrays, header))
-        if header.get("kind") != "Pipeline":
-            return None
-        steps = header.get("steps")
-        if not isinstance(steps, list):
-            return None
-        step_headers = [step[1] for step in steps]
-        if [step.get("kind") for step in step_headers] != ["ClassScores", "HDSL"]:
-            return None
-        scores_header, model_header = step_headers
-        scores = Scores().restore(part_of(arrays, "0"), scores_header)
-        similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
-        scored = Scored(similarity, scores)
-        if scored.n_features != scores.n_features_in_:
-            raise ValueError("the class scores and the model have other features")
+        scored = None
+        if self._saved is not None:
+            scored = _scored_from_arrays(*self._saved)
+        if scored is None:
+            scored = Scored(self.learned.similarity_, self.scores)
         return scored
 
     @property
     def feature_names(self) -> np.ndarray | None:
         """The words, one per feature of a row; None where they have no names."""
-        return None if self.words is None else self.words.names
+        if self.words is None:
+            return None
+        return self.words.names
 
     # --- use --------------------------------------------------------------------------
 
     def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored (see `unknown_words`)."""
+        """Return texts as rows; words that are not known are ignored."""
         if self.words is None:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: give row "
@@ -118,55 +115,42 @@ class Collection:
         return self.words.transform(texts)
 
     def unknown_words(self, text: str) -> list[str]:
-        """Return the words of a text that the model does not know, and so does not search for."""
-        return [] if self.words is None else self.words.unknown(text)
+        """Return the words of a text that the model does not know and ignores."""
+        if self.words is None:
+            return []
+        return self.words.unknown(text)
 
     def known_share(self, text: str) -> float:
         """Return which share of the words of a text is known: what a score rests on."""
         if self.words is None:
             return 1.0
         n_words = len(set(self.words.split(text)))
-        return 1.0 - len(self.words.unknown(text)) / n_words if n_words else 0.0
+        if n_words == 0:
+            return 0.0
+        return 1.0 - len(self.words.unknown(text)) / n_words
 
     def is_document(self, name: Any) -> bool:
         """Return whether this is the id or the number of a document."""
-        try:
-            return self.row_number(name) >= 0
-        except ValueError:
-            return False
+        return self.documents.find_row(name) is not None
 
     def row_number(self, name: Any) -> int:
-        """Return the row of a document by its id, or by its number where ids are no numbers."""
-        documents = self.documents
-        name = str(name)
-        if documents.X is None:
-            raise ValueError("The model has no documents: give texts instead of rows.")
-        ids = (
-            []
-            if documents.ids is None
-            else [str(value) for value in documents.ids.tolist()]
-        )
-        if name in ids:
-            return ids.index(name)
-        are_numbers = bool(ids) and all(map(str.isdecimal, ids))
-        is_number = name.isdecimal() and len(name) < 19 and int(name) < documents.n_rows
-        if are_numbers or not is_number:
-            ways = ["named by their ids"] if ids else []
-            ways += [] if are_numbers else ["numbered from 0"]
-            raise ValueError(
-                f"There is no document {name[:60]!r}: the model has "
-                f"{documents.n_rows:,}, {' or '.join(ways)}."
-            )
-        return int(name)
+        """Return the row of a document by its id, else by its number.
 
-    def row_of(self, given: Any) -> sp.csr_array:
-        """Return one row: of a document by id or number, else of a text."""
-        is_text = (
-            self.words is not None and isinstance(given, str) and not given.isdecimal()
-        )
-        if is_text and not self.is_document(given):
-            return self.row_of_text(given)
-        return self.documents.X[[self.row_number(given)]]
+        Where all ids are numbers, a number is an id and nothing else.
+        """
+        return self.documents.row_number(name)
+
+    def row_of(self, name: Any) -> sp.csr_array:
+        """Return one row: of a document by its id, else by its number, else of a text.
+
+        Digits that name no document are a text if the model knows them as a word.
+        """
+        is_text = isinstance(name, str) and not self.is_document(name)
+        if is_text and self.words is not None:
+            is_known = self.rows_of([name]).nnz > 0
+            if is_known or not name.isdecimal():
+                return self.row_of_text(name)
+        return self.documents.X[[self.row_number(name)]]
 
     def row_of_text(self, text: str) -> sp.csr_array:
         """Return a text as one row; raise ValueError where no word of it is known."""
@@ -224,9 +208,7 @@ class Collection:
         With `first_by_cosine` the nearest document by cosine comes last, if it is not
         among them.
         """
-        X = self.documents.X
-        scored = self.scored
-        if X is None:
+        if self.documents.X is None:
             raise ValueError(
                 "The model has no documents: fit it again without --no-documents."
             )
@@ -234,87 +216,87 @@ class Collection:
             raise ValueError(
                 f"k must be 1 or more and why 0 or more. Got {k} and {why}."
             )
-        learned = LearnedCosine(scored.similarity)
-        index = learned.index_rows(scored.rows(X))
-        plain = unit_rows(X)
-        left_out = [] if leave_out is None else [leave_out]
         answers: list[list[dict[str, Any]]] = []
-        for query in (queries[[q]] for q in range(queries.shape[0])):
-            answers.append([])
+        for number in range(queries.shape[0]):
+            query = queries[[number]]
             if not query.nnz:
+                answers.append([])
                 continue
-            sides = (
-                (index, learned.rewrite(scored.rows(query))),
-                (plain, unit_rows(query)),
-            )
-            scores, cosines = (
-                np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides
-            )
-            scores[left_out] = cosines[left_out] = -np.inf
-            nearest = np.argsort(-scores, kind="stable")[
-                : min(k, len(scores) - len(left_out))
-            ]
-            rows = nearest.tolist()
-            first = int(np.argmax(cosines))
-            if first_by_cosine and first not in rows and cosines[first] > 0.0:
+            cosines = self._index.compare(query)
+            if leave_out is not None:
+                cosines.leave_out(leave_out)
+            rows = cosines.nearest(k)
+            first = cosines.nearest_by_plain()
+            if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers[-1] += [self._hit(row, query, scores, cosines, why) for row in rows]
+            answers.append([self._hit(row, query, cosines, why) for row in rows])
         return answers
 
+    @cached_property
+    def _index(self) -> DocumentIndex:
+        """The documents as they are searched, made by the first search."""
+        return DocumentIndex(self.documents.X, self.scored)
+
     def _hit(
-        self, row: int, query: Any, scores: np.ndarray, cosines: np.ndarray, why: int
+        self, row: int, query: sp.csr_array, cosines: Cosines, why: int
     ) -> dict[str, Any]:
-        """Return a document that was found, with what is known of it and the reasons."""
-        documents = self.documents
-        score = float(scores[row])
-        reasons = self._reasons(query, documents.X[[row]], score)
-        known = {
-            name: getattr(documents, f"{name}s") for name in ("id", "label", "text")
-        }
+        """Return a document with what is known of it, and the reasons."""
+        cosine = float(cosines.learned[row])
+        rank, plain_rank = cosines.ranks(row)
+        reasons = self._reasons(query, self.documents.X[[row]], cosine)
+        others = reasons[why:]
         return {
             "row": row,
-            **{
-                name: None if values is None else values[row]
-                for name, values in known.items()
-            },
-            "similarity": score,
-            "cosine": float(cosines[row]),
-            "rank": int((scores > scores[row]).sum()) + 1,
-            "rank by cosine": int((cosines > cosines[row]).sum()) + 1,
+            **self.documents.described(row),
+            "similarity": cosine,
+            "cosine": float(cosines.plain[row]),
+            "rank": rank,
+            "rank by cosine": plain_rank,
             "why": reasons[:why],
             "more": {
-                "n": len(reasons[why:]),
-                "value": sum(p["value"] for p in reasons[why:]),
+                "n": len(others),
+                "value": sum(reason["value"] for reason in others),
             },
         }
 
     def _explained(
         self, rows: dict[str, Any], by: str = "pair", top: int | None = None
-    ) -> Any:
-        """Return the parts of the similarity of rows without scores, classes with their words."""
+    ) -> Explanation:
+        """Return the parts of the similarity of rows, classes with their words.
+
+        Rows are without scores, by the names that ``hdsl.explain.explain`` has for
+        them.
+        """
         from .. import explain
 
         scored = self.scored
-        names = self.scored.names(self.feature_names)
-        given = {name: scored.rows(row) for name, row in rows.items()}
-        found = explain.explain(
-            scored.similarity, **given, by=by, feature_names=names, top=top
+        names = scored.names(self.feature_names)
+        scored_rows = {name: scored.rows(row) for name, row in rows.items()}
+        explanation = explain.explain(
+            scored.similarity, **scored_rows, by=by, feature_names=names, top=top
         )
         if scored.scores is None or names is None:
-            return found
-        return with_words(found, scored.scores, rows, names)
+            return explanation
+        return with_words(explanation, scored.scores, rows, names)
 
-    def _reasons(self, x: Any, y: Any, cosine: float) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the cosine, learned part and prior."""
-        found = self._explained({"x": x, "y": y})
-        share = cosine / found.total if found.total else 0.0
+    def _reasons(
+        self, x: sp.csr_array, y: sp.csr_array, cosine: float
+    ) -> list[dict[str, Any]]:
+        """Return what each feature and feature pair adds to the learned cosine.
+
+        What is learned of it and what is not are one reason. The largest comes first.
+        """
+        explanation = self._explained({"x": x, "y": y})
+        share = 0.0
+        if explanation.total:
+            share = cosine / explanation.total
         reasons: dict[str, dict[str, Any]] = {}
-        for part in found.parts:
-            reason = reasons.setdefault(
-                str(part["name"]), {"name": str(part["name"]), "value": 0}
-            )
+        for part in explanation.parts:
+            name = str(part["name"])
+            reason = reasons.setdefault(name, {"name": name, "value": 0})
             reason["value"] += share * float(part["value"])
-            if words := found.words_of(part):
+            words = explanation.words_of(part)
+            if words:
                 reason["words"] = words
         return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
 
@@ -326,13 +308,13 @@ class Collection:
         rather_than: Any = None,
         by: str = "pair",
         top: int | None = 10,
-    ) -> Any:
+    ) -> Explanation:
         """Return the parts of the similarity of two documents or texts.
 
         Parameters
         ----------
         x, y, rather_than : str or int
-            The id or number of a document, else a text.
+            The id of a document, else its number, also in digits, else a text.
         by, top
             As in ``HDSL.explain``.
 
@@ -340,8 +322,9 @@ class Collection:
         -------
         hdsl.explain.Explanation
         """
-        given = {"x": x, "y": y, "rather_than": rather_than}
-        rows = {name: self.row_of(z) for name, z in given.items() if z is not None}
+        rows = {"x": self.row_of(x), "y": self.row_of(y)}
+        if rather_than is not None:
+            rows["rather_than"] = self.row_of(rather_than)
         return self._explained(rows, by, top)
 
     # --- files ------------------------------------------------------------------------
@@ -350,28 +333,58 @@ class Collection:
         """Return all of it as arrays, and what is no array."""
         from .. import saving
 
-        model, saved = self._saved or saving.to_arrays(self.model)
+        model, model_header = self._saved or saving.to_arrays(self.model)
         documents, facts = self.documents.to_arrays()
-        words, layout = ({}, None) if self.words is None else self.words.to_arrays()
+        words: Arrays = {}
+        words_header = None
+        if self.words is not None:
+            words, words_header = self.words.to_arrays()
         arrays = nested(model=model, documents=documents, words=words)
-        return arrays, {"model": saved, "documents": facts, "words": layout}
+        header = {"model": model_header, "documents": facts, "words": words_header}
+        return arrays, header
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Collection:
-        """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
-        found = cls(None)
-        layout = header.get("words")
-        found._saved = part_of(arrays, "model"), get_value(header, "model", dict)
-        if found._saved[1].get("kind") == "Collection":
+        """Return the collection of `to_arrays`; ValueError where it is damaged."""
+        collection = cls(None)
+        model_header = get_value(header, "model", dict)
+        if model_header.get("kind") == "Collection":
             raise ValueError("a collection holds a model")
-        if layout is not None:
-            found.words = Words.from_arrays(part_of(arrays, "words"), layout)
-        n_features = found.scored.n_features
-        if found.words is not None and len(found.words.names) != n_features:
+        collection._saved = (part_of(arrays, "model"), model_header)
+        words_header = header.get("words")
+        if words_header is not None:
+            words = Words.from_arrays(part_of(arrays, "words"), words_header)
+            collection.words = words
+        n_features = collection.scored.n_features
+        if words_header is not None and len(words.names) != n_features:
             raise ValueError(
-                f"there are {len(found.words.names)} words, for {n_features} features"
+                f"there are {len(words.names)} words, for {n_features} features"
             )
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
-        found.documents = Documents.from_arrays(documents, facts, n_features)
-        return found
+        collection.documents = Documents.from_arrays(documents, facts, n_features)
+        return collection
+
+
+def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None:
+    """Return the similarity of a file without loading scikit-learn.
+
+    None where it is of another kind than HDSL, with `ClassScores` before it or without.
+    """
+    if header.get("kind") == "HDSL":
+        return Scored(similarity_from_arrays(arrays, header))
+    if header.get("kind") != "Pipeline":
+        return None
+    steps = header.get("steps")
+    if not isinstance(steps, list):
+        return None
+    step_headers = [step[1] for step in steps]
+    if [step.get("kind") for step in step_headers] != ["ClassScores", "HDSL"]:
+        return None
+    scores_header, model_header = step_headers
+    scores = Scores().restore(part_of(arrays, "0"), scores_header)
+    similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
+    scored = Scored(similarity, scores)
+    if scored.n_features != scores.n_features_in_:
+        raise ValueError("the class scores and the model have other features")
+    return scored

@@ -17,16 +17,17 @@ def are_counts(X: sp.csr_array) -> bool:
     (True, False)
     """
     values = X.data
-    return bool(
-        len(values)
-        and (values >= 0).all()
-        and (values == values.round()).all()
-        and values.max() > 1
-    )
+    if not len(values):
+        return False
+    are_whole = (values >= 0).all() and (values == values.round()).all()
+    return bool(are_whole and values.max() > 1)
 
 
 def inverse_frequencies(X: sp.csr_array) -> np.ndarray:
-    """Return the weight of each feature, 1 + ln((1 + n) / (1 + n_f)), for n_f of n rows with it."""
+    """Return the weight of each feature: 1 + ln((1 + n) / (1 + n_f)).
+
+    n_f of n rows have the feature.
+    """
     n_rows_with = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
     return np.asarray(1 + np.log((1 + X.shape[0]) / (1 + n_rows_with)))
 
@@ -36,7 +37,8 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
 
     Examples
     --------
-    >>> weigh_counts(sp.csr_array([[1.0, 0, 1]]), np.array([1.0, 1.5, 2.0])).toarray().tolist()
+    >>> counts = sp.csr_array([[1.0, 0, 1]])
+    >>> weigh_counts(counts, idf=np.array([1.0, 1.5, 2.0])).toarray().tolist()
     [[1.0, 0.0, 2.0]]
     """
     X = canonical(X).astype(np.float64)

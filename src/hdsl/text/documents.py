@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,19 @@ from ..files.tables import get_array
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
 
-#: The part of a row: learned from, or held out to measure by.
+#: The part of rows that were learned from.
 TRAIN = 0
 
+#: The part of rows that were held out to measure by.
 TEST = 1
+
+#: Digits of the longest number of a document.
+LONGEST_NUMBER = 18
 
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """Rows and what is known of them; each part may be missing.
+    """Rows and what is known of them; all may be missing.
 
     Parameters
     ----------
@@ -52,18 +57,20 @@ class Documents:
 
     def __post_init__(self) -> None:
         for name in ("labels", "texts", "ids"):
-            if isinstance(given := getattr(self, name), list | tuple):
-                kind = (
-                    object if all(isinstance(value, str) for value in given) else None
-                )
-                object.__setattr__(self, name, np.array(given, dtype=kind))
+            object.__setattr__(self, name, _as_array(getattr(self, name)))
         if self.X is None:
             return
         object.__setattr__(self, "X", sp.csr_array(self.X))
-        for name in ("labels", "texts", "ids", "part"):
-            if (given := getattr(self, name)) is not None and len(given) != self.n_rows:
+        by_row = {
+            "labels": self.labels,
+            "texts": self.texts,
+            "ids": self.ids,
+            "part": self.part,
+        }
+        for name, values in by_row.items():
+            if values is not None and len(values) != self.n_rows:
                 raise ValueError(
-                    f"There are {len(given)} {name}, but X has {self.n_rows} rows."
+                    f"There are {len(values)} {name}, but X has {self.n_rows} rows."
                 )
 
     @property
@@ -74,44 +81,134 @@ class Documents:
     @property
     def is_new(self) -> np.ndarray:
         """Which rows were held out."""
-        return (
-            np.zeros(self.n_rows, dtype=bool)
-            if self.part is None
-            else self.part == TEST
+        if self.part is None:
+            return np.zeros(self.n_rows, dtype=bool)
+        return self.part == TEST
+
+    # --- names ------------------------------------------------------------------------
+
+    @cached_property
+    def _row_of_id(self) -> dict[str, int]:
+        """The row of each id; of the first, where several have it."""
+        if self.ids is None:
+            return {}
+        rows: dict[str, int] = {}
+        for row, value in enumerate(self.ids.tolist()):
+            rows.setdefault(str(value), row)
+        return rows
+
+    @cached_property
+    def _is_numbered(self) -> bool:
+        """Whether documents have numbers as names too: not where ids are numbers."""
+        are_numbers = all(map(str.isdecimal, self._row_of_id))
+        return not (self._row_of_id and are_numbers)
+
+    def find_row(self, name: Any) -> int | None:
+        """Return the row of a document by its id, else by its number; None without one.
+
+        Where all ids are numbers, a number is an id and nothing else.
+        """
+        name = str(name)
+        if name in self._row_of_id:
+            return self._row_of_id[name]
+        is_number = name.isdecimal() and len(name) <= LONGEST_NUMBER
+        if self._is_numbered and is_number and int(name) < self.n_rows:
+            return int(name)
+        return None
+
+    def row_number(self, name: Any) -> int:
+        """Return what `find_row` does; raise ValueError where it has no row."""
+        if self.X is None:
+            raise ValueError("The model has no documents: give texts instead of rows.")
+        row = self.find_row(name)
+        if row is not None:
+            return row
+        ways = []
+        if self._row_of_id:
+            ways.append("named by their ids")
+        if self._is_numbered:
+            ways.append("numbered from 0")
+        raise ValueError(
+            f"There is no document {str(name)[:60]!r}: the model has "
+            f"{self.n_rows:,}, {' or '.join(ways)}."
         )
+
+    def described(self, row: int) -> dict[str, Any]:
+        """Return the id, the label and the text of a document, None without one."""
+        return {
+            "id": None if self.ids is None else self.ids[row],
+            "label": None if self.labels is None else self.labels[row],
+            "text": None if self.texts is None else self.texts[row],
+        }
+
+    # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
-        arrays = {} if self.X is None else tables.csr_to_arrays(self.X, "X")
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray) and value.ndim == 1:
-                arrays |= tables.pack_values(name, value)
-            elif isinstance(value, np.ndarray):
-                arrays[name] = value
+        arrays: Arrays = {}
+        if self.X is not None:
+            arrays |= tables.csr_to_arrays(self.X, "X")
+        vectors = {
+            "labels": self.labels,
+            "texts": self.texts,
+            "ids": self.ids,
+            "part": self.part,
+            "idf": self.idf,
+            "judgement_weights": self.judgement_weights,
+        }
+        for name, values in vectors.items():
+            if values is not None:
+                arrays |= tables.pack_values(name, values)
+        if self.judgements is not None:
+            arrays["judgements"] = self.judgements
         return arrays, self.facts
 
     @classmethod
     def from_arrays(
         cls, arrays: Arrays, facts: dict[str, Any], n_features: int
     ) -> Documents:
-        """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
-        there = {name.partition(".")[0] for name in arrays}
-        found: dict[str, Any] = {"facts": facts}
-        if "idf" in there:
-            found["idf"] = get_array(arrays, "idf", "f", (n_features,))
-        if "X" not in there:
-            return cls(**found)
-        found["X"] = canonical(tables.csr_from_arrays(arrays, "X", n_features))
-        n_rows = found["X"].shape[0]
-        for name in there & {"labels", "texts", "ids", "part"}:
-            found[name] = tables.unpack_values(arrays, name, n_rows)
-        if "texts" in there and found["texts"].dtype.kind != "O":
+        """Return the documents of `to_arrays`; ValueError where they are damaged."""
+        idf = None
+        if "idf" in arrays:
+            idf = get_array(arrays, "idf", "f", (n_features,))
+        if "X" not in arrays:
+            return cls(idf=idf, facts=facts)
+        X = canonical(tables.csr_from_arrays(arrays, "X", n_features))
+        n_rows = X.shape[0]
+        texts = _unpacked(arrays, "texts", n_rows)
+        if texts is not None and texts.dtype.kind != "O":
             raise ValueError("texts must be strings")
-        if "judgements" in there:
-            judged = get_array(arrays, "judgements", "i")
-            found["judgements"] = check_comparisons(judged, n_rows)
-            weights = arrays.get("judgement_weights")
-            found["judgement_weights"] = check_weights(
-                weights, len(judged), "judgement"
+        judgements = None
+        judgement_weights = None
+        if "judgements" in arrays:
+            judgements = get_array(arrays, "judgements", "i")
+            judgements = check_comparisons(judgements, n_rows)
+            judgement_weights = check_weights(
+                arrays.get("judgement_weights"), len(judgements), "judgement"
             )
-        return cls(**found)
+        return cls(
+            X=X,
+            labels=_unpacked(arrays, "labels", n_rows),
+            texts=texts,
+            ids=_unpacked(arrays, "ids", n_rows),
+            part=_unpacked(arrays, "part", n_rows),
+            idf=idf,
+            judgements=judgements,
+            judgement_weights=judgement_weights,
+            facts=facts,
+        )
+
+
+def _as_array(values: Any) -> Any:
+    """Return a list as an array, of objects where all are strings; others unchanged."""
+    if not isinstance(values, list | tuple):
+        return values
+    are_strings = all(isinstance(value, str) for value in values)
+    return np.array(values, dtype=object if are_strings else None)
+
+
+def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:
+    """Return one value per row, numbers or strings; None where there are none."""
+    if name not in arrays and f"{name}.text" not in arrays:
+        return None
+    return tables.unpack_values(arrays, name, n_rows)

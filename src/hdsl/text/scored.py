@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..explain.tables import CLASS
+
 
 class Scored:
     """A learned similarity over rows, with class scores beside them or without.
@@ -17,7 +19,8 @@ class Scored:
     Parameters
     ----------
     similarity : Similarity
-    scores : object with ``transform``, ``classes_`` and ``n_features_in_``, default=None
+    scores : object, default=None
+        With ``transform``, ``classes_`` and ``n_features_in_``.
     """
 
     def __init__(self, similarity: Any, scores: Any = None) -> None:
@@ -36,20 +39,20 @@ class Scored:
 
     def rows(self, X: Any) -> sp.csr_array:
         """Return rows as the model was learned on, with their class scores."""
-        return X if self.scores is None else sp.csr_array(self.scores.transform(X))
+        if self.scores is None:
+            return X
+        return sp.csr_array(self.scores.transform(X))
 
     def names(self, names: np.ndarray | None) -> np.ndarray | None:
         """Return the names of the features, then ``class:LABEL`` for each score."""
         if self.scores is None:
             return names
-        known = (
-            [f"x{k}" for k in range(self.n_features)]
-            if names is None
-            else names.tolist()
-        )
-        return np.array(
-            [*known, *(f"class:{label}" for label in self.scores.classes_)], object
-        )
+        if names is None:
+            feature_names = [f"x{k}" for k in range(self.n_features)]
+        else:
+            feature_names = names.tolist()
+        class_names = [f"{CLASS}{label}" for label in self.scores.classes_]
+        return np.array([*feature_names, *class_names], dtype=object)
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side of the learned similarity."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +24,12 @@ TOKENS = ("words", "identifiers")
 
 STOP_WORDS = ("english", "none")
 
+#: Where camelCase and snake_case words begin.
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
 
 class Words:
-    """TF-IDF rows of texts: logarithmic counts times weights of words, rows of length 1.
+    """TF-IDF rows of texts: logarithmic counts times weights of words, at unit length.
 
     Parameters
     ----------
@@ -77,16 +78,22 @@ class Words:
         self.names = np.empty(0, dtype=object)
         self.idf = np.empty(0)
         self._index: dict[str, int] = {}
-        pattern = r"[^\W\d_]{2,}" if tokens == "identifiers" else r"\b\w\w+\b"
-        self._find = re.compile(pattern).findall
+        if tokens == "identifiers":
+            pattern = r"[^\W\d_]{2,}"
+        else:
+            pattern = r"\b\w\w+\b"
+        self._find_words = re.compile(pattern).findall
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text, without those that are left out."""
-        text = _WORD_BREAK.sub(" ", text) if self.tokens == "identifiers" else text
-        return [word for word in self._find(text.lower()) if word not in self._left_out]
+        if self.tokens == "identifiers":
+            text = _WORD_BREAK.sub(" ", text)
+        words = self._find_words(text.lower())
+        return [word for word in words if word not in self._left_out]
 
     @cached_property
     def _left_out(self) -> frozenset[str]:
+        """The words that are left out."""
         if self.stop_words == "none":
             return frozenset()
         if self.stop_words != "english":
@@ -114,27 +121,25 @@ class Words:
         counts = self._count(texts, index, grow=True)
         n = counts.shape[0]
         n_with = np.bincount(counts.indices, minlength=len(index))
-        low, high = (
-            share if isinstance(share, int | np.integer) else share * n
-            for share in (self.min_df, self.max_df)
-        )
-        names = np.sort(
-            np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)]
-        )
+        low = _number_of_texts(self.min_df, n)
+        high = _number_of_texts(self.max_df, n)
+        is_kept = (n_with >= low) & (n_with <= high)
+        names = np.sort(np.array(list(index), dtype=object)[is_kept])
         if not len(names):
             raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
-        self._set(names, inverse_frequencies(counts)[[index[name] for name in names]])
+        columns = [index[name] for name in names]
+        self._set(names, inverse_frequencies(counts)[columns])
         return self
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored."""
         if not self._index:
             raise ValueError("Words.transform: fit comes first.")
-        return unit_rows(
-            weigh_counts(self._count(texts, self._index, grow=False), self.idf)
-        )
+        counts = self._count(texts, self._index, grow=False)
+        return unit_rows(weigh_counts(counts, self.idf))
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
+        """Take words and their weights."""
         self.names = names
         self.idf = idf
         self._index = {name: k for k, name in enumerate(names.tolist())}
@@ -142,34 +147,40 @@ class Words:
     def _count(
         self, texts: Iterable[str], index: dict[str, int], *, grow: bool
     ) -> sp.csr_array:
-        """Return how often each text has each term."""
-        indices = array("q")
+        """Return how often each text has each term; terms that are new grow the index.
+
+        Without `grow` they are ignored.
+        """
+        columns = array("q")
         ends = array("q", [0])
-        for text in [None] if isinstance(texts, str) else texts:
-            if not isinstance(text, str):
-                raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
+        for text in _checked_texts(texts):
             for term in self._terms(self.split(text)):
-                place = (
-                    index.setdefault(term, len(index)) if grow else index.get(term, -1)
-                )
-                if place >= 0:
-                    indices.append(place)
-            ends.append(len(indices))
-        shape = len(ends) - 1, max(len(index), 1)
-        kind = np.int32 if max(*shape, len(indices)) <= INDEX_LIMIT else np.int64
-        at = np.array(indices, dtype=kind)
+                if grow:
+                    columns.append(index.setdefault(term, len(index)))
+                elif term in index:
+                    columns.append(index[term])
+            ends.append(len(columns))
+        shape = (len(ends) - 1, max(len(index), 1))
+        is_small = max(*shape, len(columns)) <= INDEX_LIMIT
+        kind = np.int32 if is_small else np.int64
+        indices = np.array(columns, dtype=kind)
         indptr = np.array(ends, dtype=kind)
-        return canonical(sp.csr_array((np.ones(len(at)), at, indptr), shape=shape))
+        ones = np.ones(len(indices))
+        return canonical(sp.csr_array((ones, indices, indptr), shape=shape))
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
-        header = {"tokens": self.tokens, "ngrams": self.ngrams}
-        return arrays, {**header, "stop_words": sorted(self._left_out)}
+        header = {
+            "tokens": self.tokens,
+            "ngrams": self.ngrams,
+            "stop_words": sorted(self._left_out),
+        }
+        return arrays, header
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Words:
-        """Return the words that `to_arrays` was called on; raise ValueError if damaged."""
+        """Return the words of `to_arrays`; raise ValueError where they are damaged."""
         stop_words = get_value(header, "stop_words", list)
         if not all(isinstance(word, str) for word in stop_words):
             raise ValueError("stop words are not words")
@@ -181,3 +192,20 @@ class Words:
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
         return words
+
+
+def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts; raise ValueError where one is no text, or all are one text."""
+    if isinstance(texts, str):
+        raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
+        yield text
+
+
+def _number_of_texts(number: int | float, n_texts: int) -> float:
+    """Return a number of texts that may be a share of them."""
+    if isinstance(number, int | np.integer):
+        return number
+    return number * n_texts

@@ -1,0 +1,73 @@
+"""Documents as they are searched: by the learned cosine and by the plain one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..similarity.cosine import LearnedCosine
+from ..similarity.rows import unit_rows
+from .scored import Scored
+
+
+class Cosines(NamedTuple):
+    """The cosines of one query with all documents, shape (n_documents,) each."""
+
+    learned: np.ndarray
+    plain: np.ndarray
+
+    def leave_out(self, row: int) -> None:
+        """Put a document behind all others."""
+        self.learned[row] = -np.inf
+        self.plain[row] = -np.inf
+
+    def nearest(self, k: int) -> list[int]:
+        """Return the k rows of largest learned cosine; of equals the first."""
+        order = np.argsort(-self.learned, kind="stable")
+        n_candidates = np.count_nonzero(self.learned > -np.inf)
+        return order[: min(k, n_candidates)].tolist()
+
+    def nearest_by_plain(self) -> int | None:
+        """Return the row of largest plain cosine, None where no cosine is positive."""
+        row = int(np.argmax(self.plain))
+        if self.plain[row] > 0.0:
+            return row
+        return None
+
+    def ranks(self, row: int) -> tuple[int, int]:
+        """Return the rank of a row by the learned and by the plain cosine, from 1."""
+        n_before = int((self.learned > self.learned[row]).sum())
+        n_before_by_plain = int((self.plain > self.plain[row]).sum())
+        return n_before + 1, n_before_by_plain + 1
+
+
+class DocumentIndex:
+    """The rows of all documents, at unit length by the learned and the plain cosine.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_documents, n_features)
+        Without class scores.
+    scored : Scored
+    """
+
+    def __init__(self, X: sp.csr_array, scored: Scored) -> None:
+        self._scored = scored
+        self._learned = LearnedCosine(scored.similarity)
+        self._learned_rows = self._learned.index_rows(scored.rows(X))
+        self._plain_rows = unit_rows(X)
+
+    def compare(self, query: sp.csr_array) -> Cosines:
+        """Return the cosines of one row with all documents."""
+        learned_query = self._learned.rewrite(self._scored.rows(query))
+        return Cosines(
+            learned=_products(self._learned_rows, learned_query),
+            plain=_products(self._plain_rows, unit_rows(query)),
+        )
+
+
+def _products(rows: sp.csr_array, query: sp.csr_array) -> np.ndarray:
+    """Return the dot product of each row with one query."""
+    return (rows @ query.T).toarray().ravel()
