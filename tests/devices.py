@@ -1,4 +1,4 @@
-"""Devices that run the GPU's kernels here: the emulator, and a card where there is one."""
+"""Devices that run the GPU's kernels here: the emulator, and a card if there is one."""
 
 from emulator.device import Emulator
 from emulator.device import why_missing as no_emulator

@@ -15,8 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from devices import DEVICES, no_card
 from hdsl import search
-from hdsl.cuda import runtime
-from hdsl.cuda import search as card_search
+from hdsl.cuda import runtime, search_plan, search_rows
 from hdsl.memory import NotEnoughMemory
 from hdsl.neighbors import SimilarityKNeighborsClassifier
 from hdsl.triplets import neighbor_triplets
@@ -38,16 +37,16 @@ def on(device, chunk_rows, call):
     """Return the answer of a call that finds the device as "cuda"."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "get_device", lambda name="cuda": device)
-        patch.setattr(card_search, "CHUNK_ROWS", chunk_rows)
+        patch.setattr(search_rows, "CHUNK_ROWS", chunk_rows)
         return call()
 
 
 def smallest_limit(queries, index, k):
     """Return the GiB that just a few rows fit in."""
     entries = max(int((X != 0).sum(axis=1).max(initial=0)) for X in (queries, index))
-    chunk = card_search.POSTING_BYTES * np.count_nonzero(index)
-    room = card_search.ENTRY_BYTES * entries + card_search.ROW_BYTES + 12 * k
-    return (card_search.FEATURE_BYTES * index.shape[1] + chunk + 6 * room) / 2**30
+    chunk = search_plan.POSTING_BYTES * np.count_nonzero(index)
+    room = search_plan.ENTRY_BYTES * entries + search_plan.ROW_BYTES + 12 * k
+    return (search_plan.FEATURE_BYTES * index.shape[1] + chunk + 6 * room) / 2**30
 
 
 @needs_device
@@ -95,7 +94,7 @@ def test_neighbors_by_label_are_those_of_the_cpu(device, X, chunk_rows, data):
 
 
 def text_like(n, d, seed, n_topics=12):
-    """Rows of unit length in topics, some features in most rows; a few rows without features."""
+    """Return rows of unit length, of which few are empty, and the topic of each."""
     rng = np.random.default_rng(seed)
     share = np.minimum(0.9, 6.0 / (np.arange(d) + 4.0))
     X = (
@@ -117,7 +116,7 @@ def text_like(n, d, seed, n_topics=12):
 @every_device
 @pytest.mark.parametrize("scale", [1.0, 1e-140])
 def test_large_searches_leave_out_only_what_cannot_enter(device, scale):
-    """Many chunks, left out frequent features, more features than a block has threads."""
+    """Many chunks, frequent features, more features than a block has threads."""
     X, topic = text_like(200, 300, seed=0)
     X = X * scale
     found = on(
@@ -137,7 +136,7 @@ def test_large_searches_leave_out_only_what_cannot_enter(device, scale):
 @needs_device
 @every_device
 def test_long_postings_and_many_equal_rows(device):
-    """Features of more than 512 rows of a chunk, and more ties than there is room for."""
+    """Features of more than 512 rows of a chunk, more ties than there is space for."""
     rng = np.random.default_rng(1)
     index = rng.integers(0, 2, size=(1400, 3)).astype(float)
     queries = np.array([[1.0, 1, 0], [1, 1, 1], [-1, -1, 0], [0, 0, 0]])
@@ -176,9 +175,12 @@ def count_launches(patch, device):
     """Return a list that gets the name of every kernel that the device runs."""
     launched = []
     launch = device.launch
-    patch.setattr(
-        device, "launch", lambda *args: launched.append(args[0]) or launch(*args)
-    )
+
+    def note(kernel, n_blocks, /, **arguments):
+        launched.append(kernel)
+        launch(kernel, n_blocks, **arguments)
+
+    patch.setattr(device, "launch", note)
     return launched
 
 
@@ -189,7 +191,7 @@ def count_launches(patch, device):
 def test_every_search_of_an_index_is_that_of_the_slow_twin(
     device, case, chunk_rows, data
 ):
-    """The first and the next, of other queries and of its own rows, with more or less memory."""
+    """The first and the next: of other queries and its own rows, with little memory."""
     queries, rows, k = case
     index = search.Index(sp.csr_array(rows))
     asked = [queries[:1], queries, rows, index.rows]
@@ -213,25 +215,28 @@ def test_rows_are_sent_to_the_device_once(device, monkeypatch):
     launched = count_launches(monkeypatch, device)
     knn = SimilarityKNeighborsClassifier(3, device="cuda").fit(X, topic)
     expected = SimilarityKNeighborsClassifier(3).fit(X, topic)
-    of_rows = lambda: launched.count("feature_levels")  # noqa: E731 - once per set of rows
+
+    def n_sent():
+        return launched.count("feature_levels")  # once per set of rows
+
     for queries in (X[:7], None, X[7:9]):
         found = on(
             device, 32, partial(knn.kneighbors, queries, return_similarity=False)
         )
         assert_array_equal(found, expected.kneighbors(queries)[1])
-        assert of_rows() == 1
+        assert n_sent() == 1
     assert launched.count("search_chunk") == 3 * 3
     index = search.Index(X)
     for one in (index, index, copy.copy(index), copy.deepcopy(index)):
         on(device, 32, partial(one.top_k, X[:2], 3, device="cuda"))
-    assert of_rows() == 4
+    assert n_sent() == 4
     again = pickle.loads(pickle.dumps(knn))
     assert len(pickle.dumps(knn)) < 1.5 * len(pickle.dumps(X))
     for model in (again, knn.fit(X[:50], topic[:50])):
-        before = of_rows()
+        before = n_sent()
         for _ in range(2):
             found = on(device, 32, partial(model.predict, X[50:]))
-        assert of_rows() == before + 1
+        assert n_sent() == before + 1
         assert_array_equal(found, model.set_params(device="cpu").predict(X[50:]))
 
 
@@ -247,10 +252,10 @@ def test_an_interrupt_leaves_nothing_half_done_in_an_index(device, monkeypatch):
         left = iter([False] * at + [True])
         with monkeypatch.context() as patch:
 
-            def stop(*args, left=left):
+            def stop(kernel, n_blocks, /, *, left=left, **arguments):
                 if next(left, False):
                     raise KeyboardInterrupt
-                launch(*args)
+                launch(kernel, n_blocks, **arguments)
 
             patch.setattr(device, "launch", stop)
             with contextlib.suppress(KeyboardInterrupt):
@@ -264,7 +269,10 @@ def test_an_interrupt_leaves_nothing_half_done_in_an_index(device, monkeypatch):
 def test_an_index_of_few_features_among_many(device):
     """Columns that only queries have add nothing; an index may have no value at all."""
     column = np.array([3, 4000, 4999])
-    few = lambda values, at: sp.csr_array((values, (np.arange(3), at)), shape=(3, 5000))  # noqa: E731
+
+    def few(values, columns):
+        return sp.csr_array((values, (np.arange(3), columns)), shape=(3, 5000))
+
     queries = few([1.0, 2.0, 3.0], column) + few([5.0, 5.0, 5.0], np.array([7, 8, 9]))
     for rows in (few([2.0, -1.0, 1.0], column), sp.csr_array((3, 5000))):
         found = on(

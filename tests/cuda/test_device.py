@@ -1,4 +1,4 @@
-"""``device="cuda"`` of HDSL, in the emulator and on a card where there is one; cards that fail."""
+"""``device="cuda"`` of HDSL, in the emulator and on a card; cards that fail."""
 
 import sys
 from types import SimpleNamespace
@@ -124,7 +124,10 @@ CALLS = (*ALLOCATES, "copy", "clear", "download", "run", "launch", "mark", "wait
 
 
 class Failing:
-    """The emulator, which fails from one of its calls on; without memory, where it needs more."""
+    """The emulator, which fails from one of its calls on.
+
+    Without memory only the calls fail that allocate.
+    """
 
     def __init__(self, failure, at=10**9):
         self.device = Emulator()
@@ -203,8 +206,8 @@ def test_every_call_of_a_dead_card_names_what_failed():
         lambda: card.clear(numbers),
         lambda: card.upload(numbers),
         lambda: card.download(numbers),
-        lambda: card.launch("advance", 1),
-        lambda: card.run("advance", 1),
+        lambda: card.launch("count_features", 1, n=2, idx=numbers, counts=numbers),
+        lambda: card.run("count_features", 2, n=2, idx=numbers, counts=numbers),
         card.mark,
         card.wait,
         lambda: card.argsort(numbers),

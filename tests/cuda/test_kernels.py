@@ -1,4 +1,4 @@
-"""Kernels of the GPU against plain NumPy, in the emulator and on a card where there is one."""
+"""Kernels of the GPU against plain NumPy, in the emulator and on a card."""
 
 import ctypes
 import importlib.util
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES
-from emulator.device import kernel_names
-from hdsl.cuda import runtime, segments
+from hdsl.cuda import runtime, segments, sources
 from hdsl.cuda.segments import Segments
 from strategies import matrices
 
@@ -50,7 +49,9 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
         idx = device.upload(matrix.indices.astype(np.int32))
         ptr = matrix.indptr.astype(np.int64)
         val = device.upload(matrix.data)
-        cut = Segments(device, ptr, idx, val, n_source, block)
+        cut = Segments(
+            device, ptr=ptr, idx=idx, val=val, n_source=n_source, block=block
+        )
     out = device.empty(n * lanes)
     slots = device.empty(max(1, cut.n_slots * lanes))
     query = device.upload(np.array([width, *range(8)]))
@@ -72,20 +73,24 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
 def test_largest_places(device, values, repeats, count):
     """The kernel's, of a few; those of a sort, of any number."""
     x = np.tile(np.array(values), repeats)
-    tiles = -(-len(x) // 2048)
-    room = (
-        device.empty(8 * tiles),
-        device.empty(8 * tiles, np.int64),
-        device.zeros(1, np.uint32),
-    )
+    tiles = -(-len(x) // runtime.CHUNK)
     out = device.empty(8, np.int64)
-    given_x = device.upload(x)
+    x_on_device = device.upload(x)
     device.run(
-        "largest_places", len(x), len(x), count, given_x, *room, out, per_block=2048
+        "largest_places",
+        len(x),
+        per_block=runtime.CHUNK,
+        n=len(x),
+        count=count,
+        values=x_on_device,
+        tile_value=device.empty(8 * tiles),
+        tile_place=device.empty(8 * tiles, np.int64),
+        ticket=device.zeros(1, np.uint32),
+        out=out,
     )
     expected = np.argsort(-x, kind="stable")
     assert_array_equal(device.download(out)[: min(count, len(x))], expected[:count])
-    assert_array_equal(device.largest(given_x, 3 * count), expected[: 3 * count])
+    assert_array_equal(device.largest(x_on_device, 3 * count), expected[: 3 * count])
 
 
 FAST = ("-Xcicc", "-O0", "-Xptxas", "-O0")
@@ -95,8 +100,8 @@ FULLY = [pytest.param(arch, (), marks=pytest.mark.slow) for arch in ("sm_80", "s
 @pytest.mark.parametrize(("arch", "more"), [("sm_80", FAST), *FULLY])
 def test_every_kernel_is_compiled_for_the_cards_we_know(arch, more, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc, fast or fully; without a card."""
-    names = compiled_names(runtime.source(), arch, more, tmp_path)
-    assert all(name.encode() in names for name in kernel_names())
+    names = compiled_names(sources.source(), arch, more, tmp_path)
+    assert all(name.encode() in names for name in sources.signatures())
 
 
 def compiled_names(source, arch, more, folder):

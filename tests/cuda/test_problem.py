@@ -1,4 +1,4 @@
-"""The problem on a GPU: dense answers, the CPU's path, the same bits, nothing left half done.
+"""The problem on a GPU: dense answers, the CPU's path, the same bits, interrupts.
 
 Kernels run in the emulator, and on a card where there is one.
 """
@@ -18,8 +18,9 @@ from devices import DEVICES
 from emulator.device import Emulator
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.cuda import atoms as many
-from hdsl.cuda import on_card, segments
+from hdsl.cuda import atom_rows, curvature, segments, terms
+from hdsl.cuda import comparisons as pairs_of_rows
+from hdsl.cuda import rows as card_rows
 from hdsl.cuda.layout import CUDALayout
 from hdsl.cuda.memory import estimate, for_corrections
 from hdsl.solver import losses
@@ -52,8 +53,8 @@ def short_chunks(monkeypatch):
     """Cut even small problems into chunks, and these into blocks."""
     monkeypatch.setattr(segments, "SHORTEST", 2)
     monkeypatch.setattr(segments, "LONGEST", 2)
-    monkeypatch.setattr(on_card, "ROW_BLOCK", 4)
-    monkeypatch.setattr(on_card, "PAIR_BLOCK", 8)
+    monkeypatch.setattr(card_rows, "ROW_BLOCK", 4)
+    monkeypatch.setattr(pairs_of_rows, "PAIR_BLOCK", 8)
 
 
 # --- dense answers --------------------------------------------------------------------
@@ -61,11 +62,14 @@ def short_chunks(monkeypatch):
 
 def cut_atoms(patch, data):
     """Cut atoms, pairs and samples into blocks of random sizes."""
-    for name in ("ENTRIES_LIMIT", "SAMPLE_LIMIT", "PARTS_LIMIT", "SHORTEST"):
-        patch.setattr(many, name, data.draw(st.sampled_from([2, 9, 1000]), name))
-    patch.setattr(many, "MOST_SINGLE", data.draw(st.sampled_from([0, 1000])))
-    patch.setattr(many, "TERMS_LIMIT", data.draw(st.sampled_from([9, 1000])))
-    patch.setattr(many, "LEAST_TERMS", 2)
+    sizes = st.sampled_from([2, 9, 1000])
+    patch.setattr(atom_rows, "ENTRIES_LIMIT", data.draw(sizes, "ENTRIES_LIMIT"))
+    patch.setattr(curvature, "SAMPLE_LIMIT", data.draw(sizes, "SAMPLE_LIMIT"))
+    patch.setattr(curvature, "PARTS_LIMIT", data.draw(sizes, "PARTS_LIMIT"))
+    patch.setattr(terms, "SHORTEST", data.draw(sizes, "SHORTEST"))
+    patch.setattr(terms, "MOST_SINGLE", data.draw(st.sampled_from([0, 1000])))
+    patch.setattr(terms, "TERMS_LIMIT", data.draw(st.sampled_from([9, 1000])))
+    patch.setattr(terms, "LEAST_TERMS", 2)
 
 
 @every_device
@@ -262,11 +266,11 @@ class Interrupted(Emulator):
         super().__init__()
         self.left = at
 
-    def launch(self, kernel, n_blocks, *args):
+    def launch(self, kernel, n_blocks, /, **arguments):
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt
-        super().launch(kernel, n_blocks, *args)
+        super().launch(kernel, n_blocks, **arguments)
 
 
 @emulated
@@ -278,7 +282,7 @@ class Interrupted(Emulator):
     ],
 )
 def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
-    """The run ends with the margins of its model, and the next one takes the same path."""
+    """The run ends with the margins of its model; the next one takes the same path."""
     X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
     device = Interrupted(10**9)
     twin = make_twin(X, T, scale=5.0, layout=on(device))

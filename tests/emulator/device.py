@@ -1,4 +1,4 @@
-"""A device made of NumPy arrays and of the GPU's own kernels, compiled for this machine.
+"""A device of NumPy arrays and the GPU's own kernels, compiled for this machine.
 
 A library is compiled once per state of the source and kept in the folder for temporary
 files.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hdsl.cuda.runtime import THREADS, Device, source
+from hdsl.cuda.runtime import THREADS, Device
+from hdsl.cuda.sources import in_order, parameters, signatures, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
@@ -36,11 +36,15 @@ OPTIONS = [
 why_missing = None if COMPILER else "no C++ compiler"
 
 
-def kernel_names() -> list[str]:
-    """Return the names of all kernels."""
-    plain = re.findall(r"^KERNEL (\w+)\(", source(), re.M)
-    both = re.findall(r"^VARIANTS\(\s+(\w+),", source(), re.M)
-    return [*plain, *(name + end for name in both for end in ("", "_plain"))]
+#: Types of the items of arrays, as kernels name them; a posting is two numbers.
+DTYPES = {
+    "int*": np.int32,
+    "i64*": np.int64,
+    "unsigned*": np.uint32,
+    "float*": np.float32,
+    "double*": np.float64,
+    "Posting*": np.int64,
+}
 
 
 @cache
@@ -51,7 +55,7 @@ def library() -> ctypes.PyDLL:
         f"  if (n_args != emulator::count({name})) return 3;\n"
         f"  return emulator::launch(grid, {THREADS},\n"
         f"    [](void** given) {{ emulator::call({name}, given); }}, args);\n}}"
-        for name in kernel_names()
+        for name in signatures()
     )
     text = HEADER.read_text(encoding="utf-8") + source() + wrappers
     key = hashlib.sha256(
@@ -61,12 +65,27 @@ def library() -> ctypes.PyDLL:
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
             code = Path(folder) / "kernels.cpp"
-            made = Path(folder) / "kernels.so"
+            compiled = Path(folder) / "kernels.so"
             code.write_text(text, encoding="utf-8")
-            subprocess.run([COMPILER, *OPTIONS, code, "-o", made], check=True)
-            shutil.copy(made, path.with_suffix(f".{os.getpid()}"))
+            subprocess.run([COMPILER, *OPTIONS, code, "-o", compiled], check=True)
+            shutil.copy(compiled, path.with_suffix(f".{os.getpid()}"))
             path.with_suffix(f".{os.getpid()}").replace(path)
     return ctypes.PyDLL(str(path))  # keeps the lock: the emulator has one set of fibers
+
+
+def as_c(argument, type_name, what):
+    """Return an argument as C passes it; None is an array that is not there."""
+    if type_name == "i64":
+        assert isinstance(argument, int | np.integer), what
+        return ctypes.c_longlong(argument)
+    if type_name == "double":
+        assert isinstance(argument, float), what
+        return ctypes.c_double(argument)
+    if argument is None:
+        return ctypes.c_void_p(None)
+    assert argument.dtype == DTYPES[type_name], what
+    assert argument.flags.c_contiguous, what
+    return ctypes.c_void_p(argument.ctypes.data)
 
 
 #: The emulated threads are static variables of the library.
@@ -91,10 +110,10 @@ class Emulator(Device):
         """Return a plain array."""
         return np.zeros(shape, dtype)
 
-    def copy(self, target, of):
+    def copy(self, target, source):
         """Copy at once."""
-        assert target.nbytes >= of.nbytes
-        ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes)
+        assert target.nbytes >= source.nbytes
+        ctypes.memmove(target.ctypes.data, source.ctypes.data, source.nbytes)
 
     def clear(self, array):
         """Set all bytes to 0."""
@@ -108,26 +127,20 @@ class Emulator(Device):
         """Return a copy."""
         return array.copy()
 
-    def launch(self, kernel, n_blocks, *args):
-        """Run a kernel to its end."""
-        values = []
-        for arg in args:
-            if arg is None:
-                values.append(ctypes.c_void_p(None))
-            elif isinstance(arg, np.ndarray):
-                assert arg.flags.c_contiguous
-                values.append(ctypes.c_void_p(arg.ctypes.data))
-            elif isinstance(arg, float):
-                values.append(ctypes.c_double(arg))
-            else:
-                values.append(ctypes.c_longlong(arg))
-        places = (ctypes.c_void_p * len(values))(
+    def launch(self, kernel, n_blocks, /, **arguments):
+        """Run a kernel to its end; each argument must be of the type that it reads."""
+        given = zip(parameters(kernel), in_order(kernel, arguments), strict=True)
+        values = [
+            as_c(argument, parameter.type, f"{kernel}: {parameter.name}")
+            for parameter, argument in given
+        ]
+        addresses = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
         )
         run = getattr(library(), f"run_{kernel}")
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
         with ONE_AT_A_TIME:
-            code = run(n_blocks, places, len(values))
+            code = run(n_blocks, addresses, len(values))
         assert code == 0, (
             f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
         )
@@ -161,9 +174,9 @@ class Emulator(Device):
         """Return the places of the largest values, the first of equals first."""
         return np.argsort(-values, kind="stable")[:count]
 
-    def take(self, values, places):
-        """Return the values at some places."""
-        return values[places]
+    def take(self, values, positions):
+        """Return the values at some positions."""
+        return values[positions]
 
     def memory(self):
         """Return plenty."""

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import Sums, from_sample, weighted_sums
-from .on_card import OnCard
+from .data import CardData
 from .problem import CUDAProblem
-from .runtime import Array, Device
+from .runtime import Device
 
 
 class CUDALayout(Layout):
@@ -49,46 +49,63 @@ class CUDALayout(Layout):
         columns: np.ndarray | None = None,
         min_rows: int = 1,
     ) -> None:
-        self.card = OnCard(X, compared, weights, device, columns, min_rows)
-        self.features = self.card.features
-        self.n_features = self.card.n_features
+        self.card = CardData(X, compared, weights, device, columns, min_rows)
+        self.features = self.card.rows.features
+        self.n_features = self.card.rows.n_features
         device.wait()
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        card = self.card
-        download = card.device.download
-        largest, second, fourth = map(download, card.row_sizes)
-        squared_norms = largest**2 * second
-        values = np.divide(
-            second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0
-        )
-        weights = download(card.omega) if card.omega_step else np.ones(card.n)
-        anchors = download(card.rows_of[0])
+        device = self.card.device
+        comparisons = self.card.comparisons
+        squared_norms, n_values = self._row_statistics()
+        weights = np.ones(comparisons.n)
+        if not comparisons.weighting.is_equal:
+            weights = device.download(comparisons.weighting.omega)
+        anchors = device.download(comparisons.compared.a)
+        is_anchor = np.bincount(anchors[weights > 0.0])
 
         def sums_of(numbers: np.ndarray) -> Sums:
-            uploaded = card.device.upload(numbers)
-
-            def take(values_on_card: Array) -> np.ndarray:
-                return download(card.device.take(values_on_card, uploaded))
-
-            a, b, *others = [take(rows) for rows in card.rows_of if rows is not None]
-            c, d = others if len(others) == 2 else (a, *others)
-            norms = np.sqrt(squared_norms)[np.array([a, b, c, d])]
-            margins = take(card.dot_margins())
-            return weighted_sums(weights[numbers], margins, norms, values[a])
+            """Return the sums over some comparisons."""
+            on_card = device.upload(numbers)
+            sides = comparisons.compared.sides
+            rows = [device.download(device.take(side, on_card)) for side in sides]
+            margins = device.take(comparisons.dot_margins(), on_card)
+            return weighted_sums(
+                weights=weights[numbers],
+                margins=device.download(margins),
+                norms=np.sqrt(squared_norms[np.array(rows)]),
+                values=n_values[rows[0]],
+            )
 
         return from_sample(
-            card.n,
+            comparisons.n,
             sums_of,
-            int(np.count_nonzero(np.bincount(anchors[weights > 0.0]))),
-            lambda: float(squared_norms.mean()),
+            n_anchors=int(np.count_nonzero(is_anchor)),
+            mean_square=lambda: float(squared_norms.mean()),
         )
+
+    def _row_statistics(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return ‖x‖² of each row, and how many values it rests on, (Σx²)² / Σx⁴."""
+        device = self.card.device
+        sizes = self.card.rows.sizes
+        largest = device.download(sizes.largest)
+        second = device.download(sizes.second)
+        fourth = device.download(sizes.fourth)
+        n_values = np.divide(
+            second**2, fourth, out=np.zeros(len(fourth)), where=fourth > 0
+        )
+        return largest**2 * second, n_values
 
     def problem(
         self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
     ) -> CUDAProblem:
         """Return the problem of a loss, a scale and a weight per fixed part."""
         code = losses.kernel_code(loss)
-        assert code is not None, "check_parameters refuses losses without a kernel"
-        return CUDAProblem(self.card, code, scale, fixed_weights)
+        if code is None:
+            raise ValueError(
+                f"There is no kernel for the loss {loss!r} on a graphics card: losses "
+                f"other than {', '.join(losses.LOSSES)} need device='cpu'."
+            )
+        offset = self.card.comparisons.fixed_margins(fixed_weights)
+        return CUDAProblem(self.card, code, scale, offset)

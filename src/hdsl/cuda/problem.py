@@ -8,59 +8,26 @@ recorded, and replayed as a CUDA graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..solver.atoms import ZERO
 from ..solver.protocols import Correction, Move, Problem, Step
 from .atoms import Atoms
-from .gradient import CUDAGradient, HalfSteps, Pulls, variant
+from .comparisons import Weighting
+from .curvature import Curvature
+from .data import CardData
+from .gradient import CUDAGradient
+from .half_steps import HalfSteps
+from .line_search import LineSearch, MoveOnCard, nonzero
+from .margins import CUDAMargins, Measures
+from .pulls import Answers, Pulls
 from .runtime import Array, BrokenDeviceError
-
-if TYPE_CHECKING:
-    from .on_card import OnCard
-
-#: Points of a line search that are queued at once; few searches need more.
-SEARCH_POINTS = 10
-
-#: No atoms.
-NO_ATOMS = np.array([-1, -1, 0, 0, -1, -1, 0, 0])
-
-# Places in the state of a line search, as in the kernels.
-DONE = 10
-RESULT = 11
-VALUE = 13
-ANY_SLOPE = 14
-SEARCH_SIZE = 16
 
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
-
-
-class CUDAMargins:
-    """Margins of all comparisons, on the card.
-
-    Attributes
-    ----------
-    array : Array
-    measures : tuple of (value, whether any slope is not 0) or None
-    pulls : Pulls or None
-        The gradient there, where it was computed ahead.
-    """
-
-    def __init__(self, problem: CUDAProblem) -> None:
-        self._device = problem.device
-        self.array = problem.device.empty(problem.card.n)
-        self.measures: tuple[float, bool] | None = None
-        self.pulls: Pulls | None = None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return a copy on the host."""
-        return self._device.download(self.array).astype(dtype or np.float64, copy=False)
 
 
 class CUDAProblem(Problem):
@@ -68,57 +35,44 @@ class CUDAProblem(Problem):
 
     Parameters
     ----------
-    card : OnCard
-    code : int
-        Of the loss.
+    card : CardData
+    loss_code : int
     scale : float
         λ of the domain.
-    fixed_weights : tuple of float, default=()
-        Weight of each fixed part. There is one: the plain dot product.
+    offset : Array of shape (n_comparisons,), default=None
+        Margins of what is not learned; None where they are zero.
     """
 
     def __init__(
         self,
-        card: OnCard,
-        code: int,
+        card: CardData,
+        loss_code: int,
         scale: float,
-        fixed_weights: tuple[float, ...] = (),
+        offset: Array | None = None,
     ) -> None:
         self.card = card
         self.device = card.device
-        self.code = code
+        self.loss_code = loss_code
         self.scale = float(scale)
-        self.features = card.features
-        self.n_features = card.n_features
-        self.n_comparisons = card.n
-        device = card.device
-        self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of = Atoms(card)
+        self.offset = offset
+        self.features = card.rows.features
+        self.n_features = card.rows.n_features
+        self.n_comparisons = card.comparisons.n
+        self._by_pair = card.device.empty(card.comparisons.n_pairs)
+        self._atoms = Atoms(card)
+        self._curvature = Curvature(card.comparisons, self._atoms.rows, loss_code)
         self._half_steps = HalfSteps(card)
+        self._move = MoveOnCard(card, self.scale)
+        self._search = LineSearch(card, loss_code)
         self._graphs: dict[Any, Any] = {}
-        self.offset: Array | None = None
-        if any(fixed_weights):
-            (prior,) = fixed_weights
-            self.offset = device.empty(card.n)
-            self._queue_margins(card.dots, float(prior), 0.0, self.offset)
-        self._direction = device.empty(card.n)
-        self._search = device.zeros(SEARCH_SIZE)
-        self._host_search = device.host(SEARCH_SIZE)
-        # The two atoms of a move, and its numbers, as kernels read them.
-        self._told = device.zeros(16, np.int64)
-        self._host_told = device.host(16, np.int64)
-        self._atoms = self._told[:8]
-        self._host_atoms = self._host_told[:8]
-        self._move = self._told[8:]
-        self._host_move = self._host_told[8:].view(np.float64)
 
     def exact_search_cost(self) -> float:
-        """Return the number of multiplications of a search of all pairs of features."""
-        return self.card.exact_search_cost()
+        """Return the number of multiplications of a search of all feature pairs."""
+        return self.card.comparisons.exact_search_cost()
 
     def forget(self) -> None:
         """Drop all that is remembered from one question to the next."""
-        self._atoms_of.forget()
+        self._atoms.forget()
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -126,255 +80,178 @@ class CUDAProblem(Problem):
         try:
             yield
         except BaseException:
-            self.card.reset()
+            self.card.workspace.reset()
             with suppress(BrokenDeviceError):
-                self._atoms_of.terms.clear()
+                self._atoms.terms.clear()
                 self.forget()
                 self.device.wait()  # nothing that a graph uses may go before its end
             raise
-
-    def _kernel(self, name: str) -> str:
-        return variant(name, self.code, self.card.omega_step)
 
     # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> CUDAMargins:
         """Return the margins of a combination of atoms, from scratch."""
-        out = CUDAMargins(self)
+        margins = CUDAMargins(self.card)
         if self.offset is None:
-            self.device.clear(out.array)
+            self.device.clear(margins.array)
         else:
-            self.device.copy(out.array, self.offset)
+            self.device.copy(margins.array, self.offset)
         if len(atoms):
-            self._queue_values(atoms, weights)
-            self._queue_margins(self._by_pair, 1.0, 1.0, out.array)
-        return out
+            with self.undisturbed():
+                self._queue_similarities(atoms, weights)
+            self.card.comparisons.queue_margins(self._by_pair, margins.array, base=1.0)
+        return margins
 
-    def _queue_values(self, atoms: np.ndarray, weights: np.ndarray) -> None:
-        """Queue what a combination of atoms adds to the similarity of each pair of rows."""
-        with self.undisturbed():
-            self._atoms_of.values(atoms, self.scale * weights, self._by_pair, 0.0)
+    def _queue_similarities(self, atoms: np.ndarray, weights: np.ndarray) -> None:
+        """Queue what a combination of atoms adds to the similarity of each pair."""
+        self._atoms.queue_similarities(atoms, self.scale * weights, self._by_pair)
 
-    def _queue_margins(
-        self, by_pair: Array, factor: float, base: float, out: Array
-    ) -> None:
-        """Queue out = base · out + factor · the margins by these numbers of pairs."""
-        n = self.card.n
-        side = self.card.side
-        self.device.run("pair_margins", n, n, side, by_pair, factor, base, out)
+    def value(self, margins: CUDAMargins) -> float:
+        """Return the mean loss."""
+        return self._measured(margins).value
 
-    def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
-        """Return C_ii + C_jj ± S_ij for each atom."""
-        with self.undisturbed():
-            return self._atoms_of.scores(atoms, pulls)
+    def has_slope(self, margins: CUDAMargins) -> bool:
+        """Return whether any slope is not 0."""
+        return self._measured(margins).has_slope
+
+    def _measured(self, margins: CUDAMargins) -> Measures:
+        """Return the measures of some margins."""
+        if margins.measures is None:
+            self._search.queue_measures(margins.array)
+            self.device.wait()
+            margins.measures = self._search.measures
+        return margins.measures
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
         with self.undisturbed():
-            return self._atoms_of.curvature(
-                atoms, self.code, self.scale**2, margins.array
-            )
-
-    def _measured(self, margins: CUDAMargins) -> tuple[float, bool]:
-        """Return the value, and whether any slope is not 0."""
-        if margins.measures is None:
-            self._queue_advance(margins.array, None, None)
-            self.device.wait()
-            margins.measures = self._measures()
-        return margins.measures
-
-    def _queue_advance(
-        self, margins: Array, direction: Array | None, out: Array | None
-    ) -> None:
-        card = self.card
-        self.device.run(
-            self._kernel("advance"),
-            card.n,
-            self.code,
-            card.n,
-            margins,
-            direction,
-            *card.weighting,
-            out,
-            card.part,
-            card.ticket,
-            self._search,
-            per_block=2048,
-        )
-        self.device.copy(self._host_search, self._search)
-
-    def _measures(self) -> tuple[float, bool]:
-        return float(self._host_search[VALUE]), bool(self._host_search[ANY_SLOPE] > 0.0)
-
-    def value(self, margins: CUDAMargins) -> float:
-        """Return the mean loss."""
-        return self._measured(margins)[0]
-
-    def has_slope(self, margins: CUDAMargins) -> bool:
-        """Return whether any slope is not 0."""
-        return self._measured(margins)[1]
+            return self._curvature(atoms, margins.array, self.scale**2)
 
     # --- steps ------------------------------------------------------------------------
 
-    def _set_move(self, move: Move | Correction) -> None:
-        """Write a move to the host's side of what kernels read."""
-        told = self._host_atoms
-        numbers = self._host_move
-        terms = self._atoms_of.terms
-        terms.expect(None)
-        told[:] = NO_ATOMS
-        numbers[:4] = 0.0, 0.0, 0.0, move.max_step_size
-        if isinstance(move, Correction):
-            return
-        numbers[0] = 1.0 if move.toward is None else -1.0 if move.away is None else 0.0
-        if move.toward is not None and move.toward != ZERO:
-            told[0:3] = move.toward
-            numbers[1] = self.scale
-            told[3] = terms.expect(terms.code(*move.toward))
-        if move.away is not None and move.away != ZERO:
-            told[4:7] = move.away
-            numbers[2] = -self.scale
+    def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
+        """Return the best step along a move; None for no step."""
+        out = CUDAMargins(self.card)
+        pulls = Pulls(self.card)
+        out.pulls = pulls
+        with self.undisturbed():
+            if isinstance(move, Correction):
+                self._correct(move, margins.array, out.array, pulls)
+            else:
+                self._move_atoms(move, margins.array, out.array, pulls)
+            while not self._search.is_done:
+                self.card.workspace.link_owner = None
+                self._queue_rest(margins.array, out.array, pulls)
+                self._wait_for(pulls)
+        step_size = self._search.step_size
+        if not step_size > 0.0:
+            return None
+        out.measures = self._search.measures
+        return Step(out, step_size, out.measures.value)
 
-    def _queue_move(
-        self, margins: Array, queue: Callable[[], None], pulls: Pulls
-    ) -> None:
-        """Queue a whole step along a move, and the scores of the atoms whose terms are stored."""
-        self.device.copy(self._told, self._host_told)
-        self.card.unfold(self._atoms)
-        self._atoms_of.terms.queue_terms(self._atoms)
-        self._queue_start(margins, self.card.u, self.card.v)
-        self.card.unfold(self._atoms, back=True)
-        queue()
-        self._atoms_of.terms.queue(pulls.w)
-
-    def _queue_start(self, margins: Array, *unfolded: Array | None) -> None:
-        """Queue the direction of a move, and the slope at its start."""
-        card = self.card
-        self.device.run(
-            self._kernel("begin_move"),
-            card.n,
-            self.code,
-            card.n,
-            *card.rows_of,
-            *unfolded,
-            margins,
-            self.offset,
-            self._move,
-            *card.weighting,
-            self._direction,
-            card.part,
-            card.ticket,
-            self._search,
-            per_block=2048,
+    def _move_atoms(self, move: Move, margins: Array, out: Array, pulls: Pulls) -> None:
+        """Carry out a step along one or two atoms, as a graph where it was before."""
+        terms = self._atoms.terms
+        finds_terms = terms.expect(nonzero(move.toward))
+        self._move.write(move, finds_terms=finds_terms)
+        address = self.device.address
+        # The capacity changes with the addresses of the terms.
+        key = (address(margins), address(out), address(pulls.w), terms.capacity)
+        self.device.replay(
+            self._graphs, key, lambda: self._queue_move(margins, out, pulls)
         )
+        self._wait_for(pulls)
+        if self._search.is_done:
+            terms.take_results(pulls)
+        else:  # the pulls are not yet those of the new margins
+            terms.take_results()
+
+    def _queue_move(self, margins: Array, out: Array, pulls: Pulls) -> None:
+        """Queue a step along a move, and the scores of atoms with stored terms."""
+        terms = self._atoms.terms
+        unfolding = self._move.unfolding
+        self._move.queue_upload()
+        unfolding.queue_unfold()
+        terms.queue_find(unfolding)
+        self._search.queue_begin(margins, self.offset, self._move)
+        unfolding.queue_fold()
+        self._queue_rest(margins, out, pulls)
+        terms.queue_sums(pulls.w)
+
+    def _correct(
+        self, move: Correction, margins: Array, out: Array, pulls: Pulls
+    ) -> None:
+        """Carry out a step along a change of the weights of many atoms."""
+        self._atoms.terms.expect(None)
+        self._move.write_correction(move)
+        self._queue_similarities(move.atoms, move.change)
+        self._move.queue_upload()
+        self.card.comparisons.queue_margins(self._by_pair, self._search.direction)
+        self._search.queue_begin_along(margins, self._move)
+        self._queue_rest(margins, out, pulls)
+        self._wait_for(pulls)
 
     def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
         """Queue the line search, or more of it, new margins, and the gradient there."""
-        card = self.card
-        for _ in range(SEARCH_POINTS):
-            self.device.run(
-                self._kernel("search_on"),
-                card.n,
-                self.code,
-                card.n,
-                margins,
-                self._direction,
-                *card.weighting,
-                card.part,
-                card.ticket,
-                self._search,
-                per_block=2048,
-            )
-        self._queue_advance(margins, self._direction, out)
-        pulls.queue(self.code, out, *card.weighting)
-
-    def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
-        """Return the best step along a move; None for no step."""
-        out = CUDAMargins(self)
-        out.pulls = Pulls(self.card)
-        with self.undisturbed():
-            size = self._carried_out(margins.array, move, out.array, out.pulls)
-        if not size > 0.0:
-            return None
-        out.measures = self._measures()
-        return Step(out, size, out.measures[0])
-
-    def _carried_out(
-        self, margins: Array, move: Move | Correction, out: Array, pulls: Pulls
-    ) -> float:
-        """Queue a step, wait for it, and return its size."""
-        queue = partial(self._queue_rest, margins, out, pulls)
-        self._set_move(move)
-        if isinstance(move, Correction):
-            self._queue_values(move.atoms, move.change)
-            self.device.copy(self._told, self._host_told)
-            self._queue_margins(self._by_pair, 1.0, 0.0, self._direction)
-            self._queue_start(margins, None, None)
-            queue()
-            self._wait_for(pulls)
-        else:
-            terms = self._atoms_of.terms
-            places = map(self.device.address, (margins, out, pulls.w))
-            key = *places, len(terms.room[0])  # each room has a length of its own
-            self.device.replay(
-                self._graphs, key, lambda: self._queue_move(margins, queue, pulls)
-            )
-            self._wait_for(pulls)
-            terms.take(pulls if self._host_search[DONE] else None)
-        while not self._host_search[DONE]:
-            self.card.link_owner = None
-            queue()
-            self._wait_for(pulls)
-        return float(self._host_search[RESULT])
+        self._search.queue_points(margins)
+        self._search.queue_advance(margins, out)
+        pulls.queue(self.loss_code, out, self.card.comparisons.weighting)
 
     def _wait_for(self, pulls: Pulls) -> None:
         """Wait for a step; the card prepares the ascent meanwhile."""
         mark = self.device.mark()
-        self.own_links(pulls)
+        pulls.own_links()
         self.device.wait(mark)
-
-    def own_links(self, pulls: Pulls) -> None:
-        """Have the numbers of these pulls in the order of the links."""
-        if self.card.link_owner is not pulls:
-            self.card.link_owner = None
-            pulls.queue_links()
-            self.card.link_owner = pulls
-
-    def half_steps(self, pulls: Pulls, starts: list[int], n_largest: int) -> np.ndarray:
-        """Return i, its best j, S_ij and the diagonal at both, for starts and their partners."""
-        with self.undisturbed():
-            self.own_links(pulls)
-            return self._half_steps(pulls, starts, n_largest)
 
     # --- gradients --------------------------------------------------------------------
 
     def gradient(
         self, margins: CUDAMargins, batch: np.ndarray | None = None
     ) -> CUDAGradient:
-        """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
-        card = self.card
+        """Return the gradient over all comparisons, or a batch of rising numbers."""
+        weighting = self.card.comparisons.weighting
+        if batch is not None:
+            weighting = self._batch_weighting(batch)
+            pulls = Pulls(self.card)
+            pulls.queue(self.loss_code, margins.array, weighting)
+            return CUDAGradient(self, pulls, margins, weighting, covers_all=False)
+        if margins.pulls is None:
+            pulls = Pulls(self.card)
+            pulls.queue(self.loss_code, margins.array, weighting)
+            margins.pulls = pulls
+        return CUDAGradient(self, margins.pulls, margins, weighting, covers_all=True)
+
+    def _batch_weighting(self, batch: np.ndarray) -> Weighting:
+        """Return the weights of a batch, which sum to 1; those outside have 0."""
         device = self.device
-        if batch is None:
-            if margins.pulls is None:
-                margins.pulls = Pulls(card)
-                margins.pulls.queue(self.code, margins.array, *card.weighting)
-            return CUDAGradient(self, margins.pulls, margins, None)
-        weights = device.zeros(card.n)
-        pulls = Pulls(card)
-        listed = device.upload(batch.astype(np.int64))
+        weighting = self.card.comparisons.weighting
+        out = device.zeros(self.n_comparisons)
+        numbers = device.upload(batch.astype(np.int64))
         total = float(len(batch))
-        if card.omega_step:
-            total = max(
-                float(device.download(device.take(card.omega, listed)).sum()), TINY
-            )
+        if not weighting.is_equal:
+            weights = device.download(device.take(weighting.omega, numbers))
+            total = max(float(weights.sum()), TINY)
         device.run(
             "batch_weights",
             len(batch),
-            len(batch),
-            listed,
-            *card.weighting,
-            total,
-            weights,
+            n=len(batch),
+            batch=numbers,
+            omega=weighting.omega,
+            omega_step=weighting.omega_step,
+            total=total,
+            out=out,
         )
-        pulls.queue(self.code, margins.array, weights, 1)
-        return CUDAGradient(self, pulls, margins, weights)
+        return Weighting(out, omega_step=1)
+
+    def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
+        """Return C_ii + C_jj ± S_ij for each atom."""
+        with self.undisturbed():
+            return self._atoms.scores(atoms, pulls)
+
+    def half_steps(
+        self, pulls: Pulls, starts: list[int], n_largest: int
+    ) -> tuple[np.ndarray, Answers]:
+        """Return starts and their partners, and the best partners of both."""
+        with self.undisturbed():
+            pulls.own_links()
+            return self._half_steps(pulls, starts, n_largest)

@@ -2,8 +2,8 @@
 
 Everything that knows CuPy is here. Kernels are C++ (``kernels/*.cu``), compiled on
 first use by CuPy, which keeps the result on disk. They read and write arrays and never
-return anything. Integer arguments are ``long long`` and others ``double``; a block has
-THREADS threads.
+return anything. They are called by the names of their parameters. Integer arguments are
+``long long`` and others ``double``; a block has THREADS threads.
 
 Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``download``
 wait for it.
@@ -16,10 +16,13 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from importlib import resources
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from .sources import in_order, source
 
 #: An array on a device: has shape, dtype, size and nbytes, and slices along its first
 #: axis.
@@ -28,22 +31,24 @@ Array = Any
 #: Threads of a block, as the kernels assume.
 THREADS = 256
 
-#: The files of the kernels, in the order in which the compiler sees them.
-SOURCES = (
-    "base.cu",
-    "comparisons.cu",
-    "gather.cu",
-    "climb.cu",
-    "setup.cu",
-    "atoms.cu",
-    "search.cu",
-)
+#: Items of a block where a warp of 32 threads takes each.
+WARPS = THREADS // 32
+
+#: Items of a block where it sums the terms of one chunk after the other, as in the
+#: kernels.
+CHUNK = 2048
+
+#: Most blocks of a kernel that share a processor.
+MOST_PER_PROCESSOR = 8
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 
-#: Most graphs that a problem keeps; arrays come and go at few places.
+#: Most graphs that a problem keeps. Few are needed: arrays come back to few addresses.
 MOST_GRAPHS = 32
+
+#: Tells CUDA that the addresses of a copy say which side is the host.
+_EITHER_WAY = 4
 
 #: What kernels get for an array that is not there.
 _NO_ARRAY = np.uint64(0)
@@ -62,7 +67,7 @@ class DeviceMemoryError(MemoryError):
 
 
 def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a device raise errors of ours, which say what to do, in place of CuPy's."""
+    """Return a method of a device that raises our errors, which say what to do."""
 
     @wraps(method)
     def call(self: Device, *args: Any, **kwargs: Any) -> Any:
@@ -71,9 +76,8 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not type(error).__module__.startswith("cupy"):
                 raise
-            if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(
-                error
-            ):
+            is_allocation = "cudaErrorMemoryAllocation" in str(error)
+            if is_allocation or isinstance(error, MemoryError):
                 raise DeviceMemoryError(
                     f"The GPU {self.name} ran out of memory: {error}. Other work may "
                     "use it too: try again later, give fewer comparisons or rows, or "
@@ -86,12 +90,6 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
 
     return call
-
-
-def source() -> str:
-    """Return the source of all kernels."""
-    folder = resources.files(__package__) / "kernels"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
 
 
 def get_device(name: str = "cuda") -> Device:
@@ -130,8 +128,8 @@ class Device:
             n_cards = cupy.cuda.runtime.getDeviceCount()
             if number >= n_cards:
                 raise DeviceError(
-                    f"There is no device 'cuda:{number}': this machine has {n_cards} "
-                    f"GPU{'' if n_cards == 1 else 's'}. device='cpu' needs none."
+                    f"There is no device 'cuda:{number}'. GPUs of this machine: "
+                    f"{n_cards}. device='cpu' needs none."
                 )
             self._device = cupy.cuda.Device(number)
             with self._device:
@@ -139,15 +137,14 @@ class Device:
                 self._stream = cupy.cuda.Stream(non_blocking=True)
                 self._event = cupy.cuda.Event(disable_timing=True)
                 self._pool = cupy.cuda.MemoryPool()
-        except (
-            cupy.cuda.runtime.CUDARuntimeError
-        ) as error:  # none, or one that has failed
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            # There is no card, or it has failed.
             raise DeviceError(
                 f"No GPU can be used: {error}. device='cpu' needs none."
             ) from error
         self.name = properties["name"].decode()
         self._n_processors = properties["multiProcessorCount"]
-        self.n_blocks = 8 * self._n_processors
+        self.n_blocks = MOST_PER_PROCESSOR * self._n_processors
         self._module: Any = None
         self._functions: dict[str, Any] = {}
         self._blocks: dict[str, int] = {}
@@ -164,18 +161,44 @@ class Device:
         return out
 
     def run(
-        self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS
+        self,
+        kernel: str,
+        n_items: int,
+        /,
+        *,
+        per_block: int = THREADS,
+        **arguments: Any,
     ) -> None:
-        """Queue a kernel that loops over items, on as many blocks as there is work for."""
-        most = self.blocks_for(kernel)
-        self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
+        """Queue a kernel that loops over items, on as many blocks as have work.
+
+        Parameters
+        ----------
+        kernel : str
+        n_items : int
+        per_block : int, default=THREADS
+            Items that a block takes at a time.
+        **arguments
+            Of the kernel, by the names of its parameters.
+        """
+        n_with_work = -(-n_items // per_block)
+        n_blocks = min(self.blocks_for(kernel), n_with_work)
+        self.launch(kernel, max(1, n_blocks), **arguments)
+
+    def upload_together(self, **arrays: np.ndarray) -> SimpleNamespace:
+        """Return copies of int64 arrays by their names, sent in one transfer."""
+        packed = self.upload(np.concatenate(list(arrays.values())))
+        sizes = [len(array) for array in arrays.values()]
+        bounds = np.cumsum([0, *sizes]).tolist()
+        slices = [packed[first:last] for first, last in pairwise(bounds)]
+        return SimpleNamespace(**dict(zip(arrays, slices, strict=True)))
 
     def free(self) -> int:
         """Return the bytes that this process can still take on the card."""
-        held = self.memory()
-        return held["free"] + held["held"] - held["used"]
+        memory = self.memory()
+        return memory["free"] + memory["held"] - memory["used"]
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
+        """Return what a function of CuPy makes, in the memory of this device."""
         with (
             self._device,
             self._stream,
@@ -186,28 +209,27 @@ class Device:
     @names_failures
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
         """Return an array whose values are open."""
-        n = math.prod(shape) if isinstance(shape, tuple) else int(shape)
+        n_bytes = _n_items(shape) * np.dtype(dtype).itemsize
         with self._device, self._stream:
-            return self._cupy.ndarray(
-                shape, dtype, self._pool.malloc(n * np.dtype(dtype).itemsize)
-            )
+            return self._cupy.ndarray(shape, dtype, self._pool.malloc(n_bytes))
 
     @names_failures
     def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
         """Return an array in page-locked memory."""
-        size = int(np.prod(shape))
+        n_items = _n_items(shape)
+        n_bytes = max(1, n_items * np.dtype(dtype).itemsize)
         with self._device:
-            room = self._cupy.cuda.alloc_pinned_memory(
-                max(1, size * np.dtype(dtype).itemsize)
-            )
-        out = np.frombuffer(room, dtype, size).reshape(shape)
+            buffer = self._cupy.cuda.alloc_pinned_memory(n_bytes)
+        out = np.frombuffer(buffer, dtype, n_items).reshape(shape)
         out[...] = 0
         return out
 
     @staticmethod
     def address(array: Any) -> int:
         """Return where an array begins, on either side."""
-        return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+        if isinstance(array, np.ndarray):
+            return array.ctypes.data
+        return array.data.ptr
 
     @names_failures
     def copy(self, target: Any, source: Any) -> None:
@@ -216,9 +238,9 @@ class Device:
             self.address(target),
             self.address(source),
             source.nbytes,
-            4,
+            _EITHER_WAY,
             self._stream.ptr,
-        )  # 4: the addresses say which way
+        )
 
     @names_failures
     def clear(self, array: Array) -> None:
@@ -244,11 +266,15 @@ class Device:
             return array.get(stream=self._stream)
 
     @names_failures
-    def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
-        """Queue a kernel on so many blocks; None stands for an array that is not there."""
-        packed = tuple([_NO_ARRAY if arg is None else arg for arg in args])
+    def launch(self, kernel: str, n_blocks: int, /, **arguments: Any) -> None:
+        """Queue a kernel on so many blocks; None stands for a missing array."""
+        packed = in_order(kernel, arguments)
+        for k, argument in enumerate(packed):
+            if argument is None:
+                packed[k] = _NO_ARRAY
         with self._device:
-            self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
+            function = self._function(kernel)
+            function((n_blocks,), (THREADS,), tuple(packed), stream=self._stream)
 
     @names_failures
     def replay(
@@ -256,7 +282,7 @@ class Device:
     ) -> None:
         """Queue what a function queues, which from the second time on is one graph.
 
-        The key tells all that may differ, the places of arrays above all.
+        The key has all that may differ, the addresses of arrays above all.
         """
         if key not in graphs:
             if len(graphs) == MOST_GRAPHS:
@@ -269,11 +295,11 @@ class Device:
         graphs[key].launch(self._stream)
 
     def _captured(self, queue: Callable[[], None]) -> Any:
-        with self._device:  # relaxed: other threads may allocate meanwhile
+        """Return what a function queues as a graph; other threads may allocate."""
+        mode = self._cupy.cuda.runtime.streamCaptureModeRelaxed
+        with self._device:
             try:
-                self._stream.begin_capture(
-                    self._cupy.cuda.runtime.streamCaptureModeRelaxed
-                )
+                self._stream.begin_capture(mode)
                 queue()
             except BaseException:
                 with suppress(Exception):  # half of the work is no graph
@@ -282,31 +308,25 @@ class Device:
             return self._stream.end_capture()
 
     def _function(self, kernel: str) -> Any:
-        function = self._functions.get(kernel)
-        if function is None:
-            if self._module is None:
-                with self._device:
-                    self._module = self._cupy.RawModule(
-                        code=source(), options=COMPILER_OPTIONS
-                    )
-            function = self._functions[kernel] = self._module.get_function(kernel)
-        return function
+        """Return a compiled kernel; the device must be the current one."""
+        if self._module is None:
+            self._module = self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+        if kernel not in self._functions:
+            self._functions[kernel] = self._module.get_function(kernel)
+        return self._functions[kernel]
 
     @names_failures
     def blocks_for(self, kernel: str) -> int:
         """Return how many blocks of a kernel run at the same time."""
-        found = self._blocks.get(kernel)
-        if found is None:
+        if kernel not in self._blocks:
+            driver = self._cupy.cuda.driver
             with self._device:
-                per_processor = (
-                    self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                        self._function(kernel).kernel.ptr, THREADS, 0
-                    )
+                per_processor = driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                    self._function(kernel).kernel.ptr, THREADS, 0
                 )
-            found = self._blocks[kernel] = self._n_processors * max(
-                1, min(per_processor, 8)
-            )
-        return found
+            per_processor = max(1, min(per_processor, MOST_PER_PROCESSOR))
+            self._blocks[kernel] = self._n_processors * per_processor
+        return self._blocks[kernel]
 
     @names_failures
     def mark(self) -> Any:
@@ -316,7 +336,10 @@ class Device:
     @names_failures
     def wait(self, mark: Any = None) -> None:
         """Wait until the queue is empty, or has come to a mark."""
-        (self._stream if mark is None else mark).synchronize()
+        if mark is None:
+            self._stream.synchronize()
+        else:
+            mark.synchronize()
 
     @names_failures
     def argsort(self, keys: Array) -> Array:
@@ -330,13 +353,13 @@ class Device:
 
     @names_failures
     def largest(self, values: Array, count: int) -> np.ndarray:
-        """Wait, and return the places of the largest values, the first of equals first."""
+        """Wait, and return where the largest values are, the first of equals first."""
         return self.download(self._new(lambda: self._cupy.argsort(-values)[:count]))
 
     @names_failures
-    def take(self, values: Array, places: Array) -> Array:
-        """Return the values at some places."""
-        return self._new(lambda: values[places])
+    def take(self, values: Array, positions: Array) -> Array:
+        """Return the values at some positions."""
+        return self._new(lambda: values[positions])
 
     @names_failures
     def memory(self) -> dict[str, int]:
@@ -350,7 +373,15 @@ class Device:
         }
 
 
+def _n_items(shape: int | tuple[int, ...]) -> int:
+    """Return how many items an array of a shape has."""
+    if isinstance(shape, tuple):
+        return math.prod(shape)
+    return int(shape)
+
+
 def _import_cupy() -> Any:
+    """Return the module CuPy; raise DeviceError where it is missing."""
     try:
         import cupy
     except ImportError as error:

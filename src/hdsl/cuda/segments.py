@@ -1,5 +1,7 @@
 """Sparse matrices on the card, laid out for segmented sums."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .runtime import THREADS, Array, Device
@@ -10,11 +12,35 @@ WIDTH = 8
 #: Threads that share a segment, as in the kernels.
 LANES = 8
 
-#: Chunks have about as many entries as so many groups of threads need to share the
-#: work.
+#: Segments that a block sums at a time.
+SEGMENTS_PER_BLOCK = THREADS // LANES
+
+#: Groups of LANES threads that share the work: a chunk has about as many entries as it
+#: takes to give one to each.
 GROUPS = 1 << 14
+
+#: Fewest and most entries of a chunk.
 SHORTEST = 32
 LONGEST = 256
+
+
+class Chunks(NamedTuple):
+    """Chunks of long segments, in the order in which they are summed.
+
+    Attributes
+    ----------
+    first, last : ndarray of int64 of shape (n_chunks,)
+        Each has the entries from `first` to before `last`.
+    slot : ndarray of int32 of shape (n_chunks,)
+        Where the sum of each goes. Slots of a segment are neighbors.
+    slot_ptr : ndarray of int64 of shape (n_long + 1,)
+        Where the slots of each long segment begin.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    slot: np.ndarray
+    slot_ptr: np.ndarray
 
 
 class Segments:
@@ -31,19 +57,26 @@ class Segments:
         On the device; rising in each segment.
     val : Array of float64 or None
         On the device; None where each sum brings its own.
+    n_source : int
+        Indices are below it.
     block : int
-        Chunks do not cross multiples of this index: so many entries of what is gathered
-        from fit in the card's cache.
+        Chunks do not cross multiples of this index. What they gather from, so many
+        entries at a time, fits in the card's cache.
 
     Attributes
     ----------
+    n : int
+        Number of segments.
+    limit : int
+        Most entries of a chunk, and of a segment that is not cut.
     n_slots : int
-        Room that chunks need, in numbers per column.
+        Number of chunks; a sum needs so many numbers per column for them.
     """
 
     def __init__(
         self,
         device: Device,
+        *,
         ptr: np.ndarray,
         idx: Array,
         val: Array | None,
@@ -55,107 +88,179 @@ class Segments:
         self.idx = idx
         self.val = val
         self.ptr = device.upload(ptr)
-        wanted = int(ptr[-1]) // GROUPS
-        self.limit = min(max(1 << max(wanted - 1, 0).bit_length(), SHORTEST), LONGEST)
-        length = np.diff(ptr)
-        is_long = length > self.limit
-        segments = np.flatnonzero(is_long)
-        long_of = np.cumsum(is_long, dtype=np.int32) - np.int32(1)
-        *chunks, slots = self._chunks(
-            segments, ptr, max(n_source - 1, 0) // block, block
-        )
-        self.n_chunks = self.n_slots = len(chunks[0])
-        self.long_of = device.upload(long_of)
-        self.long_ptr = device.upload(slots)
-        self.chunk_first, self.chunk_last, self.chunk_slot = map(device.upload, chunks)
+        self.limit = _chunk_length(int(ptr[-1]))
+        is_long = np.diff(ptr) > self.limit
+        n_cuts = max(n_source - 1, 0) // block
+        chunks = self._cut(np.flatnonzero(is_long), ptr, n_cuts, block)
+        self.n_slots = len(chunks.slot)
+        self._long_of = device.upload(np.cumsum(is_long, dtype=np.int32) - np.int32(1))
+        self._slot_ptr = device.upload(chunks.slot_ptr)
+        self._chunk_first = device.upload(chunks.first)
+        self._chunk_last = device.upload(chunks.last)
+        self._chunk_slot = device.upload(chunks.slot)
 
-    def _chunks(
+    def _cut(
         self, segments: np.ndarray, ptr: np.ndarray, n_cuts: int, block: int
-    ) -> tuple[np.ndarray, ...]:
-        """Return first, last and slot of the chunks by blocks, and the slots of each segment."""
-        n = len(segments)
-        if not n:
-            nothing = np.zeros(0, dtype=np.int64)
-            return nothing, nothing, nothing.astype(np.int32), np.zeros(1, np.int64)
-        ends = np.empty((n, n_cuts + 2), dtype=np.int64)
-        ends[:, 0] = ptr[segments]
-        ends[:, -1] = ptr[segments + 1]
-        if n_cuts:
-            cuts = self.device.empty(n * n_cuts, np.int64)
-            self.device.run(
-                "cut_segments",
-                n * n_cuts,
-                n,
-                n_cuts,
-                block,
-                self.device.upload(segments),
-                self.ptr,
-                self.idx,
-                cuts,
-            )
-            ends[:, 1:-1] = self.device.download(cuts).reshape(n, n_cuts)
-        first = ends[:, :-1].ravel()
-        last = ends[:, 1:].ravel()
-        counts = -(-(last - first) // self.limit)
-        piece = np.repeat(np.arange(len(first)), counts)
-        number = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
-        chunk_first = first[piece] + number * self.limit
-        chunk_last = np.minimum(chunk_first + self.limit, last[piece])
-        per_segment = counts.reshape(n, n_cuts + 1).sum(axis=1)
-        segment_ptr = np.concatenate([[0], np.cumsum(per_segment)])
-        order = np.argsort(piece % (n_cuts + 1), kind="stable")
-        return (
-            chunk_first[order],
-            chunk_last[order],
-            order.astype(np.int32),
-            segment_ptr,
+    ) -> Chunks:
+        """Return the chunks of long segments.
+
+        A segment is cut where its indices pass a multiple of `block`, into pieces, some
+        of which may be empty. A piece is cut into chunks of `limit` entries and a rest.
+        Chunks are numbered by segment, and this number is their slot. They are summed
+        by block: below 0 1 2 9, then 3 4 5 6 10 11, then 7 8 12. ::
+
+            index        0         block         2 block         n_source
+            segment 3    |   piece   |     piece    |    piece     |
+            chunks       [ 0][ 1][ 2][ 3][ 4][ 5][ 6][ 7][ 8]
+            segment 8    |   piece   |     piece    |    piece     |
+            chunks       [ 9]        [10][11]        [12]
+        """
+        n_pieces = n_cuts + 1
+        cuts = self._cuts(segments, n_cuts, block)
+        bounds = np.column_stack([ptr[segments], cuts, ptr[segments + 1]])
+        piece_first = bounds[:, :-1].ravel()
+        piece_last = bounds[:, 1:].ravel()
+        n_chunks = -(-(piece_last - piece_first) // self.limit)
+        n_before = np.cumsum(n_chunks) - n_chunks
+        piece_of_chunk = np.repeat(np.arange(len(n_chunks)), n_chunks)
+        number_in_piece = np.arange(len(piece_of_chunk)) - n_before[piece_of_chunk]
+        first = piece_first[piece_of_chunk] + number_in_piece * self.limit
+        last = np.minimum(first + self.limit, piece_last[piece_of_chunk])
+        block_of_chunk = piece_of_chunk % n_pieces
+        slot = np.argsort(block_of_chunk, kind="stable")
+        n_slots = n_chunks.reshape(-1, n_pieces).sum(axis=1)
+        return Chunks(
+            first=first[slot],
+            last=last[slot],
+            slot=slot.astype(np.int32),
+            slot_ptr=np.concatenate([[0], np.cumsum(n_slots)]),
         )
+
+    def _cuts(self, segments: np.ndarray, n_cuts: int, block: int) -> np.ndarray:
+        """Return the first entry of each segment from each multiple of `block` on."""
+        n = len(segments)
+        if n * n_cuts == 0:
+            return np.empty((n, n_cuts), dtype=np.int64)
+        cuts = self.device.empty(n * n_cuts, np.int64)
+        self.device.run(
+            "cut_segments",
+            n * n_cuts,
+            n_segments=n,
+            n_cuts=n_cuts,
+            block=block,
+            segment=self.device.upload(segments),
+            ptr=self.ptr,
+            idx=self.idx,
+            cuts=cuts,
+        )
+        return self.device.download(cuts).reshape(n, n_cuts)
 
     @property
-    def entries(self) -> tuple[Array, ...]:
-        """What kernels need to find the entries of a segment."""
-        return self.n, self.ptr, self.limit, self.long_of, self.long_ptr, self.idx
+    def entries(self) -> dict[str, Any]:
+        """Arguments of kernels that sum segments, but for the values."""
+        return {
+            "n": self.n,
+            "ptr": self.ptr,
+            "limit": self.limit,
+            "long_of": self._long_of,
+            "slot_ptr": self._slot_ptr,
+            "idx": self.idx,
+        }
 
     def sum(
         self,
         query: Array | None,
         source: Array,
         slots: Array,
-        out: Array | None,
+        out: Array,
         *,
         val: Array | None = None,
         absolute: bool = False,
     ) -> None:
-        """Queue the sums of all segments, for the columns of a query or for one.
+        """Queue the sums of all segments: out[q] = Σ_k val[k] source[idx[k]].
 
-        Without `out` those of the chunks are queued alone.
+        Parameters
+        ----------
+        query : Array or None
+            How many columns `source` has, which stand side by side, then the features
+            they are for; None is one column.
+        source : Array
+        slots : Array
+            Space for the sums of chunks, WIDTH · n_slots numbers.
+        out : Array
+        val : Array, default=None
+            In place of the segments' own values.
+        absolute : bool, default=False
+            Whether |val| counts.
         """
-        val = self.val if val is None else val
-        groups = {"per_block": THREADS // LANES}
-        given = val, source, int(absolute), slots
-        if self.n_chunks:
-            chunks = (
-                self.n_chunks,
-                self.chunk_first,
-                self.chunk_last,
-                self.chunk_slot,
-                self.idx,
-            )
-            self.device.run(
-                "gather_chunks", self.n_chunks, query, *chunks, *given, **groups
-            )
-        if out is not None:
-            self.device.run(
-                "gather_dense", self.n, query, *self.entries, *given, out, **groups
-            )
+        if val is None:
+            val = self.val
+        self.sum_chunks(query, source, slots, val=val, absolute=absolute)
+        self.device.run(
+            "gather_segments",
+            self.n,
+            per_block=SEGMENTS_PER_BLOCK,
+            query=query,
+            **self.entries,
+            val=val,
+            source=source,
+            absolute=int(absolute),
+            slots=slots,
+            out=out,
+        )
+
+    def sum_chunks(
+        self,
+        query: Array | None,
+        source: Array,
+        slots: Array,
+        *,
+        val: Array | None = None,
+        absolute: bool = False,
+    ) -> None:
+        """Queue the sums of the chunks of long segments alone."""
+        if self.n_slots == 0:
+            return
+        if val is None:
+            val = self.val
+        self.device.run(
+            "gather_chunks",
+            self.n_slots,
+            per_block=SEGMENTS_PER_BLOCK,
+            query=query,
+            n_chunks=self.n_slots,
+            chunk_first=self._chunk_first,
+            chunk_last=self._chunk_last,
+            chunk_slot=self._chunk_slot,
+            idx=self.idx,
+            val=val,
+            source=source,
+            absolute=int(absolute),
+            slots=slots,
+        )
 
 
-def cut_to_fit(sizes: np.ndarray, room: float) -> np.ndarray:
-    """Return where blocks begin that fit in the room, or have one size only, and the end."""
-    upto = np.cumsum(sizes)
+def _chunk_length(n_entries: int) -> int:
+    """Return the length of chunks: a power of 2 with which all groups have work."""
+    per_group = n_entries // GROUPS
+    power = 1 << max(per_group - 1, 0).bit_length()
+    return min(max(power, SHORTEST), LONGEST)
+
+
+def cut_to_fit(sizes: np.ndarray, limit: float) -> np.ndarray:
+    """Return where blocks of items begin whose sizes fit in a limit, and the end.
+
+    An item that is larger than the limit is a block of its own.
+
+    Examples
+    --------
+    >>> cut_to_fit(np.array([3, 3, 9, 1, 1]), 6.0).tolist()
+    [0, 2, 3, 5]
+    """
+    size_upto = np.concatenate([[0], np.cumsum(sizes)])
     bounds = [0]
     while bounds[-1] < len(sizes):
-        before = upto[bounds[-1] - 1] if bounds[-1] else 0
-        end = int(np.searchsorted(upto, before + room, side="right"))
-        bounds.append(max(end, bounds[-1] + 1))
+        first = bounds[-1]
+        end = np.searchsorted(size_upto, size_upto[first] + limit, side="right") - 1
+        bounds.append(max(int(end), first + 1))
     return np.array(bounds)

@@ -13,7 +13,7 @@ KERNEL mark_features(i64 n, const i64* features, i64 is_set, int* mark) {
 // marked f has the atoms list_atom[list_ptr[f - 1]:list_ptr[f]]. An atom with both features in a row
 // belongs to the first. A warp owns a row.
 KERNEL atom_rows(
-    i64 n_rows, const i64* row_ptr, const int* feature, const double* value, const int* mark,
+    i64 n_rows, const i64* row_ptr, const int* row_idx, const double* row_val, const int* mark,
     const i64* list_ptr, const int* list_atom, const i64* atoms, int* counts, const i64* ptr,
     int* atom, double* z
 ) {
@@ -22,19 +22,19 @@ KERNEL atom_rows(
         i64 done = counts == nullptr ? ptr[row] : 0, end = row_ptr[row + 1];
         for (i64 base = row_ptr[row]; base < end; base += 32) {
             i64 e = base + lane;
-            int f = e < end ? mark[feature[e]] : 0, before = 0, total = 0;
+            int f = e < end ? mark[row_idx[e]] : 0, before = 0, total = 0;
             for (int writes = 0; writes < (counts == nullptr ? 2 : 1); writes++) {
                 i64 n = 0;
                 for (i64 q = f ? list_ptr[f - 1] : 0; f && q < list_ptr[f]; q++) {
                     int k = list_atom[q];
-                    bool is_first = atoms[3 * k] == feature[e];
+                    bool is_first = atoms[3 * k] == row_idx[e];
                     i64 other = atoms[3 * k + is_first];
                     double sign = (double)atoms[3 * k + 2];
-                    double y = value_at(row_ptr, feature, value, (int)row, (int)other);
+                    double y = value_at(row_ptr, row_idx, row_val, (int)row, (int)other);
                     if (!is_first && y != 0.0) continue;
                     if (writes) {
                         atom[done + before + n] = k;
-                        z[done + before + n] = is_first ? value[e] + sign * y : sign * value[e];
+                        z[done + before + n] = is_first ? row_val[e] + sign * y : sign * row_val[e];
                     }
                     n++;
                 }
@@ -71,12 +71,12 @@ KERNEL sort_rows(
 // Calls take(k, z_ak z_bk) for all k that two sorted rows share, by rising k.
 template <class Take>
 __device__ inline void for_shared(
-    int a, int b, const i64* ptr, const int* atom, const double* z, Take take
+    int a, int b, const i64* ptr, const int* idx, const double* val, Take take
 ) {
     i64 p = ptr[a], q = ptr[b], p_end = ptr[a + 1], q_end = ptr[b + 1];
     while (p < p_end && q < q_end) {
-        int x = atom[p], y = atom[q];
-        if (x == y) take(x, z[p] * z[q]);
+        int x = idx[p], y = idx[q];
+        if (x == y) take(x, val[p] * val[q]);
         p += x <= y;
         q += y <= x;
     }
@@ -85,12 +85,12 @@ __device__ inline void for_shared(
 // out = base * out + factor * Σ_k weight_k z_ak z_bk for each pair; all weights are 1 without them.
 // With X for Z these are inner products.
 KERNEL pair_values(
-    i64 n_pairs, const int* a, const int* b, const i64* ptr, const int* atom, const double* z,
+    i64 n_pairs, const int* a, const int* b, const i64* ptr, const int* idx, const double* val,
     const double* weight, double factor, double base, double* out
 ) {
     EACH(s, n_pairs) {
         double total = 0.0;
-        for_shared(a[s], b[s], ptr, atom, z, [&](int k, double x) {
+        for_shared(a[s], b[s], ptr, idx, val, [&](int k, double x) {
             total += weight == nullptr ? x : weight[k] * x;
         });
         out[s] = base == 0.0 ? factor * total : base * out[s] + factor * total;
@@ -116,7 +116,7 @@ KERNEL pair_margins(
 // other; its lanes have different atoms.
 KERNEL score_parts(
     i64 n_pairs, i64 chunk, i64 n_atoms, const int* a, const int* b, const double* w,
-    const i64* ptr, const int* atom, const double* z, double* part
+    const i64* ptr, const int* atom, const double* z, double* partial
 ) {
     __shared__ double shared_sums[WARPS][SCORE_TILE];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -140,17 +140,17 @@ KERNEL score_parts(
                 __syncwarp();  // the next pair may change the same sums
             }
             for (i64 l = lane; l < SCORE_TILE && left + l < n_atoms; l += 32)
-                part[c * n_atoms + left + l] = sums[l];
+                partial[c * n_atoms + left + l] = sums[l];
             __syncwarp();
         }
     }
 }
 
 // Adds the parts of each atom: a block owns an atom.
-KERNEL add_parts(i64 n_parts, i64 n_atoms, const double* part, double* out) {
+KERNEL add_parts(i64 n_parts, i64 n_atoms, const double* partial, double* out) {
     for (i64 k = blockIdx.x; k < n_atoms; k += gridDim.x) {
         double total = 0.0;
-        for (i64 c = threadIdx.x; c < n_parts; c += THREADS) total += part[c * n_atoms + k];
+        for (i64 c = threadIdx.x; c < n_parts; c += THREADS) total += partial[c * n_atoms + k];
         total = block_sum(total);
         if (threadIdx.x == 0) out[k] = total;
     }
@@ -160,9 +160,9 @@ KERNEL add_parts(i64 n_parts, i64 n_atoms, const double* part, double* out) {
 #define SCORE_PARTS 32
 
 // Turns n counts after upto[0] into their running sums; for one block.
-__device__ inline void add_counts(i64 n, i64* upto) {
+__device__ inline void add_counts(i64 n, i64* n_upto) {
     __shared__ i64 sums[THREADS];
-    volatile i64* fresh = upto + 1;
+    volatile i64* fresh = n_upto + 1;
     i64 first = n * threadIdx.x / THREADS, last = n * (threadIdx.x + 1) / THREADS, total = 0;
     for (i64 k = first; k < last; k++) total += fresh[k];
     sums[threadIdx.x] = total;
@@ -170,21 +170,21 @@ __device__ inline void add_counts(i64 n, i64* upto) {
     total = 0;
     for (unsigned t = 0; t < threadIdx.x; t++) total += sums[t];
     for (i64 k = first; k < last; k++) fresh[k] = total += fresh[k];
-    if (threadIdx.x == 0) upto[0] = 0;
+    if (threadIdx.x == 0) n_upto[0] = 0;
 }
 
 // Counts the pairs of the chunks up to each where u_a u_b is not 0, and finds room for them in a
 // store, or lists them there with the products. A warp owns a chunk. atom[3] says whether it is new.
 KERNEL atom_terms(
     const i64* atom, i64 n_pairs, i64 chunk, const int* a, const int* b, const double* u,
-    i64* upto, unsigned* ticket, i64 capacity, i64* store, int* pair, double* value
+    i64* n_upto, unsigned* ticket, i64 capacity, i64* store, int* pair, double* value
 ) {
     bool counts = pair == nullptr;
-    i64 n_chunks = (n_pairs + chunk - 1) / chunk, first_term = counts ? 0 : upto[n_chunks + 1];
+    i64 n_chunks = (n_pairs + chunk - 1) / chunk, first_term = counts ? 0 : n_upto[n_chunks + 1];
     int lane = threadIdx.x % 32;
     if (atom[3] == 0 || first_term < 0) return;
     EACH_WARP(c, n_chunks) {
-        i64 n = counts ? 0 : first_term + upto[c];
+        i64 n = counts ? 0 : first_term + n_upto[c];
         i64 end = (c + 1) * chunk < n_pairs ? (c + 1) * chunk : n_pairs;
         for (i64 first = c * chunk; first < end; first += 32) {
             i64 s = first + lane;
@@ -198,24 +198,24 @@ KERNEL atom_terms(
             }
             n += __popc(found);
         }
-        if (counts && lane == 0) upto[c + 1] = n;
+        if (counts && lane == 0) n_upto[c + 1] = n;
     }
     if (!counts || !is_last_block(ticket)) return;
-    add_counts(n_chunks, upto);
+    add_counts(n_chunks, n_upto);
     __syncthreads();
     if (threadIdx.x != 0) return;
-    i64 n = upto[n_chunks], *own = store + 2 + 2 * store[0];
+    i64 n = n_upto[n_chunks], *own = store + 2 + 2 * store[0];
     bool fits = store[1] + n <= capacity;
     own[0] = store[1];
     own[1] = n;
-    upto[n_chunks + 1] = fits ? store[1] : -1;
+    n_upto[n_chunks + 1] = fits ? store[1] : -1;
     store[0] += fits;
     store[1] += fits ? n : 0;
 }
 
 // Sums Σ w[pair] * value for each atom of a store.
 KERNEL term_sums(
-    const i64* store, const int* pair, const double* value, const double* w, double* part,
+    const i64* store, const int* pair, const double* value, const double* w, double* partial,
     unsigned* ticket, double* out
 ) {
     for (i64 job = blockIdx.x; job < store[0] * SCORE_PARTS; job += gridDim.x) {
@@ -225,10 +225,10 @@ KERNEL term_sums(
         for (i64 q = own[0] + own[1] * p / SCORE_PARTS + threadIdx.x; q < end; q += THREADS)
             total += w[pair[q]] * value[q];
         total = block_sum(total);
-        if (threadIdx.x == 0) part[job] = total;
+        if (threadIdx.x == 0) partial[job] = total;
     }
     if (!is_last_block(ticket)) return;
-    const volatile double* fresh = part;
+    const volatile double* fresh = partial;
     for (i64 k = threadIdx.x; k < store[0]; k += THREADS) {
         double total = 0.0;
         for (int p = 0; p < SCORE_PARTS; p++) total += fresh[k * SCORE_PARTS + p];
@@ -239,11 +239,11 @@ KERNEL term_sums(
 // --- second derivatives --------------------------------------------------------------------------
 
 // Marks which of every stride-th comparison have a curved loss, or lists them by the sums of marks.
-KERNEL curved(i64 code, i64 n, i64 stride, const double* margins, const i64* upto, int* out) {
+KERNEL curved(i64 code, i64 n, i64 stride, const double* margins, const i64* n_upto, int* out) {
     EACH(s, n) {
         bool is_curved = loss_curvature(code, margins[s * stride]) != 0.0;
-        if (upto == nullptr) out[s] = is_curved;
-        else if (is_curved) out[upto[s] - 1] = (int)(s * stride);
+        if (n_upto == nullptr) out[s] = is_curved;
+        else if (is_curved) out[n_upto[s] - 1] = (int)(s * stride);
     }
 }
 
@@ -251,12 +251,12 @@ KERNEL curved(i64 code, i64 n, i64 stride, const double* margins, const i64* upt
 // of the comparison's weight and second derivative. Row s is comparison listed[s]; the atoms are
 // columns [left, left + ...) of n_atoms.
 KERNEL sample_rows(
-    i64 code, i64 n, const int* listed, double factor, const double* margins,
+    i64 code, i64 n, const int* sample, double factor, const double* margins,
     const double* omega, i64 omega_step, const int* side, const int* a, const int* b,
     const i64* ptr, const int* atom, const double* z, i64 left, i64 n_atoms, double* V
 ) {
     EACH(s, n) {
-        i64 t = listed[s];
+        i64 t = sample[s];
         double bend = factor * (omega[t * omega_step] * loss_curvature(code, margins[t]));
         if (bend == 0.0) continue;
         double root = sqrt(bend);
@@ -274,7 +274,7 @@ KERNEL sample_rows(
 #define DEPTH 16
 
 // Writes VᵀV of each part of the rows of V, for the tiles on and below the diagonal.
-KERNEL gram_parts(i64 n, i64 n_atoms, i64 n_parts, const double* V, double* part) {
+KERNEL gram_parts(i64 n, i64 n_atoms, i64 n_parts, const double* V, double* partial) {
     __shared__ double left[DEPTH][TILE], right[DEPTH][TILE];
     i64 n_tiles = (n_atoms + TILE - 1) / TILE, size = (n + n_parts - 1) / n_parts;
     int x = threadIdx.x % 16, y = threadIdx.x / 16;
@@ -302,18 +302,18 @@ KERNEL gram_parts(i64 n, i64 n_atoms, i64 n_parts, const double* V, double* part
             for (int l = 0; l < 4; l++) {
                 i64 of = i * TILE + y + 16 * k, with = j * TILE + x + 16 * l;
                 if (of < n_atoms && with < n_atoms)
-                    part[(p * n_atoms + of) * n_atoms + with] = sums[k][l];
+                    partial[(p * n_atoms + of) * n_atoms + with] = sums[k][l];
             }
     }
 }
 
 // Adds the parts to K, in their order, on both sides of the diagonal.
-KERNEL add_gram(i64 n_atoms, i64 n_parts, const double* part, double* K) {
+KERNEL add_gram(i64 n_atoms, i64 n_parts, const double* partial, double* K) {
     EACH(q, n_atoms * n_atoms) {
         i64 k = q / n_atoms, l = q % n_atoms;
         if (l > k) continue;
         double total = K[q];
-        for (i64 p = 0; p < n_parts; p++) total += part[p * n_atoms * n_atoms + q];
+        for (i64 p = 0; p < n_parts; p++) total += partial[p * n_atoms * n_atoms + q];
         K[q] = K[l * n_atoms + k] = total;
     }
 }

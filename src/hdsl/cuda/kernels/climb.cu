@@ -10,7 +10,7 @@ __device__ inline bool is_after(const Best& last, double value, i64 place) {
 
 // Writes the places of the `count` largest of n values, largest first, the first of equals first.
 KERNEL largest_places(
-    i64 n, i64 count, const double* x, double* tile_value, i64* tile_place, unsigned* ticket,
+    i64 n, i64 count, const double* values, double* tile_value, i64* tile_place, unsigned* ticket,
     i64* out
 ) {
     i64 n_tiles = (n + CHUNK - 1) / CHUNK;
@@ -19,7 +19,7 @@ KERNEL largest_places(
         i64 first = tile * CHUNK + threadIdx.x;
 #pragma unroll
         for (int k = 0; k < CHUNK / THREADS; k++)
-            own[k] = first + k * THREADS < n ? x[first + k * THREADS] : 0.0;
+            own[k] = first + k * THREADS < n ? values[first + k * THREADS] : 0.0;
         Best last = {0.0, 0.0, -1};
         for (i64 r = 0; r < count; r++) {
             Best best = {0.0, 0.0, -1};
@@ -70,33 +70,33 @@ KERNEL largest_places(
 
 template <int W>
 __device__ inline void partners_of(
-    const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
-    const double* diagonal, const Found& room, unsigned* ticket, double* out
+    const i64* query, i64 after, const Segments& segments, const double* source, const double* slots,
+    const double* diagonal, const Found& room, unsigned* ticket, double* answers
 ) {
     Best best;
-    if (!best_partners<W>(query, after, of, source, slots, diagonal, room, ticket, best)) return;
+    if (!best_partners<W>(query, after, segments, source, slots, diagonal, room, ticket, best)) return;
     int c = threadIdx.x;
     if (c >= W || c >= query[0]) return;
-    out[c] = best.value;
-    out[LANES + c] = (double)best.partner;
-    out[2 * LANES + c] = best.entry;
-    out[3 * LANES + c] = diagonal[query[1 + c]];
-    out[4 * LANES + c] = best.partner < 0 ? 0.0 : diagonal[best.partner];
+    answers[c] = best.value;
+    answers[LANES + c] = (double)best.partner;
+    answers[2 * LANES + c] = best.entry;
+    answers[3 * LANES + c] = diagonal[query[1 + c]];
+    answers[4 * LANES + c] = best.partner < 0 ? 0.0 : diagonal[best.partner];
 }
 
 // Finds for each feature i of a query the j that maximises C_jj + |S_ij|, the smallest of equals; of
 // those after i where asked. Writes C_jj + |S_ij|, j, S_ij, C_ii and C_jj, each for up to 8 features.
 KERNEL gather_partners(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const double* val, const double* source,
+    const i64* slot_ptr, const int* idx, const double* val, const double* source,
     const double* slots, const double* diagonal, double* block_value, double* block_entry,
-    i64* block_partner, unsigned* ticket, double* out
+    i64* block_partner, unsigned* ticket, double* answers
 ) {
-    Matrix of = {n, ptr, limit, long_of, long_ptr, idx, val};
+    Segments segments = {n, ptr, limit, long_of, slot_ptr, idx, val};
     Found room = {block_value, block_entry, block_partner};
     switch (width_of(query)) {
 #define CASE(W) \
-    case W: partners_of<W>(query, after, of, source, slots, diagonal, room, ticket, out); break;
+    case W: partners_of<W>(query, after, segments, source, slots, diagonal, room, ticket, answers); break;
         CASE(1) CASE(2) CASE(4) CASE(8)
 #undef CASE
     }
@@ -112,19 +112,19 @@ __device__ inline void ask_for(i64* query, i64 feature) {
 }
 
 // Writes the query of the first features of `largest` and of those told.
-KERNEL first_query(const i64* told, i64 n_largest, const i64* largest, i64* query) {
+KERNEL first_query(const i64* starts, i64 n_largest, const i64* largest, i64* query) {
     if (threadIdx.x != 0) return;
     query[0] = 0;
     for (i64 k = 0; k < n_largest; k++) ask_for(query, largest[k]);
-    for (i64 k = 1; k <= told[0]; k++) ask_for(query, told[k]);
+    for (i64 k = 1; k <= starts[0]; k++) ask_for(query, starts[k]);
 }
 
 // Writes the query of the partners found that were not asked for.
-KERNEL next_query(const i64* query, const double* found, i64* next) {
+KERNEL next_query(const i64* query, const double* answers, i64* next) {
     if (threadIdx.x != 0) return;
     next[0] = 0;
     for (i64 k = 0; k < query[0]; k++) {
-        i64 partner = (i64)found[LANES + k];
+        i64 partner = (i64)answers[LANES + k];
         bool is_new = true;
         for (i64 q = 1; q <= query[0]; q++) is_new = is_new && query[q] != partner;
         if (is_new) ask_for(next, partner);

@@ -142,13 +142,13 @@ __device__ inline void add_slopes(
 
 template <bool PLAIN>
 __device__ inline void end_chunk(
-    i64 chunk, i64 n_chunks, double first, double second, const double* omega, double* part
+    i64 chunk, i64 n_chunks, double first, double second, const double* omega, double* chunk_sums
 ) {
     first = block_sum(first);
     second = block_sum(second);
     if (threadIdx.x == 0) {
-        part[chunk] = PLAIN ? first * omega[0] : first;
-        part[n_chunks + chunk] = PLAIN ? second * omega[0] : second;
+        chunk_sums[chunk] = PLAIN ? first * omega[0] : first;
+        chunk_sums[n_chunks + chunk] = PLAIN ? second * omega[0] : second;
     }
 }
 
@@ -162,7 +162,7 @@ __device__ inline void begin_move_of(
     const int* __restrict__ c, const int* __restrict__ d, const double* __restrict__ u,
     const double* __restrict__ v, const double* __restrict__ margins,
     const double* __restrict__ offset, const double* __restrict__ move,
-    const double* __restrict__ omega, i64 omega_step, double* __restrict__ direction, double* part,
+    const double* __restrict__ omega, i64 omega_step, double* __restrict__ direction, double* chunk_sums,
     unsigned* ticket, double* search
 ) {
     double of_margins = move[0], of_u = move[1], of_v = move[2];
@@ -178,10 +178,10 @@ __device__ inline void begin_move_of(
             if (u != nullptr) direction[t] = x;
             add_slopes<PLAIN>(code, m, x, omega, t * omega_step, first, second);
         }
-        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, part);
+        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, chunk_sums);
     }
     if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
+    double first = sum_parts(chunk_sums, CHUNKS(n)), second = sum_parts(chunk_sums + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x != 0) return;
     search[STEP] = search[COUNT] = search[DONE_] = search[MOVED] = search[RESULT] = 0.0;
     search[LIMIT] = move[3];
@@ -192,9 +192,9 @@ VARIANTS(
     begin_move,
     (i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
      const double* v, const double* margins, const double* offset, const double* move,
-     const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
+     const double* omega, i64 omega_step, double* direction, double* chunk_sums, unsigned* ticket,
      double* search),
-    (code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
+    (code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, chunk_sums, ticket,
      search)
 )
 
@@ -202,7 +202,7 @@ VARIANTS(
 template <bool PLAIN>
 __device__ inline void search_on_of(
     i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
-    const double* __restrict__ omega, i64 omega_step, double* part, unsigned* ticket, double* search
+    const double* __restrict__ omega, i64 omega_step, double* chunk_sums, unsigned* ticket, double* search
 ) {
     if (search[DONE_] != 0.0) return;
     double step = search[STEP];
@@ -215,18 +215,18 @@ __device__ inline void search_on_of(
                 code, margins[t] + step * x, x, omega, t * omega_step, first, second
             );
         }
-        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, part);
+        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, chunk_sums);
     }
     if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
+    double first = sum_parts(chunk_sums, CHUNKS(n)), second = sum_parts(chunk_sums + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) continue_search(search, first, second);
 }
 
 VARIANTS(
     search_on,
     (i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-     i64 omega_step, double* part, unsigned* ticket, double* search),
-    (code, n, margins, direction, omega, omega_step, part, ticket, search)
+     i64 omega_step, double* chunk_sums, unsigned* ticket, double* search),
+    (code, n, margins, direction, omega, omega_step, chunk_sums, ticket, search)
 )
 
 // Writes margins + step * direction, with the step that the search ended with, and measures them:
@@ -235,7 +235,7 @@ VARIANTS(
 template <bool PLAIN>
 __device__ inline void advance_of(
     i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
-    const double* __restrict__ omega, i64 omega_step, double* __restrict__ out, double* part,
+    const double* __restrict__ omega, i64 omega_step, double* __restrict__ out, double* chunk_sums,
     unsigned* ticket, double* search
 ) {
     double step = direction == nullptr ? 0.0 : search[RESULT];
@@ -256,12 +256,12 @@ __device__ inline void advance_of(
         value = block_sum(value);
         any = block_max(any);
         if (threadIdx.x == 0) {
-            part[chunk] = PLAIN ? value * omega[0] : value;
-            part[CHUNKS(n) + chunk] = any;
+            chunk_sums[chunk] = PLAIN ? value * omega[0] : value;
+            chunk_sums[CHUNKS(n) + chunk] = any;
         }
     }
     if (!is_last_block(ticket)) return;
-    double value = sum_parts(part, CHUNKS(n)), any = max_parts(part + CHUNKS(n), CHUNKS(n));
+    double value = sum_parts(chunk_sums, CHUNKS(n)), any = max_parts(chunk_sums + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) {
         search[VALUE] = value;
         search[ANY_SLOPE] = any;
@@ -271,8 +271,8 @@ __device__ inline void advance_of(
 VARIANTS(
     advance,
     (i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-     i64 omega_step, double* out, double* part, unsigned* ticket, double* search),
-    (code, n, margins, direction, omega, omega_step, out, part, ticket, search)
+     i64 omega_step, double* out, double* chunk_sums, unsigned* ticket, double* search),
+    (code, n, margins, direction, omega, omega_step, out, chunk_sums, ticket, search)
 )
 
 // --- pulls ---------------------------------------------------------------------------------------
@@ -281,24 +281,24 @@ VARIANTS(
 // whether there is any pull.
 KERNEL dot_pulls(
     i64 code, i64 n, const double* margins, const double* omega, i64 omega_step,
-    const double* other, const double* offset, double* part, unsigned* ticket, double* out
+    const double* other_margins, const double* offset, double* chunk_sums, unsigned* ticket, double* out
 ) {
     EACH_CHUNK(chunk, n) {
         double total = 0.0, any = 0.0;
         EACH_OF_CHUNK(t, chunk, n) {
             double pull = -omega[t * omega_step] * loss_slope(code, margins[t]);
-            total += pull * (offset == nullptr ? other[t] : other[t] - offset[t]);
+            total += pull * (offset == nullptr ? other_margins[t] : other_margins[t] - offset[t]);
             any = pull != 0.0 ? 1.0 : any;
         }
         total = block_sum(total);
         any = block_max(any);
         if (threadIdx.x == 0) {
-            part[chunk] = total;
-            part[CHUNKS(n) + chunk] = any;
+            chunk_sums[chunk] = total;
+            chunk_sums[CHUNKS(n) + chunk] = any;
         }
     }
     if (!is_last_block(ticket)) return;
-    double total = sum_parts(part, CHUNKS(n)), any = max_parts(part + CHUNKS(n), CHUNKS(n));
+    double total = sum_parts(chunk_sums, CHUNKS(n)), any = max_parts(chunk_sums + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) {
         out[0] = total;
         out[1] = any;
@@ -309,15 +309,15 @@ KERNEL dot_pulls(
 // that it is to lose. Term k of pair s names a comparison t, or ~t where the pair is to lose it.
 template <bool PLAIN>
 __device__ inline void pull_pairs_of(
-    i64 code, i64 n_pairs, const i64* __restrict__ term_ptr, const int* __restrict__ term,
+    i64 code, i64 n_pairs, const i64* __restrict__ signed_ptr, const int* __restrict__ signed_comparison,
     const double* __restrict__ margins, const double* __restrict__ omega, i64 omega_step,
     double* __restrict__ w
 ) {
     EACH(s, n_pairs) {
         double total = 0.0;
 #pragma unroll 4
-        for (i64 k = term_ptr[s]; k < term_ptr[s + 1]; k++) {
-            int t = term[k];
+        for (i64 k = signed_ptr[s]; k < signed_ptr[s + 1]; k++) {
+            int t = signed_comparison[k];
             i64 at = t < 0 ? ~t : t;
             double pull = PLAIN ? -omega[0] * loss_slope(SMOOTHED_HINGE, margins[at])
                                 : -omega[at * omega_step] * loss_slope(code, margins[at]);
@@ -329,17 +329,17 @@ __device__ inline void pull_pairs_of(
 
 VARIANTS(
     pull_pairs,
-    (i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
+    (i64 code, i64 n_pairs, const i64* signed_ptr, const int* signed_comparison, const double* margins,
      const double* omega, i64 omega_step, double* w),
-    (code, n_pairs, term_ptr, term, margins, omega, omega_step, w)
+    (code, n_pairs, signed_ptr, signed_comparison, margins, omega, omega_step, w)
 )
 
 // Writes w, or |w - other| where there is another, in the order of the links.
 KERNEL link_weights(
-    i64 n_links, const int* pair, const double* w, const double* other, double* out
+    i64 n_links, const int* link_pair, const double* w, const double* other, double* out
 ) {
     EACH(e, n_links) {
-        int s = pair[e];
+        int s = link_pair[e];
         out[e] = other == nullptr ? w[s] : fabs(w[s] - other[s]);
     }
 }
@@ -352,14 +352,14 @@ KERNEL batch_weights(
 }
 
 // Sum of absolute values.
-KERNEL absolute_sum(i64 n, const double* x, double* part, unsigned* ticket, double* out) {
+KERNEL absolute_sum(i64 n, const double* values, double* chunk_sums, unsigned* ticket, double* out) {
     EACH_CHUNK(chunk, n) {
         double total = 0.0;
-        EACH_OF_CHUNK(t, chunk, n) total += fabs(x[t]);
+        EACH_OF_CHUNK(t, chunk, n) total += fabs(values[t]);
         total = block_sum(total);
-        if (threadIdx.x == 0) part[chunk] = total;
+        if (threadIdx.x == 0) chunk_sums[chunk] = total;
     }
     if (!is_last_block(ticket)) return;
-    double total = sum_parts(part, CHUNKS(n));
+    double total = sum_parts(chunk_sums, CHUNKS(n));
     if (threadIdx.x == 0) out[0] = total;
 }

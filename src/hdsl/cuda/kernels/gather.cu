@@ -95,12 +95,12 @@ KERNEL gather_chunks(
 }
 
 // A sparse matrix by segments; those above `limit` have slots.
-struct Matrix {
+struct Segments {
     i64 n;
     const i64* ptr;
     i64 limit;
     const int* long_of;
-    const i64* long_ptr;
+    const i64* slot_ptr;
     const int* idx;
     const double* val;
 };
@@ -108,18 +108,18 @@ struct Matrix {
 // The sum of a whole segment, where the slots of long ones are filled; all threads must call it.
 template <int W>
 __device__ inline double segment_sum(
-    i64 q, const Matrix& of, const double* source, bool absolute, const double* slots
+    i64 q, const Segments& segments, const double* source, bool absolute, const double* slots
 ) {
     int lane = threadIdx.x % LANES;
     double x = 0.0;
-    if (q < of.n) {
-        i64 first = of.ptr[q], last = of.ptr[q + 1];
-        if (last - first <= of.limit) {
-            x = gather_part<W>(first, last, of.idx, of.val, source, absolute, lane);
+    if (q < segments.n) {
+        i64 first = segments.ptr[q], last = segments.ptr[q + 1];
+        if (last - first <= segments.limit) {
+            x = gather_part<W>(first, last, segments.idx, segments.val, source, absolute, lane);
         } else {
-            i64 end = of.long_ptr[of.long_of[q] + 1];
+            i64 end = segments.slot_ptr[segments.long_of[q] + 1];
 #pragma unroll 4
-            for (i64 slot = of.long_ptr[of.long_of[q]] + lane / W; slot < end; slot += LANES / W)
+            for (i64 slot = segments.slot_ptr[segments.long_of[q]] + lane / W; slot < end; slot += LANES / W)
                 x += slots[slot * W + lane % W];
         }
     }
@@ -127,30 +127,30 @@ __device__ inline double segment_sum(
 }
 
 template <int W>
-__device__ inline void gather_dense_of(
-    const Matrix& of, const double* source, bool absolute, const double* slots, double* out
+__device__ inline void gather_segments_of(
+    const Segments& segments, const double* source, bool absolute, const double* slots, double* out
 ) {
     int lane = threadIdx.x % LANES;
-    i64 n_rounds = (of.n + THREADS / LANES - 1) / (THREADS / LANES);
+    i64 n_rounds = (segments.n + THREADS / LANES - 1) / (THREADS / LANES);
     for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
         i64 q = round * (THREADS / LANES) + threadIdx.x / LANES;
-        double x = segment_sum<W>(q, of, source, absolute, slots);
-        if (q < of.n && lane < W) out[q * W + lane] = x;
+        double x = segment_sum<W>(q, segments, source, absolute, slots);
+        if (q < segments.n && lane < W) out[q * W + lane] = x;
     }
 }
 
 // Writes the sums of all segments.
-KERNEL gather_dense(
-    const i64* query, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
+KERNEL gather_segments(
+    const i64* query, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* slot_ptr,
     const int* idx, const double* val, const double* source, i64 absolute, const double* slots,
     double* out
 ) {
-    Matrix of = {n, ptr, limit, long_of, long_ptr, idx, val};
+    Segments segments = {n, ptr, limit, long_of, slot_ptr, idx, val};
     switch (width_of(query)) {
-        case 1: gather_dense_of<1>(of, source, absolute, slots, out); break;
-        case 2: gather_dense_of<2>(of, source, absolute, slots, out); break;
-        case 4: gather_dense_of<4>(of, source, absolute, slots, out); break;
-        case 8: gather_dense_of<8>(of, source, absolute, slots, out);
+        case 1: gather_segments_of<1>(segments, source, absolute, slots, out); break;
+        case 2: gather_segments_of<2>(segments, source, absolute, slots, out); break;
+        case 4: gather_segments_of<4>(segments, source, absolute, slots, out); break;
+        case 8: gather_segments_of<8>(segments, source, absolute, slots, out);
     }
 }
 
@@ -200,17 +200,17 @@ struct Found {
 // Returns in the threads of the last block the best partners of all, and whether it is that block.
 template <int W>
 __device__ inline bool best_partners(
-    const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
+    const i64* query, i64 after, const Segments& segments, const double* source, const double* slots,
     const double* diagonal, const Found& room, unsigned* ticket, Best& best
 ) {
     int c = threadIdx.x % W;
     i64 feature = c < query[0] ? query[1 + c] : -1;
     best = {-INF, 0.0, -1};
-    i64 n_rounds = (of.n + THREADS / LANES - 1) / (THREADS / LANES);
+    i64 n_rounds = (segments.n + THREADS / LANES - 1) / (THREADS / LANES);
     for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
         i64 j = round * (THREADS / LANES) + threadIdx.x / LANES;
-        double x = segment_sum<W>(j, of, source, false, slots);
-        if (j >= of.n || feature < 0) continue;
+        double x = segment_sum<W>(j, segments, source, false, slots);
+        if (j >= segments.n || feature < 0) continue;
         if (after ? j > feature : j != feature) take_better(best, diagonal[j] + fabs(x), j, x);
     }
     best = best_of_block<W>(best);

@@ -43,7 +43,7 @@ KERNEL count_features(i64 n, const int* idx, int* counts) {
 }
 
 // Writes the first level at which a feature is left out: at level l those of 0.4 / 2^l of the rows.
-KERNEL feature_levels(i64 n_features, i64 n_rows, const int* counts, int* level) {
+KERNEL feature_levels(i64 n_features, i64 n_rows, const int* counts, int* feature_level) {
     EACH(j, n_features) {
         int l = 1;
         double least = 0.2 * (double)n_rows;
@@ -51,7 +51,7 @@ KERNEL feature_levels(i64 n_features, i64 n_rows, const int* counts, int* level)
             least *= 0.5;
             l++;
         }
-        level[j] = l;
+        feature_level[j] = l;
     }
 }
 
@@ -81,9 +81,9 @@ KERNEL row_norms(i64 n, const i64* ptr, const double* val, double* norm) {
 
 // Writes, for each level, the length of what is left out of a row, as a share of `scale` or, where
 // that is 0, of the row's own length; rounded up. Row p is row place[p].
-KERNEL row_parts(
-    i64 n, const int* place, const i64* ptr, const int* idx, const double* val, const int* level,
-    const double* norm, double scale, float* part
+KERNEL lengths_left_out(
+    i64 n, const int* place, const i64* ptr, const int* idx, const double* val, const int* feature_level,
+    const double* norm, double scale, float* left_out
 ) {
     int lane = threadIdx.x % 32;
     EACH_WARP(p, n) {
@@ -93,7 +93,7 @@ KERNEL row_parts(
         if (unit > 0.0)
             for (i64 k = ptr[r] + lane; k < ptr[r + 1]; k += 32) {
                 double x = val[k] / unit;
-                int first = level[idx[k]];
+                int first = feature_level[idx[k]];
 #pragma unroll
                 for (int l = 1; l < SEARCH_LEVELS; l++)
                     if (first <= l) sum[l] += x * x;
@@ -101,7 +101,7 @@ KERNEL row_parts(
 #pragma unroll
         for (int l = 0; l < SEARCH_LEVELS; l++) {
             double x = warp_sum(sum[l]);
-            if (lane == 0) part[l * n + p] = (float)(sqrt(x) * (1.0 + 1e-6));
+            if (lane == 0) left_out[l * n + p] = (float)(sqrt(x) * (1.0 + 1e-6));
         }
     }
 }
@@ -120,13 +120,13 @@ KERNEL count_postings(
 // Writes the postings of a chunk; takes all counts back to 0.
 KERNEL fill_postings(
     i64 first, i64 n_rows, const int* place, const i64* ptr, const int* idx, const double* val,
-    double scale, const i64* upto, int* counts, Posting* postings
+    double scale, const i64* posting_end, int* counts, Posting* postings
 ) {
     EACH_WARP(p, n_rows) {
         i64 r = place[first + p];
         for (i64 k = ptr[r] + threadIdx.x % 32; k < ptr[r + 1]; k += 32) {
             int j = idx[k];
-            i64 at = upto[j] - atomicAdd(&counts[j], -1);
+            i64 at = posting_end[j] - atomicAdd(&counts[j], -1);
             postings[at].row = (int)p;
             postings[at].value = (float)(val[k] / scale);
         }
@@ -303,12 +303,12 @@ __device__ inline int collect(
 // label; `own` is the position that is no candidate.
 KERNEL search_chunk(
     i64 n_queries, i64 first, i64 n_rows, i64 n_places, const int* place, const int* number,
-    const i64* ptr, const int* idx, const double* val, const float* part, double scale,
-    const i64* upto, const Posting* postings, const int* level_of, const double* mean_part,
+    const i64* ptr, const int* idx, const double* val, const float* left_out, double scale,
+    const i64* posting_end, const Posting* postings, const int* feature_level, const double* mean_left_out,
     const i64* query_ptr, const int* query_idx, const double* query_val, const double* query_norm,
-    const float* query_part, const i64* own, const i64* same_first, const i64* same_last,
-    i64 same_room, const int* want_same, double* same_scores, int* same_rows, int* same_size,
-    i64 other_room, const int* want_other, double* other_scores, int* other_rows, int* other_size,
+    const float* query_left_out, const i64* own_place, const i64* same_first, const i64* same_last,
+    i64 same_width, const int* want_same, double* same_scores, int* same_rows, int* same_size,
+    i64 other_width, const int* want_other, double* other_scores, int* other_rows, int* other_size,
     int* most_level
 ) {
     __shared__ int bound[SEARCH_ROWS];
@@ -323,9 +323,9 @@ KERNEL search_chunk(
         i64 a = same_first[q] - first, b = same_last[q] - first;
         int low = (int)(a < 0 ? 0 : a < n ? a : n), high = (int)(b < 0 ? 0 : b < n ? b : n);
         BestRows lists[2] = {
-            {other_scores + q * other_room, other_rows + q * other_room, other_size[q],
+            {other_scores + q * other_width, other_rows + q * other_width, other_size[q],
              high - low < n ? want_other[q] : 0},
-            {same_scores + q * same_room, same_rows + q * same_room, same_size[q],
+            {same_scores + q * same_width, same_rows + q * same_width, same_size[q],
              high > low ? want_same[q] : 0},
         };
         if (lists[0].want == 0 && lists[1].want == 0) continue;
@@ -341,14 +341,14 @@ KERNEL search_chunk(
         if (beat > 0.0) {
             double room = LEFT_OUT * beat / norm / scale;
             level = most;
-            while (level > 0 && query_part[level * n_queries + q] * mean_part[level] > room)
+            while (level > 0 && query_left_out[level * n_queries + q] * mean_left_out[level] > room)
                 level--;
         }
-        float left_out = level ? query_part[level * n_queries + q] * (float)UNITS : 0.0f;
-        if (left_out > 0.0f) {
-            const float* of = part + level * n_places + first;
+        float out_of_bounds = level ? query_left_out[level * n_queries + q] * (float)UNITS : 0.0f;
+        if (out_of_bounds > 0.0f) {
+            const float* of = left_out + level * n_places + first;
             for (int r = t; r < n; r += THREADS)  // lengths are rounded up by more than this is down
-                bound[r] = of[r] > 0.0f ? __float2int_ru(left_out * of[r]) + 1 : 0;
+                bound[r] = of[r] > 0.0f ? __float2int_ru(out_of_bounds * of[r]) + 1 : 0;
         } else {
             for (int r = t; r < n; r += THREADS) bound[r] = 0;
         }
@@ -361,8 +361,8 @@ KERNEL search_chunk(
             __syncthreads();
             if (t < n_tile) {
                 int j = query_idx[k + t], size = 0;
-                i64 begin = j ? upto[j - 1] : 0;
-                if (level_of[j] > level) size = (int)(upto[j] - begin);
+                i64 begin = j ? posting_end[j - 1] : 0;
+                if (feature_level[j] > level) size = (int)(posting_end[j] - begin);
                 tile_first[t] = begin;
                 tile_value[t] = (float)(query_val[k + t] / norm);
                 if (size >= LONG_POSTINGS) tile_long[atomicAdd(&n_long, 1)] = t;
@@ -385,8 +385,8 @@ KERNEL search_chunk(
             __syncthreads();
         }
         __syncthreads();
-        if (t == 0 && own != nullptr && own[q] >= first && own[q] < first + n)
-            bound[own[q] - first] = NEVER;
+        if (t == 0 && own_place != nullptr && own_place[q] >= first && own_place[q] < first + n)
+            bound[own_place[q] - first] = NEVER;
         __syncthreads();
 
         // Exact scores of the rows that may enter a list.

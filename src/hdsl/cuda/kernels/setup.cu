@@ -14,94 +14,94 @@ __device__ inline i64 segment_of(i64 k, const i64* ptr, i64 n) {
 // Writes X by columns from its rows, or by rows from its columns: the n_segments segments and values of
 // its entries, of which order[q] is to come as the q-th.
 KERNEL transpose(
-    i64 n, i64 n_segments, const i64* order, const i64* ptr, const double* val, int* segment,
-    double* out
+    i64 n, i64 n_segments, const i64* order, const i64* ptr, const double* val, int* out_idx,
+    double* out_val
 ) {
     EACH(q, n) {
         i64 k = order[q];
-        segment[q] = (int)segment_of(k, ptr, n_segments);
-        out[q] = val[k];
+        out_idx[q] = (int)segment_of(k, ptr, n_segments);
+        out_val[q] = val[k];
     }
 }
 
 // The value of a feature in a row with sorted features; 0 where it has none.
 __device__ inline double value_at(
-    const i64* row_ptr, const int* feature, const double* value, int row, int j
+    const i64* row_ptr, const int* row_idx, const double* row_val, int row, int j
 ) {
-    i64 end = row_ptr[row + 1], at = place_of(feature, row_ptr[row], end, j);
-    return at < end && feature[at] == j ? value[at] : 0.0;
+    i64 end = row_ptr[row + 1], at = place_of(row_idx, row_ptr[row], end, j);
+    return at < end && row_idx[at] == j ? row_val[at] : 0.0;
 }
 
 // For every entry (a, j) of X by columns, the pairs {a, b}, b >= a, whose rows share feature j:
 // counts them, or writes pair and product from `at` on. So products come sorted by feature and pair.
 KERNEL pair_products(
-    i64 nnz, i64 n_features, const i64* col_ptr, const int* col_idx, const double* col_val,
-    const i64* row_ptr, const int* feature, const double* value, const i64* link_ptr,
-    const int* neighbor, const int* pair, int* counts, const i64* upto, int* out_pair,
+    i64 n, i64 n_features, const i64* feature_ptr, const int* feature_row, const double* feature_val,
+    const i64* row_ptr, const int* row_idx, const double* row_val, const i64* link_ptr,
+    const int* neighbor, const int* link_pair, int* counts, const i64* n_upto, int* out_pair,
     double* out_product
 ) {
-    EACH(k, nnz) {
-        int a = col_idx[k], j = (int)segment_of(k, col_ptr, n_features), n = 0;
-        i64 at = counts == nullptr && k > 0 ? upto[k - 1] : 0;
+    EACH(k, n) {
+        int a = feature_row[k], j = (int)segment_of(k, feature_ptr, n_features), n_products = 0;
+        i64 at = counts == nullptr && k > 0 ? n_upto[k - 1] : 0;
         for (i64 e = link_ptr[a]; e < link_ptr[a + 1]; e++) {
             int b = neighbor[e];
             // A row with itself is listed twice, one after the other, and counts once.
-            if (b < a || (b == a && e > link_ptr[a] && pair[e - 1] == pair[e])) continue;
-            double y = b == a ? col_val[k] : value_at(row_ptr, feature, value, b, j);
+            if (b < a || (b == a && e > link_ptr[a] && link_pair[e - 1] == link_pair[e])) continue;
+            double y = b == a ? feature_val[k] : value_at(row_ptr, row_idx, row_val, b, j);
             if (y == 0.0) continue;
             if (counts == nullptr) {
-                out_pair[at + n] = pair[e];
-                out_product[at + n] = col_val[k] * y;
+                out_pair[at + n_products] = link_pair[e];
+                out_product[at + n_products] = feature_val[k] * y;
             }
-            n++;
+            n_products++;
         }
-        if (counts != nullptr) counts[k] = n;
+        if (counts != nullptr) counts[k] = n_products;
     }
 }
 
 // Writes where the products of each feature begin, from the running counts of the entries of X.
-KERNEL product_pointers(i64 n_features, const i64* col_ptr, const i64* upto, i64* out) {
+KERNEL product_pointers(i64 n_features, const i64* feature_ptr, const i64* n_upto, i64* product_ptr) {
     EACH(j, n_features + 1)
-        out[j] = col_ptr[j] > 0 ? upto[col_ptr[j] - 1] : 0;
+        product_ptr[j] = feature_ptr[j] > 0 ? n_upto[feature_ptr[j] - 1] : 0;
 }
 
 // --- pairs of rows -------------------------------------------------------------------------------
 
 // Writes a * n_rows + b, the smaller row first, for both pairs of each comparison side by side.
 KERNEL pair_keys(
-    i64 n, i64 n_rows, const int* a, const int* b, const int* c, const int* d, i64* out
+    i64 n, i64 n_rows, const int* a, const int* b, const int* c, const int* d, i64* keys
 ) {
     EACH(t, n) {
         i64 w = a[t], x = b[t], y = d == nullptr ? a[t] : c[t], z = d == nullptr ? c[t] : d[t];
-        out[2 * t] = w < x ? w * n_rows + x : x * n_rows + w;
-        out[2 * t + 1] = y < z ? y * n_rows + z : z * n_rows + y;
+        keys[2 * t] = w < x ? w * n_rows + x : x * n_rows + w;
+        keys[2 * t + 1] = y < z ? y * n_rows + z : z * n_rows + y;
     }
 }
 
 // Writes whether each of the sorted keys is the first of its kind.
-KERNEL first_keys(i64 n, const i64* order, const i64* key, int* out) {
+KERNEL first_keys(i64 n, const i64* order, const i64* keys, int* is_first) {
     EACH(q, n)
-        out[q] = q == 0 || key[order[q - 1]] != key[order[q]];
+        is_first[q] = q == 0 || keys[order[q - 1]] != keys[order[q]];
 }
 
 // Writes the rows of each pair, the numbers of the pairs of all comparisons, and the comparisons of
 // each pair: t where it is to win, ~t where it is to lose. `order` sorts the keys, and `upto` counts
 // the different ones.
 KERNEL list_pairs(
-    i64 n, i64 n_rows, const i64* order, const i64* key, const i64* upto, int* a, int* b, int* side,
-    i64* ptr, int* term
+    i64 n, i64 n_rows, const i64* order, const i64* keys, const i64* n_upto, int* a, int* b, int* side,
+    i64* signed_ptr, int* signed_comparison
 ) {
     EACH(q, n) {
-        i64 from = order[q], s = upto[q] - 1;
+        i64 from = order[q], s = n_upto[q] - 1;
         int t = (int)(from / 2);
         side[from] = (int)s;
-        term[q] = from % 2 ? ~t : t;
-        if (q == 0 || upto[q - 1] != upto[q]) {
-            ptr[s] = q;
-            a[s] = (int)(key[from] / n_rows);
-            b[s] = (int)(key[from] % n_rows);
+        signed_comparison[q] = from % 2 ? ~t : t;
+        if (q == 0 || n_upto[q - 1] != n_upto[q]) {
+            signed_ptr[s] = q;
+            a[s] = (int)(keys[from] / n_rows);
+            b[s] = (int)(keys[from] % n_rows);
         }
-        if (q == n - 1) ptr[s + 1] = n;
+        if (q == n - 1) signed_ptr[s + 1] = n;
     }
 }
 
@@ -115,15 +115,15 @@ KERNEL interleave(i64 n, const int* a, const int* b, int* out) {
 
 // Writes, for each row, the rows that it is compared with and these pairs; `order` sorts `row`, which
 // has the rows of all pairs side by side.
-KERNEL list_links(i64 n, const i64* order, const int* row, int* neighbor, int* pair) {
-    EACH(q, n) {
+KERNEL list_links(i64 n_links, const i64* order, const int* row, int* neighbor, int* link_pair) {
+    EACH(q, n_links) {
         neighbor[q] = row[order[q] ^ 1];
-        pair[q] = (int)(order[q] / 2);
+        link_pair[q] = (int)(order[q] / 2);
     }
 }
 
 // Writes where each key from 0 to n_keys begins among n sorted ones.
-KERNEL key_bounds(i64 n_keys, i64 n, const i64* order, const int* key, i64* out) {
+KERNEL key_bounds(i64 n_keys, i64 n, const i64* order, const int* key, i64* bounds) {
     EACH(r, n_keys + 1) {
         i64 low = 0, high = n;
         while (low < high) {
@@ -131,7 +131,7 @@ KERNEL key_bounds(i64 n_keys, i64 n, const i64* order, const int* key, i64* out)
             if (key[order[middle]] < r) low = middle + 1;
             else high = middle;
         }
-        out[r] = low;
+        bounds[r] = low;
     }
 }
 
@@ -158,11 +158,11 @@ KERNEL row_sizes(
 
 // Writes, for each of some segments, where its entries reach each multiple of `step`.
 KERNEL cut_segments(
-    i64 n_segments, i64 n_cuts, i64 step, const i64* segment, const i64* ptr, const int* idx,
-    i64* out
+    i64 n_segments, i64 n_cuts, i64 block, const i64* segment, const i64* ptr, const int* idx,
+    i64* cuts
 ) {
     EACH(k, n_segments * n_cuts) {
         i64 q = segment[k / n_cuts];
-        out[k] = place_of(idx, ptr[q], ptr[q + 1], (k % n_cuts + 1) * step);
+        cuts[k] = place_of(idx, ptr[q], ptr[q + 1], (k % n_cuts + 1) * block);
     }
 }

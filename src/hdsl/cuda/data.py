@@ -1,0 +1,37 @@
+"""One data set on a card: its rows, its comparisons, and arrays to work in."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from .comparisons import Comparisons
+from .rows import Rows
+from .runtime import Device
+from .workspace import Workspace
+
+
+class CardData:
+    """Rows and comparisons on a card, and the arrays that work on them needs.
+
+    Parameters are those of ``CUDALayout``.
+
+    Attributes
+    ----------
+    device : Device
+    rows : Rows
+    comparisons : Comparisons
+    workspace : Workspace
+    """
+
+    def __init__(
+        self,
+        X: sp.csr_array,
+        compared: np.ndarray,
+        weights: np.ndarray | None,
+        device: Device,
+        columns: np.ndarray | None = None,
+        min_rows: int = 1,
+    ) -> None:
+        self.device = device
+        self.rows = Rows(X, device, columns, min_rows)
+        self.comparisons = Comparisons(self.rows, compared, weights)
+        self.workspace = Workspace(self.rows, self.comparisons)
