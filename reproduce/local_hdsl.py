@@ -14,17 +14,17 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from hdsl.choose.candidates import table
-from hdsl.choose.judges import Score
+from hdsl.choose.candidates import score_columns
+from hdsl.choose.parts import make_parts
 from hdsl.choose.rule import simplest
-from hdsl.choose.splits import make_parts
 from hdsl.explain.parts import one_row
 from hdsl.explain.tables import as_names
+from hdsl.fit.automatic import n_iterations
+from hdsl.fit.inputs import FitInput, check_input
 from hdsl.fit.part_fitter import PartFitter
 from hdsl.fit.path import store
 from hdsl.fit.resume import keep_checkpoint
-from hdsl.fit.road import lay_out, prepare, solve
-from hdsl.fit.sizes import n_iterations
+from hdsl.fit.road import lay_out, solve
 from hdsl.hdsl import HDSL
 from hdsl.input.errors import ParameterError, short
 from hdsl.input.estimators import replace_fitted
@@ -39,11 +39,12 @@ from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
 from hdsl.solver.atoms import names as atom_names
 from hdsl.solver.columns import drop_unused_columns
-from hdsl.solver.protocols import Base
+from hdsl.supervision.judges import Score
 
 if TYPE_CHECKING:
     from hdsl.explain import Explanation, Importance
     from hdsl.solver.loop import Result
+    from hdsl.supervision.compared_rows import ComparedRows
     from hdsl.supervision.supervision import Supervision
 
 #: What n_regions="auto" chooses from, the simplest first.
@@ -149,6 +150,69 @@ class LocalSimilarity(Pairwise):
             is_inside = (assigned == region)[:, None]
             inside = rows.multiply(is_inside) if sp.issparse(rows) else rows * is_inside
             yield part, canonical(inside) if sp.issparse(rows) else inside
+
+
+# --- fits of regions ------------------------------------------------------------------
+
+
+class RegionFitter:
+    """Fits of the part of one region, on top of the shared part.
+
+    Parameters
+    ----------
+    whole : PartFitter
+        Of all comparisons.
+    chosen : ndarray of int
+        The numbers of the comparisons that count in the region; it may have none.
+    scale : float
+        λ of the part.
+    """
+
+    def __init__(self, whole: PartFitter, chosen: np.ndarray, scale: float) -> None:
+        self.chosen = chosen
+        self.data = whole.data.with_compared(chosen)
+        self.fits = whole.with_data(self.data) if len(chosen) else None
+        self.path: Result | None = None
+        nothing_fixed = (FixedPart("prior", 0.0),)
+        n_features = whole.data.X.shape[1]
+        self.similarity = Similarity(*NOTHING, scale, nothing_fixed, n_features)
+
+    def learn(self, shared: Similarity, prior: float, max_iter: int) -> None:
+        """Learn the part of the region, on top of a shared one, up to an iteration."""
+        fits: Any = self.fits
+        problem = fits.layout.problem(
+            fits.loss,
+            self.similarity.scale,
+            (prior,),
+            learned_margins(shared, self.data),
+        )
+        self.path = fits.follow(problem, max_iter, self.path)
+        self.similarity = replace(
+            self.similarity, atoms=self.path.atoms, weights=self.path.weights
+        )
+
+    def margins(self) -> np.ndarray:
+        """Return the margins of the part of the region."""
+        return learned_margins(self.similarity, self.data)
+
+
+def learned_margins(similarity: Similarity, data: ComparedRows) -> np.ndarray:
+    """Return the margins of the learned part of a similarity, one per triplet."""
+    Z = similarity.learned(data.X)
+    anchors, positives, negatives = data.compared.T
+    return row_products(Z[anchors], Z[positives]) - row_products(
+        Z[anchors], Z[negatives]
+    )
+
+
+def _comparisons_by_region(
+    data: ComparedRows, assigned: np.ndarray, n_regions: int
+) -> list[np.ndarray]:
+    """Return the numbers of the comparisons whose anchor is in each region."""
+    region = assigned[data.compared[:, 0]]
+    if data.weights is not None:
+        region[data.weights == 0] = -1  # they count for nothing
+    return [np.flatnonzero(region == number) for number in range(n_regions)]
 
 
 # --- the estimator --------------------------------------------------------------------
@@ -269,8 +333,8 @@ class LocalHDSL(SimilarityModel):
         if getattr(model, "device", None) != "cpu" or model.init != "zero":
             wanted = "an HDSL with device='cpu' and init='zero'"
             raise ParameterError(name, "model", wanted, repr(model))
-        given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
-        run = prepare(model, X, given, (None, None, None), False)
+        fit_input = FitInput(X, y, triplets, sample_weight=sample_weight)
+        run = check_input(model, fit_input, continues=False)
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
             regions = np.asarray(self.regions)
@@ -322,42 +386,34 @@ class LocalHDSL(SimilarityModel):
         `make_regions`, and `shared` is where the shared part begins. A region without
         comparisons has no atoms.
         """
-        data = whole.data
-        scale = whole.scale
         prior = whole.model.prior_
-        centers, assigned = make_regions(regions, data.X, whole.rng)
-        n_regions = centers.shape[0]
-        automatic = scale / max(n_regions, 1) ** 0.5
-        own_scale = automatic if self.local_scale == "auto" else float(self.local_scale)
-        nothing_fixed = (FixedPart("prior", 0.0),)
-        start = Similarity(*NOTHING, own_scale, nothing_fixed, data.X.shape[1])
-        local = [start] * n_regions
-        order = np.argsort(data.compared[:, 0], kind="stable")  # as in layouts
-        region = assigned[data.compared[order, 0]]
-        if data.compared_weights is not None:
-            region[data.compared_weights[order] == 0] = -1  # they count for nothing
-        inside = {r: region == r for r in np.unique(region).tolist() if r >= 0}
-        chosen = {
-            r: data.with_compared(order[is_inside]) for r, is_inside in inside.items()
-        }
-        fits = {r: whole.with_data(part) for r, part in chosen.items()}
-        parts: dict[int, Result] = {}
-        offset = np.zeros(len(region))
+        centers, assigned = make_regions(regions, whole.data.X, whole.rng)
+        regional = [
+            RegionFitter(whole, chosen, self._scale_of_regions(whole, centers))
+            for chosen in _comparisons_by_region(whole.data, assigned, centers.shape[0])
+        ]
         n_more = n_iterations(whole.model)
-        for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
-            base = Base(shared.atoms, scale * shared.weights)
-            for r, fit in fits.items():
-                problem = fit.layout.problem(fit.loss, own_scale, (prior,), base)
-                part = parts[r] = fit.follow(problem, int(n_steps), parts.get(r))
-                local[r] = replace(local[r], atoms=part.atoms, weights=part.weights)
-                under = Base(part.atoms, own_scale * part.weights)
-                own = fit.layout.problem(fit.loss, scale, (prior,), under)
-                offset[inside[r]] = own.margins(*NOTHING)
-            problem = whole.layout.problem(whole.loss, scale, (prior,))
-            problem.offset = offset
+        has_comparisons = any(region.fits for region in regional)
+        for n_round in range(self.n_rounds if has_comparisons else 0):
+            similarity = whole.similarity(shared.atoms, shared.weights, prior)
+            other_margins = np.zeros(len(whole.data.compared))
+            for region in regional:
+                if region.fits:
+                    region.learn(similarity, prior, (n_round + 1) * n_more)
+                    other_margins[region.chosen] = region.margins()
+            problem = whole.layout.problem(
+                whole.loss, whole.scale, (prior,), other_margins
+            )
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)
+        local = [region.similarity for region in regional]
         return shared, LocalSimilarity(similarity, local, centers), assigned
+
+    def _scale_of_regions(self, whole: PartFitter, centers: sp.csr_array) -> float:
+        """Return λ of the part of each region."""
+        if self.local_scale == "auto":
+            return whole.scale / max(centers.shape[0], 1) ** 0.5
+        return float(self.local_scale)
 
     def _choose(self, whole: PartFitter, data: Supervision) -> tuple[int, Any]:
         """Return the number of regions that held-out rows speak for, and what was tried.
@@ -365,19 +421,24 @@ class LocalHDSL(SimilarityModel):
         It is 0 where these are too few.
         """
         model = whole.model
-        found = []
+        scores_by_part = []
         for part in make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
             path = fits.solve(model.prior_, n_iterations(model), None, None)
             learned: Any = (
                 self._descend(fits, n_regions, path)[1] for n_regions in CANDIDATES
             )
-            found.append([part.judge(similarity) for similarity in learned])
-        if not found:
+            scores_by_part.append([part.judge(similarity) for similarity in learned])
+        if not scores_by_part:
             return 0, None
-        scores = [Score.joined(parts) for parts in zip(*found, strict=True)]
-        chosen = CANDIDATES[simplest(scores, scores[0])[1]]
-        return chosen, table({"n_regions": CANDIDATES}, scores, (chosen,))
+        scores = [Score.joined(parts) for parts in zip(*scores_by_part, strict=True)]
+        _, chosen = simplest(scores, scores[0])
+        tried = {
+            "n_regions": np.array(CANDIDATES),
+            **score_columns(scores),
+            "chosen": np.arange(len(CANDIDATES)) == chosen,
+        }
+        return CANDIDATES[chosen], tried
 
     # --- what was learned -------------------------------------------------------------
 

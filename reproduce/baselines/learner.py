@@ -17,8 +17,8 @@ from hdsl.input.estimators import TakesSparse, replace_fitted
 from hdsl.input.matrices import as_problem_matrix, check_matrix
 from hdsl.input.parameters import check_number, check_word, generator
 from hdsl.similarity.pairwise import Pairwise
-from hdsl.supervision.mining import METHODS, Mining, compare
-from hdsl.supervision.supervision import Supervision
+from hdsl.supervision.check import check_supervision
+from hdsl.supervision.mining import METHODS, Mining
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
@@ -124,10 +124,10 @@ class TripletLearner(TakesSparse, BaseEstimator, ABC):
         rng = generator(self.random_state)
         learned = copy(self)  # self changes at the end, all at once
         X = as_problem_matrix(check_matrix(learned, X, reset=True))
-        supervision = Supervision.check(name, X, y, triplets=triplets)
+        supervision = check_supervision(name, X, y, triplets=triplets)
         self._check_memory(n_features=len(np.unique(X.indices)))
-        data = compare(Mining.of(self), supervision, rng)
-        learned._learn(X, data.compared, data.compared_weights, rng)
+        data = supervision.compare(Mining.of(self), rng)
+        learned._learn(X, data.compared, data.weights, rng)
         replace_fitted(self, learned)
         return self
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
+from .fit.inputs import FitInput
 from .fit.path import model_at
 from .fit.road import learn
 from .input.parameters import check_number
@@ -90,11 +91,11 @@ class HDSL(SimilarityModel):
         exact search confirms the gap first, unless it costs more than 2e11
         multiplications (minutes at worst, milliseconds as a rule). Each failed check
         doubles the wait before the next.
-    validation_fraction : float, default=0.3
+    validation_fraction : float, default=1/3
         Share of the rows, or of the anchors of comparisons, to hold out for a choice if
-        ``fit`` is given no validation data. Up to 1500 rows are split into 1 /
-        validation_fraction folds, and each is held out once; of more rows one part is
-        held out.
+        ``fit`` is given no validation data. Up to 1500 rows are split 1 /
+        validation_fraction times, rounded, each time with others held out; more rows
+        are split once.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more
         iterations with the same scale and prior; nothing is chosen then.
@@ -215,7 +216,7 @@ class HDSL(SimilarityModel):
         max_anchors: int | None = 20_000,
         max_iter: int | str = 15,
         tol: float = 1e-3,
-        validation_fraction: float = 0.3,
+        validation_fraction: float = 1 / 3,
         warm_start: bool = False,
         checkpoint: Any = None,
         callback: Callable[[State], bool | None] | None = None,
@@ -296,9 +297,17 @@ class HDSL(SimilarityModel):
         -------
         self
         """
-        given = _given(y, triplets, quadruplets, sample_weight)
-        validation = X_val, y_val, triplets_val
-        return self._learn(self, X, given, validation, self.warm_start)
+        fit_input = FitInput(
+            X=X,
+            y=y,
+            triplets=triplets,
+            quadruplets=quadruplets,
+            sample_weight=sample_weight,
+            X_val=X_val,
+            y_val=y_val,
+            triplets_val=triplets_val,
+        )
+        return self._learn(self, fit_input, continues=self.warm_start)
 
     def partial_fit(
         self,
@@ -328,8 +337,14 @@ class HDSL(SimilarityModel):
         -------
         self
         """
-        given = _given(y, triplets, quadruplets, sample_weight)
-        return self._learn(self, X, given, (None, None, None), True)
+        fit_input = FitInput(
+            X=X,
+            y=y,
+            triplets=triplets,
+            quadruplets=quadruplets,
+            sample_weight=sample_weight,
+        )
+        return self._learn(self, fit_input, continues=True)
 
     # --- what was learned -------------------------------------------------------------
 
@@ -362,9 +377,8 @@ class HDSL(SimilarityModel):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop(
-            "checkpoint_file_", None
-        )  # the file is this object's to delete, not its copies'
+        # The file is this object's to delete, not its copies'.
+        state.pop("checkpoint_file_", None)
         return state
 
     # --- files ------------------------------------------------------------------------
@@ -374,15 +388,6 @@ class HDSL(SimilarityModel):
         return model_arrays.model_to_arrays(self)
 
     @classmethod
-    def from_arrays(cls, given: Any, header: Any) -> HDSL:
+    def from_arrays(cls, arrays: Any, header: Any) -> HDSL:
         """Return the model that `to_arrays` was called on."""
-        return model_arrays.model_from_arrays(cls, given, header)
-
-
-def _given(y: Any, triplets: Any, quadruplets: Any, weights: Any) -> dict[str, Any]:
-    return {
-        "y": y,
-        "triplets": triplets,
-        "quadruplets": quadruplets,
-        "sample_weight": weights,
-    }
+        return model_arrays.model_from_arrays(cls, arrays, header)

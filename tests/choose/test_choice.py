@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
 from hdsl.choose.candidates import FIXED_PRIOR, LARGE_PRIORS, PRIORS, STEPS
-from hdsl.choose.judges import Score, nearest
 from hdsl.choose.rule import is_as_good, simplest
+from hdsl.supervision.judges import Score, nearest
 from hdsl.triplets import neighbor_triplets
 from small_fits import interrupt_at, labelled_counts, without_interrupt
 

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 import strategies
-from hdsl.choose.judges import cosines_between
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.cosine import LearnedCosine
 from hdsl.similarity.rows import unit_rows
+from hdsl.supervision.judges import cosines_between
 
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 HALF = (FixedPart("prior", 0.5),)

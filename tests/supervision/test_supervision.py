@@ -12,9 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.supervision.mining import Mining, compare, sample_rows
-from hdsl.supervision.splits import count_splittable, split_anchors, split_rows
-from hdsl.supervision.supervision import Supervision
+from hdsl.supervision.check import check_supervision, check_validation
+from hdsl.supervision.compared_rows import ComparedRows
+from hdsl.supervision.labeled_rows import LabeledRows
+from hdsl.supervision.mining import Mining
+from hdsl.supervision.sampling import sample_rows
+from hdsl.supervision.turns import turns
 
 
 def numbered(n, d=4):
@@ -27,13 +30,13 @@ def numbers(X):
 
 
 def labelled(y, weights=None):
-    return Supervision.check("HDSL", numbered(len(y)), y, sample_weight=weights)
+    return check_supervision("HDSL", numbered(len(y)), y, sample_weight=weights)
 
 
 def judged(n, compared, weights=None):
     """Return the supervision of triplets or quadruplets."""
     kind = {3: "triplets", 4: "quadruplets"}[np.shape(compared)[1]]
-    return Supervision.check(
+    return check_supervision(
         "HDSL", numbered(n), **{kind: compared}, sample_weight=weights
     )
 
@@ -61,19 +64,17 @@ def judgements(draw):
 
 def test_labels_or_judgements():
     by_labels = labelled(["b", "a", "b", "c"], [1.0, 2.0, 0.0, 1.0])
-    assert not by_labels.is_judged
+    assert isinstance(by_labels, LabeledRows)
     assert by_labels.y.tolist() == ["b", "a", "b", "c"]
     assert by_labels.codes.tolist() == [1, 0, 1, 2]
     assert by_labels.weights.tolist() == [1.0, 2.0, 0.0, 1.0]
-    assert (by_labels.compared, by_labels.compared_weights) == (None, None)
     for compared in ([[0, 1, 2], [3, 1, 0]], [[0, 1, 2, 3], [3, 1, 3, 0]]):
         by_judgements = judged(4, compared, [1.0, 2.0])
-        assert by_judgements.is_judged
+        assert isinstance(by_judgements, ComparedRows)
         assert by_judgements.compared.tolist() == compared
-        assert by_judgements.compared_weights.tolist() == [1.0, 2.0]
-        assert (by_judgements.y, by_judgements.weights) == (None, None)
-    both = Supervision.check("HDSL", numbered(4), [0, 0, 1, 1], triplets=[[0, 1, 2]])
-    assert both.is_judged
+        assert by_judgements.weights.tolist() == [1.0, 2.0]
+    both = check_supervision("HDSL", numbered(4), [0, 0, 1, 1], triplets=[[0, 1, 2]])
+    assert isinstance(both, ComparedRows)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_labels_or_judgements():
 )
 def test_what_cannot_be_learned_from_is_refused(given, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        Supervision.check("HDSL", numbered(4), **given)
+        check_supervision("HDSL", numbered(4), **given)
 
 
 # --- validation data ------------------------------------------------------------------
@@ -139,8 +140,8 @@ def owner():
 def test_validation_data_are_checked_and_unchanged():
     one_feature = VAL * [1, 0, 0, 0]  # too few to learn from, enough to be scored
     for rows in (VAL, VAL.astype(np.float32), sp.csc_array(VAL), one_feature):
-        by_labels = labelled([0, 0, 1, 1]).check_validation(
-            owner(), rows, [[1], [0], [7]], None
+        by_labels = check_validation(
+            labelled([0, 0, 1, 1]), owner(), rows, [[1], [0], [7]], None
         )
         assert by_labels.y.tolist() == [1, 0, 7]
         assert by_labels.X.dtype == np.float64
@@ -153,8 +154,8 @@ def test_validation_data_are_checked_and_unchanged():
         judged(4, [[0, 1, 2, 3]]),
     ):
         for compared in ([[0, 1, 2]], [[0, 1, 1, 2]]):
-            by_judgements = train.check_validation(owner(), VAL, None, compared)
-            assert by_judgements.is_judged
+            by_judgements = check_validation(train, owner(), VAL, None, compared)
+            assert isinstance(by_judgements, ComparedRows)
             assert by_judgements.compared.tolist() == compared
 
 
@@ -189,7 +190,7 @@ EXPECTED = "Validation data are X_val with y_val, or X_val with triplets_val. Go
 )
 def test_bad_validation_data_are_refused(X_val, y_val, triplets_val, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        labelled([0, 0, 1, 1]).check_validation(owner(), X_val, y_val, triplets_val)
+        check_validation(labelled([0, 0, 1, 1]), owner(), X_val, y_val, triplets_val)
 
 
 def test_labels_cannot_validate_judgements():
@@ -197,7 +198,7 @@ def test_labels_cannot_validate_judgements():
         with pytest.raises(
             ValueError, match=r"y_val needs labels of X to vote with.*triplets_val="
         ):
-            judged(4, compared).check_validation(owner(), VAL, [0, 1, 1], None)
+            check_validation(judged(4, compared), owner(), VAL, [0, 1, 1], None)
 
 
 # --- rows held out --------------------------------------------------------------------
@@ -218,8 +219,8 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     number = sp.csr_array(np.arange(1.0, len(y) + 1)[:, None])  # rows know their places
     folds = [
         [part.X.toarray()[:, 0].astype(int) - 1 for part in fold]
-        for fold in split_rows(
-            replace(whole, X=number), n_folds, np.random.default_rng(seed)
+        for fold in replace(whole, X=number).splits(
+            1.0 / n_folds, np.random.default_rng(seed)
         )
     ]
     present = np.flatnonzero(weights)
@@ -228,7 +229,7 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     held = np.concatenate([held for _, held in folds])
     count = np.bincount(y[present], minlength=len(sizes))
     assert sorted(held) == [row for row in present if count[y[row]] > 1]
-    assert len(held) == count_splittable(whole)
+    assert len(held) == whole.n_splittable
     for _, held in folds:
         for c, size in enumerate(count):
             assert abs((y[held] == c).sum() - size * (size > 1) / n_folds) < 1
@@ -238,7 +239,7 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
 def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
     n, compared, weights = case
     whole = judged(n, compared, weights)
-    folds = list(split_anchors(whole, 3, np.random.default_rng(seed)))
+    folds = list(whole.splits(1.0 / 3, np.random.default_rng(seed)))
     held_out = [tuple(row) for _, held in folds for row in held.compared.tolist()]
     for train, held in folds:
         if compared.shape[1] == 3:
@@ -256,7 +257,7 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
         [(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3]
     )
     T = T if is_dense else T[T[:, 0] % 6 == 0]
-    for train, held in split_anchors(judged(n, T), 3, np.random.default_rng(0)):
+    for train, held in judged(n, T).splits(1.0 / 3, np.random.default_rng(0)):
         learned = {
             frozenset(pair)
             for a, b, c in train.compared.tolist()
@@ -269,38 +270,56 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
             assert not {frozenset((a, b)), frozenset((a, c))} <= learned
 
 
+@given(st.integers(1, 99), st.integers(1, 400))
+def test_each_turn_holds_out_its_share(percent, n):
+    fraction = percent / 100
+    masks = list(turns(np.arange(n), fraction))
+    assert len(masks) == max(1, round(1 / fraction))
+    for is_held_out in masks:
+        assert abs(is_held_out.sum() - fraction * n) < 1
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.3, 0.4, 0.6, 0.9])
+def test_the_share_that_is_asked_for_is_held_out(fraction):
+    whole = labelled(np.arange(600) % 3)
+    for train, held_out in whole.splits(fraction, np.random.default_rng(0)):
+        assert held_out.n_units == pytest.approx(600 * fraction, abs=1)
+        assert train.n_units + held_out.n_units == 600
+
+
 # --- a sample of the rows -------------------------------------------------------------
+
+
+def sampled(whole, limit, seed):
+    """Return the rows of a sample."""
+    rng = np.random.default_rng(seed)
+    return sample_rows(whole.codes, whole.weights, limit, Mining().n_targets, rng)
 
 
 def test_few_rows_are_all_compared():
     whole = labelled(np.arange(40) % 2)
     for limit in (None, 40, 50):
-        assert (
-            sample_rows(Mining(max_anchors=limit), whole, np.random.default_rng(0))
-            is None
-        )
+        assert sampled(whole, limit, seed=0) is None
 
 
 def test_of_many_rows_each_class_gives_its_share():
     y = np.repeat([0, 1, 2], [6000, 3000, 1000])
-    rows = sample_rows(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
+    rows = sampled(labelled(y), 1000, seed=0)
     assert_allclose(np.bincount(y[rows]), [600, 300, 100], atol=1)
 
 
 def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
     y = np.arange(20_000) // 2
-    rows = sample_rows(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
+    rows = sampled(labelled(y), 1000, seed=0)
     assert len(rows) == pytest.approx(1000, abs=4)
     assert set(np.bincount(y[rows])) <= {0, 2}
-    made = compare(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
-    assert made.X.shape[0] == len(made.y)
-    assert_array_equal(made.y[made.compared[:, 0]], made.y[made.compared[:, 1]])
+    made = labelled(y).compare(Mining(max_anchors=1000), np.random.default_rng(0))
+    assert made.X.shape[0] == len(made.rows)
+    labels = y[made.rows]
+    assert_array_equal(labels[made.compared[:, 0]], labels[made.compared[:, 1]])
     for limit in (2, 10, 21):  # fewer than two classes have their share
         whole = labelled(np.arange(400) % 3)
-        rng = np.random.default_rng(limit)
-        assert (
-            len(np.unique(sample_rows(Mining(max_anchors=limit), whole, rng) % 3)) >= 2
-        )
+        assert len(np.unique(sampled(whole, limit, seed=limit) % 3)) >= 2
 
 
 # --- some of the rows -----------------------------------------------------------------
@@ -317,7 +336,7 @@ def test_take_renumbers_the_judgements_inside(case, data):
     inside = [k for k, t in enumerate(compared) if set(t) <= set(rows)]
     assert_array_equal(rows[part.compared], compared[inside])
     if weights is not None:
-        assert_array_equal(part.compared_weights, np.array(weights)[inside])
+        assert_array_equal(part.weights, np.array(weights)[inside])
 
 
 def test_take_selects_labels_and_weights_with_their_rows():

@@ -1,14 +1,13 @@
-"""The candidates for the prior and the number of iterations, and the table of what was tried."""
+"""The models that are tried on held-out data, and the table of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .judges import Score
+from ..supervision.judges import Score
 from .rule import standard_error
 
 #: Candidates for the prior, over the mean ‖x‖² of the anchors. Where the first is no
@@ -35,8 +34,34 @@ STEPS = (5, 10, 15, 20, 30)
 
 FIXED_STEPS = 15
 
+#: The number of iterations of a candidate that starts from the model of another.
+FROM_ANOTHER = 0
 
-@dataclass
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that was tried, and its score on held-out data.
+
+    Parameters
+    ----------
+    prior : float
+        Over the mean ‖x‖² of the anchors; inf is the plain cosine.
+    n_iter : int
+        `FROM_ANOTHER` where it starts from the model of the next larger prior.
+    score : Score
+    """
+
+    prior: float
+    n_iter: int
+    score: Score
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(self.score.units.mean())
+
+
+@dataclass(frozen=True)
 class Choice:
     """What was tried and what was chosen.
 
@@ -59,20 +84,21 @@ class Choice:
     table: dict[str, np.ndarray] | None = None
 
 
-def table(
-    candidates: Mapping[str, Sequence[Any]],
-    scores: Sequence[Score],
-    chosen: tuple[Any, ...],
-) -> dict[str, np.ndarray]:
-    """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
-    mrr = [
-        s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores
-    ]
-    return {name: np.array(column) for name, column in candidates.items()} | {
-        "score": np.array([s.units.mean() for s in scores]),
-        "error": np.array([standard_error(s.units) for s in scores]),
-        "mrr": np.array(mrr),
-        "chosen": np.array(
-            [name == chosen for name in zip(*candidates.values(), strict=True)]
-        ),
+def table(candidates: Sequence[Candidate], chosen: Candidate) -> dict[str, np.ndarray]:
+    """Return the columns of what was tried; a chosen prior and number of steps are one line."""
+    scores = [candidate.score for candidate in candidates]
+    return {
+        "prior": np.array([candidate.prior for candidate in candidates]),
+        "n_iter": np.array([candidate.n_iter for candidate in candidates]),
+        **score_columns(scores),
+        "chosen": np.array([candidate is chosen for candidate in candidates]),
+    }
+
+
+def score_columns(scores: Sequence[Score]) -> dict[str, np.ndarray]:
+    """Return the columns of a table that say how good the candidates are."""
+    return {
+        "score": np.array([score.units.mean() for score in scores]),
+        "error": np.array([standard_error(score.units) for score in scores]),
+        "mrr": np.array([score.mean_reciprocal_rank for score in scores]),
     }

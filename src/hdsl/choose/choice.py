@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..similarity import Similarity
 from ..solver.atoms import NOTHING
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.judges import Judge, Score
 from ..supervision.supervision import Supervision
 from .candidates import (
     FIRST_STEPS,
     FIXED_PRIOR,
     FIXED_STEPS,
+    FROM_ANOTHER,
     LARGE_PRIORS,
     NEXT_STEPS,
     PRIORS,
     STEPS,
+    Candidate,
     Choice,
     table,
 )
-from .judges import Judge, Score
+from .parts import MOST_TRAIN, make_parts
 from .rule import is_as_good, is_worse, keeps_known_items, may_improve, simplest
-from .splits import MOST_TRAIN, make_parts
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -59,9 +62,9 @@ class PartFitter(Protocol):
 def choose(
     model: Any,
     data: Supervision,
-    held: Supervision | None,
+    validation: Supervision | None,
     rng: np.random.Generator,
-    start: Callable[[Supervision], PartFitter],
+    start: Callable[[ComparedRows], PartFitter],
     progress: Progress,
 ) -> Choice:
     """Return the prior and the number of iterations that held-out data speak for.
@@ -69,57 +72,100 @@ def choose(
     `start` returns the fits to a part of the data; others are as in ``fit.road.learn``.
     """
     progress.stage("choosing the prior: mining")
-    parts = make_parts(model, data, held, rng)
+    parts = make_parts(model, data, validation, rng)
     is_free = model.prior == "auto"
     if not parts:
-        prior = FIXED_PRIOR if is_free else float(model.prior)
-        n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
-        why = "too few rows or comparisons to hold some out"
-        return Choice(
-            prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken"
-        )
-    runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
-    candidates = PRIORS if is_free else (float(model.prior),)
-    cosine = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
-    # in the order of their simplicity
-    tried = [(np.inf, 0, cosine)]
-    steps = []
-    progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
-    for prior in candidates:
-        tried.append(
-            (prior, 0, Score.joined([run.next(prior) for run in progress.each(runs)]))
-        )
-        if not may_improve([score for *_, score in tried]):
-            break
-    is_gain = tried[1][2].units.mean() > cosine.units.mean()
-    if is_free and not (is_gain and keeps_known_items(tried[1][2], cosine)):
-        n_units = len(data.anchors) if data.is_judged else data.X.shape[0]
-        for prior in LARGE_PRIORS[: None if n_units <= MOST_TRAIN else 1]:
-            large = Score.joined([run.next(prior) for run in progress.each(runs)])
-            tried.insert(1, (prior, 0, large))
-            if large.units.mean() > cosine.units.mean():
-                break
-    best, chosen = simplest([score for *_, score in tried[1:]], cosine)
-    (prior, _, taken) = tried[chosen + 1]
+        return _without_data(model)
+    runs = [PartRuns(start(part.train), part.judge, is_free) for part in parts]
+    if is_free:
+        trial = _try_priors(runs, PRIORS, progress)
+        trial = _with_large_priors(trial, runs, data.n_units <= MOST_TRAIN, progress)
+    else:
+        trial = _try_priors(runs, (float(model.prior),), progress)
+    cosine = trial[0]
+    priors = trial[1:]
+    best, first = simplest([candidate.score for candidate in priors], cosine.score)
+    chosen = priors[first]
     n_iter = model.max_iter
+    steps: list[Candidate] = []
     if n_iter == "auto":
-        progress.stage("choosing the number of iterations", len(runs))
-        along = zip(*(run.path(prior) for run in progress.each(runs)), strict=True)
-        steps = [
-            (prior, n, Score.joined(parts))
-            for n, parts in zip(STEPS, along, strict=True)
-        ]
-        n_iter = STEPS[simplest([score for *_, score in steps], cosine)[1]]
-    priors, counts, scores = zip(*tried, *steps, strict=True)
-    said = f"prior {prior:g} and {n_iter} iterations"
-    reason = _reason(said, cosine, tried[best + 1][2], taken)
-    names = {"prior": priors, "n_iter": counts}
-    return Choice(
-        prior, n_iter, reason, table(names, scores, (prior, n_iter if steps else 0))
+        steps = _try_steps(runs, chosen.prior, progress)
+        _, first_step = simplest([step.score for step in steps], cosine.score)
+        n_iter = steps[first_step].n_iter
+    setting = f"prior {chosen.prior:g} and {n_iter} iterations"
+    reason = _reason(setting, cosine, priors[best], chosen)
+    marked = chosen
+    if steps:
+        marked = steps[first_step]
+    return Choice(chosen.prior, n_iter, reason, table([*trial, *steps], marked))
+
+
+def _without_data(model: Any) -> Choice:
+    """Return the choice where too little can be held out."""
+    prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
+    n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
+    reason = (
+        "too few rows or comparisons to hold some out: "
+        f"prior {prior:g} and {n_iter} iterations are taken"
     )
+    return Choice(prior, n_iter, reason)
 
 
-class _Runs:
+def _try_priors(
+    runs: Sequence[PartRuns], priors: Sequence[float], progress: Progress
+) -> list[Candidate]:
+    """Return the cosine and models of ever smaller priors, until these may not improve."""
+    nothing_learned = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
+    trial = [Candidate(np.inf, FROM_ANOTHER, nothing_learned)]
+    is_free = len(priors) > 1
+    progress.stage("choosing the prior", (len(priors) + is_free) * len(runs))
+    for prior in priors:
+        trial.append(_next_candidate(runs, prior, progress))
+        if not may_improve([candidate.score for candidate in trial]):
+            break
+    return trial
+
+
+def _with_large_priors(
+    trial: list[Candidate],
+    runs: Sequence[PartRuns],
+    learns_from_all: bool,
+    progress: Progress,
+) -> list[Candidate]:
+    """Return the candidates with larger priors before them, where the first is no gain."""
+    cosine, first, *smaller = trial
+    if first.mean > cosine.mean and keeps_known_items(first.score, cosine.score):
+        return trial
+    larger: list[Candidate] = []
+    for prior in LARGE_PRIORS if learns_from_all else LARGE_PRIORS[:1]:
+        candidate = _next_candidate(runs, prior, progress)
+        larger.insert(0, candidate)
+        if candidate.mean > cosine.mean:
+            break
+    return [cosine, *larger, first, *smaller]
+
+
+def _next_candidate(
+    runs: Sequence[PartRuns], prior: float, progress: Progress
+) -> Candidate:
+    """Return the model of a prior that starts from the one before."""
+    scores = [run.next(prior) for run in progress.each(runs)]
+    return Candidate(prior, FROM_ANOTHER, Score.joined(scores))
+
+
+def _try_steps(
+    runs: Sequence[PartRuns], prior: float, progress: Progress
+) -> list[Candidate]:
+    """Return the models of one prior after each number of iterations."""
+    progress.stage("choosing the number of iterations", len(runs))
+    paths = [run.path(prior) for run in progress.each(runs)]
+    return [
+        Candidate(prior, n_iter, Score.joined(scores))
+        for n_iter, scores in zip(STEPS, zip(*paths, strict=True), strict=True)
+    ]
+
+
+class PartRuns:
     """The runs on one part: each starts where the one of the next larger prior ended."""
 
     def __init__(self, fits: PartFitter, judge: Judge, is_relative: bool) -> None:
@@ -134,8 +180,8 @@ class _Runs:
 
     def next(self, prior: float) -> Score:
         """Score the model of the next smaller prior."""
-        n = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
-        self.last = self.fits.solve(prior / self.unit, n, self.last, None)
+        n_iter = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
+        self.last = self.fits.solve(prior / self.unit, n_iter, self.last, None)
         return self.score(self.last.atoms, self.last.weights, prior)
 
     def path(self, prior: float) -> list[Score]:
@@ -146,22 +192,26 @@ class _Runs:
             models[state.n_iter] = state.atoms, state.weights
 
         self.fits.solve(prior / self.unit, STEPS[-1], None, remember)
-        ends = [min(n, max(models)) for n in STEPS]  # the path may have ended before
-        scores = {n: self.score(*models[n], prior) for n in set(ends)}
-        return [scores[n] for n in ends]
+        last = max(models)  # the path may have ended before
+        reached = [min(n_iter, last) for n_iter in STEPS]
+        scores = {n_iter: self.score(*models[n_iter], prior) for n_iter in set(reached)}
+        return [scores[n_iter] for n_iter in reached]
 
 
-def _reason(said: str, cosine: Score, best: Score, taken: Score) -> str:
-    score = (
-        f"{taken.units.mean():.3f} on held-out data, cosine {cosine.units.mean():.3f}"
-    )
-    if not keeps_known_items(taken, cosine):
-        return f"no prior keeps the search for a row: {said} keep most of it ({score})"
-    if is_as_good(cosine.units, best.units):
-        how = "better" if is_worse(best.units, cosine.units) else "as good"
+def _reason(setting: str, cosine: Candidate, best: Candidate, chosen: Candidate) -> str:
+    """Return in one sentence why a candidate was chosen."""
+    score = f"{chosen.mean:.3f} on held-out data, cosine {cosine.mean:.3f}"
+    if not keeps_known_items(chosen.score, cosine.score):
         return (
-            f"nothing to learn here: the cosine is {how}, so {said} are taken ({score})"
+            f"no prior keeps the search for a row: {setting} keep most of it ({score})"
         )
-    if taken is best:
-        return f"{said} are the best ({score})"
-    return f"{said} are the simplest within one standard error of the best ({score})"
+    if is_as_good(cosine.score.units, best.score.units):
+        is_better = is_worse(best.score.units, cosine.score.units)
+        how = "better" if is_better else "as good"
+        return (
+            f"nothing to learn here: the cosine is {how}, so {setting} are taken "
+            f"({score})"
+        )
+    if chosen is best:
+        return f"{setting} are the best ({score})"
+    return f"{setting} are the simplest within one standard error of the best ({score})"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .judges import Score
+from ..supervision.judges import Score
 
 #: A candidate must have this share of the cosine's mean reciprocal rank, up to a
 #: standard error.
@@ -37,9 +37,8 @@ def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
     it is taken.
     """
     allowed = [k for k, score in enumerate(scores) if keeps_known_items(score, cosine)]
-    allowed = allowed or [
-        int(np.argmax([score.reciprocal_ranks.mean() for score in scores]))
-    ]
+    if not allowed:
+        allowed = [int(np.argmax([score.mean_reciprocal_rank for score in scores]))]
     best = max(allowed, key=lambda k: (scores[k].units.mean(), -k))
     first = (k for k in allowed if is_as_good(scores[k].units, scores[best].units))
     return best, next(first, best)
@@ -66,4 +65,6 @@ def is_worse(units: np.ndarray, others: np.ndarray) -> bool:
 def standard_error(values: np.ndarray) -> float:
     """Return the standard error of the mean of independent values; 0 for fewer than two."""
     n = len(values)
-    return float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    if n < 2:
+        return 0.0
+    return float(values.std(ddof=1) / np.sqrt(n))

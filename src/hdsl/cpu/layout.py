@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..solver.columns import is_wide, number_features
-from ..solver.protocols import Base, Layout, Loss, Statistics
+from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
 from .comparisons import Comparisons
 from .problem import CPUProblem
@@ -73,8 +73,10 @@ class CPULayout(Layout):
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
             omega = weights / weights.sum()
+        self._order: np.ndarray | None = None
         if (compared[1:, 0] < compared[:-1, 0]).any():
             order = np.argsort(compared[:, 0], kind="stable")
+            self._order = order
             compared = compared[order]
             if self.weights is not None:
                 self.weights = self.weights[order]
@@ -98,19 +100,19 @@ class CPULayout(Layout):
         loss: Loss,
         scale: float,
         fixed_weights: tuple[float, ...] = (),
-        base: Base | None = None,
+        other_margins: np.ndarray | None = None,
     ) -> CPUProblem:
         """Return the problem of a loss, a scale and a weight per fixed part.
 
-        With a base, the model is learned on top of that fixed one.
+        `other_margins` are those of another similarity that is not learned and is no
+        fixed part, in the order in which the comparisons were given.
         """
         offset = self.comparisons.fixed_margins(fixed_weights)
-        problem = CPUProblem(self.comparisons, self.features, loss, scale, offset)
-        if base is not None and len(base.atoms):
-            atoms = problem.from_user(base.atoms)
-            problem.offset = problem.combined(atoms, base.factors, offset)
-            problem.forget()
-        return problem
+        if other_margins is not None:
+            if self._order is not None:
+                other_margins = other_margins[self._order]
+            offset = other_margins if offset is None else offset + other_margins
+        return CPUProblem(self.comparisons, self.features, loss, scale, offset)
 
 
 def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndarray:

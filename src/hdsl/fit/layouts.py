@@ -8,13 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cuda import runtime
-from ..input.matrices import (
-    used_columns,
-)
+from ..input.matrices import used_columns
 from ..solver.protocols import Layout
-from ..supervision.lengths import warn_of_lengths
+from ..supervision.compared_rows import ComparedRows
+from .automatic import least_rows
+from .lengths import warn_of_lengths
 from .memory import check_card, check_memory
-from .sizes import least_rows
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
@@ -32,15 +31,16 @@ def row_norm(
         if model.columns_ is None:
             return model.norm, None
         columns = np.union1d(columns, model.columns_)
-    return model.norm, None if len(columns) == X.shape[1] else columns
+    if len(columns) == X.shape[1]:
+        return model.norm, None
+    return model.norm, columns
 
 
 def make_layout(
     model: Any,
-    X: sp.csr_array,
-    compared: np.ndarray,
-    weights: np.ndarray | None,
+    data: ComparedRows,
     workers: Workers,
+    *,
     columns: np.ndarray | None = None,
 ) -> Layout:
     """Return rows and their comparisons laid out for the fits of a model.
@@ -49,25 +49,28 @@ def make_layout(
     before the work.
     """
     options: dict[str, Any] = {"workers": workers, "columns": columns}
-    least = least_rows(model, X.shape[0])
+    n_rows = data.X.shape[0]
+    least = least_rows(model, n_rows)
     if least > 1:
         options["min_rows"] = least
     layout: Layout
     if model.device == "cpu":
         from ..cpu.layout import CPULayout  # compiled code is loaded by the first fit
 
-        check_memory(model, X, compared)
-        layout = CPULayout(X, compared, weights, **options)
+        check_memory(model, data.X, data.compared)
+        layout = CPULayout(data.X, data.compared, data.weights, **options)
     else:
         from ..cuda.layout import CUDALayout
 
         device = runtime.get_device(model.device)
-        check_card(model, device, X, compared)
-        layout = CUDALayout(X, compared, weights, device=device, **options)
+        check_card(model, device, data.X, data.compared)
+        layout = CUDALayout(
+            data.X, data.compared, data.weights, device=device, **options
+        )
     if layout.n_features < 2:
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs "
-            f"two. The {X.shape[0]} rows to learn from have {layout.n_features}: give "
+            f"two. The {n_rows} rows to learn from have {layout.n_features}: give "
             "more rows."
         )
     return layout

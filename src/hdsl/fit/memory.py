@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..cuda import runtime
-from .sizes import least_rows
+from .automatic import least_rows
 
 
 def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:

@@ -26,23 +26,21 @@ PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
 def check_parameters(model: Any) -> None:
     """Raise ValueError for a parameter that no fit can use."""
     name = type(model).__name__
-    number = check_number
-    word = check_word
-    number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
-    number(name, "prior", model.prior, low=0, words=("auto",))
+    check_number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
+    check_number(name, "prior", model.prior, low=0, words=("auto",))
     if model.norm is not None:
-        word(name, "norm", model.norm, ("l2",), also=" or None")
+        check_word(name, "norm", model.norm, ("l2",), also=" or None")
     _check_loss(name, model.loss)
-    word(name, "oracle", model.oracle, oracle.ORACLES)
-    word(name, "step", model.step, steps.RULES)
-    word(name, "init", model.init, INITS)
+    check_word(name, "oracle", model.oracle, oracle.ORACLES)
+    check_word(name, "step", model.step, steps.RULES)
+    check_word(name, "init", model.init, INITS)
     if not callable(model.mining):
         also = " or a callable (X, y, rng)"
-        word(name, "mining", model.mining, METHODS, also=also)
+        check_word(name, "mining", model.mining, METHODS, also=also)
     for parameter in ("n_targets", "n_impostors"):
-        number(name, parameter, getattr(model, parameter), low=1, integer=True)
+        check_number(name, parameter, getattr(model, parameter), low=1, integer=True)
     for parameter in ("min_rows", "max_iter"):
-        number(
+        check_number(
             name,
             parameter,
             getattr(model, parameter),
@@ -50,10 +48,14 @@ def check_parameters(model: Any) -> None:
             integer=True,
             words=("auto",),
         )
-    number(name, "batch_size", model.batch_size, low=1, integer=True, words=(None,))
-    number(name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,))
-    number(name, "tol", model.tol, low=0)
-    number(
+    check_number(
+        name, "batch_size", model.batch_size, low=1, integer=True, words=(None,)
+    )
+    check_number(
+        name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,)
+    )
+    check_number(name, "tol", model.tol, low=0)
+    check_number(
         name,
         "validation_fraction",
         model.validation_fraction,
@@ -61,9 +63,9 @@ def check_parameters(model: Any) -> None:
         strict=True,
         high=1,
     )
-    number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    check_number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
     if not isinstance(model.verbose, bool):
-        number(name, "verbose", model.verbose, low=0)
+        check_number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
     check_device(name, model.device)
     if model.device != "cpu":
@@ -85,11 +87,11 @@ def _check_loss(owner: str, loss: Any) -> None:
         also = " or an object with value(), derivative() and curvature()"
         check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
-    given = losses.CheckedLoss(loss)
+    checked = losses.CheckedLoss(loss)
     try:
-        value, slope, bend = (
-            m(PROBE_MARGINS) for m in (given.value, given.derivative, given.curvature)
-        )
+        value = checked.value(PROBE_MARGINS)
+        slope = checked.derivative(PROBE_MARGINS)
+        bend = checked.curvature(PROBE_MARGINS)
     except ValueError as error:
         raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
     # The slope of a convex function is between those of its chords.
@@ -104,8 +106,8 @@ def _check_loss(owner: str, loss: Any) -> None:
         "derivative() is not that of value(), or value() is not convex": not is_between.all(),
         "curvature() is negative, which no convex function has": (bend < 0.0).any(),
     }
-    for fault, is_there in faults.items():
-        if is_there:
+    for fault, is_present in faults.items():
+        if is_present:
             raise ValueError(f"The 'loss' parameter of {owner}: {fault}.")
 
 

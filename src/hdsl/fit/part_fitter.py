@@ -2,56 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..similarity import FixedPart, Similarity
 from ..solver import losses, oracle, steps
-from ..solver.loop import (
-    Callback,
-    Options,
-    Result,
-    frank_wolfe,
-)
-from ..supervision.supervision import Supervision
+from ..solver.loop import Callback, Options, Result, frank_wolfe
+from ..supervision.compared_rows import ComparedRows
+from .automatic import own_similarity, scale_of
 from .layouts import make_layout
 from .rounding import warn_of_rounding
-from .sizes import automatic_scale, own_similarity
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
 
 
-def solver(
-    model: Any, max_iter: int, are_mined: bool
-) -> tuple[oracle.Oracle, steps.StepRule, Options]:
-    """Return what runs the solver as the parameters of a model say, up to iteration `max_iter`."""
-    options = Options(model.init, model.batch_size, max_iter, model.tol, are_mined)
-    return oracle.ORACLES[model.oracle](), steps.RULES[model.step], options
+class SolverOptions(NamedTuple):
+    """How a run is solved."""
+
+    oracle: oracle.Oracle
+    rule: steps.StepRule
+    limits: Options
+
+
+def solver_options(model: Any, max_iter: int, are_mined: bool) -> SolverOptions:
+    """Return how a run is solved up to iteration `max_iter`, as the parameters of a model say."""
+    limits = Options(model.init, model.batch_size, max_iter, model.tol, are_mined)
+    return SolverOptions(
+        oracle.ORACLES[model.oracle](), steps.RULES[model.step], limits
+    )
 
 
 class PartFitter:
     """Fits to one part of the data, which share a layout; what `choose` asks for."""
 
     def __init__(
-        self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
+        self, model: Any, data: ComparedRows, rng: np.random.Generator, workers: Workers
     ) -> None:
         self.model = model
         self.data = data
         self.rng = rng
         self.workers = workers
-        self.layout: Any = make_layout(
-            model, data.X, data.compared, data.compared_weights, workers
-        )
+        self.layout: Any = make_layout(model, data, workers)
         statistics = self.layout.statistics()
-        self.scale = (
-            automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
-        )
+        self.scale = scale_of(model, statistics)
         self.unit = own_similarity(statistics)
         self.loss = losses.checked(losses.get(model.loss))
 
-    def with_data(self, data: Supervision) -> PartFitter:
+    def with_data(self, data: ComparedRows) -> PartFitter:
         """Return the fits to other data."""
         return PartFitter(self.model, data, self.rng, self.workers)
 
@@ -74,9 +73,15 @@ class PartFitter:
         callback: Callback | None = None,
     ) -> Result:
         """Return the path of a problem of this layout; an interrupt is raised."""
-        how = solver(self.model, max_iter, not self.data.is_judged)
+        options = solver_options(self.model, max_iter, self.data.is_mined)
         result = frank_wolfe(
-            problem, *how, rng=self.rng, earlier=earlier, callback=callback
+            problem,
+            options.oracle,
+            options.rule,
+            options.limits,
+            rng=self.rng,
+            earlier=earlier,
+            callback=callback,
         )
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..progress import duration
-from ..solver.loop import (
-    Result,
-)
+from ..solver.loop import Result
 from ..solver.trace import replay
 from .resume import recorded_loss
 

@@ -10,12 +10,7 @@ import numpy as np
 
 from ..files.checkpoint import Checkpoint, digest
 from ..files.tables import nested, part_of
-from ..labels import LabelSets
-from ..solver.loop import (
-    Arrays,
-    Rests,
-    Result,
-)
+from ..solver.loop import Arrays, Rests, Result
 from ..supervision.supervision import Supervision
 from .parameters import PROBE_MARGINS
 
@@ -41,9 +36,10 @@ def checkpoint_hooks(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | No
     def save(arrays: Callable[[], Arrays]) -> None:
         checkpoint.write_if_due(lambda: {**saved, **nested(run=arrays())})
 
-    return Rests(
-        None if checkpoint.arrays is None else part_of(checkpoint.arrays, "run"), save
-    )
+    latest = None
+    if checkpoint.arrays is not None:
+        latest = part_of(checkpoint.arrays, "run")
+    return Rests(latest, save)
 
 
 def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
@@ -56,39 +52,41 @@ def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
 
 
 def identity_of_run(
-    model: Any, data: Supervision, held: Supervision | None, earlier: Result | None
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    earlier: Result | None,
 ) -> dict[str, Any]:
     """Return all that the end of a run depends on, data by their digests."""
-
-    def fingerprint(part: Supervision | None) -> dict[str, str]:
-        if part is None:
-            return digest(None)
-        y = part.y.indicator if isinstance(part.y, LabelSets) else part.y
-        return digest(y, part.weights, part.compared, part.compared_weights)
-
-    path = (
-        (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
-    )
-    return {
+    identity = {
         **recorded_parameters(model),
         "X": digest(data.X),
-        "labels, triplets or weights": fingerprint(data),
-        "validation rows": digest(None if held is None else held.X),
-        "validation labels or triplets": fingerprint(held),
-        "path so far": digest(*path),
+        "labels, triplets or weights": data.fingerprint(),
+        "validation rows": digest(None),
+        "validation labels or triplets": digest(None),
+        "path so far": digest(None),
         "version of hdsl": version("hdsl"),
     }
+    if validation is not None:
+        identity["validation rows"] = digest(validation.X)
+        identity["validation labels or triplets"] = validation.fingerprint()
+    if earlier is not None:
+        path = digest(earlier.atoms, earlier.weights, earlier.n_iter)
+        identity["path so far"] = path
+    return identity
 
 
 def recorded_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that the end of a run depends on; of functions and objects the name."""
-    params = sorted(model.get_params(deep=False).items())
-    found = {
-        name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT
+    parameters = sorted(model.get_params(deep=False).items())
+    recorded = {
+        name: _recorded(value)
+        for name, value in parameters
+        if name not in WITHOUT_EFFECT
     }
-    if "loss" in found:
-        found["loss"] = recorded_loss(model.loss)
-    return found
+    if "loss" in recorded:
+        recorded["loss"] = recorded_loss(model.loss)
+    return recorded
 
 
 def recorded_loss(loss: Any) -> str:
@@ -100,7 +98,8 @@ def recorded_loss(loss: Any) -> str:
 
 
 def _recorded(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str | int | float | None):
         return value
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..choose.candidates import Choice
 from ..choose.choice import choose
-from ..files.checkpoint import Checkpoint
 from ..files.tables import nested
 from ..input.estimators import replace_fitted
-from ..input.matrices import (
-    as_problem_matrix,
-    check_matrix,
-)
-from ..input.parameters import generator
 from ..progress import Progress
-from ..similarity.rows import unit_rows
 from ..solver import losses
-from ..solver.loop import (
-    RestError,
-    Result,
-    frank_wolfe,
-)
+from ..solver.loop import RestError, frank_wolfe
 from ..solver.protocols import Layout
-from ..supervision.mining import Mining, compare
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.mining import Mining
 from ..supervision.supervision import Supervision
 from .callbacks import all_of
-from .layouts import make_layout, row_norm
+from .inputs import CheckedInput, FitInput, check_input
+from .layouts import make_layout
 from .memory import check_memory
-from .parameters import check_parameters
-from .part_fitter import PartFitter, solver
-from .path import FitOutcome, check_same_path, path_so_far, store, summary
-from .resume import checkpoint_hooks, identity_of_run, keep_checkpoint
+from .part_fitter import PartFitter, solver_options
+from .path import FitOutcome, store, summary
+from .resume import checkpoint_hooks, keep_checkpoint
 from .rounding import warn_of_rounding
-from .sizes import settings_of_run
+from .settings import settings_of_run
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
 
 
-def learn(
-    model: Any,
-    X: Any,
-    given: dict[str, Any],
-    validation: tuple[Any, ...],
-    continues: bool,
-) -> Any:
-    """Fit a model to rows and what is given of them; return the model.
+def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
+    """Fit a model to rows and what is known of them; return the model.
 
     An interrupt or an error leaves all of the old fitted attributes or all of the new
     ones.
@@ -60,24 +42,21 @@ def learn(
     Parameters
     ----------
     model : HDSL
-    X : array-like or sparse matrix of shape (n_rows, n_features)
-    given : dict
-        y, triplets, quadruplets and sample_weight, as in ``fit``.
-    validation : tuple
-        X_val, y_val and triplets_val.
+    fit_input : FitInput
     continues : bool
         Whether the path of the model so far, if there is one, goes on.
     """
     from ..cpu.workers import Workers  # compiled code is loaded by the first fit
 
-    run = prepare(model, X, given, validation, continues)
+    run = check_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        found = solve(model, run, lay_out(model, run, workers, progress), progress)
+        laid_out = lay_out(model, run, workers, progress)
+        outcome = solve(model, run, laid_out, progress)
         try:
-            store(run.learned, found)
+            store(run.learned, outcome)
         except KeyboardInterrupt:
-            result = replace(found.result, status="interrupted")
-            store(run.learned, found._replace(result=result))
+            result = replace(outcome.result, status="interrupted")
+            store(run.learned, outcome._replace(result=result))
         replace_fitted(model, run.learned)
         progress.say(summary(model))
     keep_checkpoint(model, run.checkpoint)
@@ -85,135 +64,121 @@ def learn(
 
 
 @dataclass(frozen=True)
-class CheckedInput:
-    """What a fit begins with, checked."""
+class LaidOutRun:
+    """What a run solves.
 
-    data: Supervision
-    held: Supervision | None  # validation data
-    rng: np.random.Generator
-    earlier: Result | None  # the path to continue
-    checkpoint: Checkpoint | None
-    learned: Any  # a copy of the model that knows the features of X, and takes what is learned
-
-
-def prepare(
-    model: Any,
-    X: Any,
-    given: dict[str, Any],
-    validation: tuple[Any, ...],
-    continues: bool,
-) -> CheckedInput:
-    """Check what a fit is given; parameters are those of `learn`."""
-    earlier, rng, checkpoint, learned = start_run(model, continues)
-    X = as_problem_matrix(check_matrix(learned, X, reset=earlier is None))
-    data = Supervision.check(type(model).__name__, X, **given)
-    present = X
-    if (
-        data.weights is not None
-        and not data.weights.all()
-        and not callable(model.mining)
-    ):
-        present = X[data.weights > 0]
-    learned.norm_, learned.columns_ = row_norm(model, present, earlier is not None)
-    data = data if model.norm is None else replace(data, X=unit_rows(X))
-    held = data.check_validation(learned, *validation)
-    if held is not None and model.norm is not None:
-        held = replace(held, X=unit_rows(held.X, learned.columns_))
-    if checkpoint is not None:
-        checkpoint.begin(rng, identity_of_run(model, data, held, earlier))
-    return CheckedInput(data, held, rng, earlier, checkpoint, learned)
-
-
-def start_run(model: Any, continues: bool) -> tuple[Any, ...]:
-    """Return the path to continue, a generator, a checkpoint, and a copy that learns."""
-    check_parameters(model)
-    earlier = None
-    if continues and hasattr(model, "atoms_"):
-        check_same_path(model)
-        earlier = path_so_far(model)
-    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
-    return earlier, generator(model.random_state), checkpoint, copy(model)
-
-
-class LaidOutRun(NamedTuple):
-    """What a run solves; rows are all or, on a cluster, like the longest."""
+    Parameters
+    ----------
+    layout : Layout
+    choice : Choice or None
+    data : ComparedRows or None
+        None where no single machine has the rows.
+    margin_rows : csr_array
+        Rows by which the size of margins is checked: all or, on a cluster, one like the
+        longest.
+    """
 
     layout: Layout
     choice: Choice | None
-    data: Supervision
-    X: sp.csr_array
-
-
-def choose_open_settings(
-    model: Any,
-    run: Any,
-    make_data: Callable[..., Any],
-    workers: Workers,
-    progress: Progress,
-) -> Choice | None:
-    """Choose what is left open, if anything is, on data that are made for it."""
-    rng = np.random.default_rng(run.rng.integers(2**62, size=2))
-    found = None if run.checkpoint is None else run.checkpoint.arrays
-    is_open = model.prior == "auto" or (
-        model.max_iter == "auto" and run.held is not None
-    )
-    if run.earlier is not None or found is not None or not is_open:
-        return None
-    start = lambda part: PartFitter(model, part, rng, workers)  # noqa: E731
-    choice = choose(model, make_data(rng), run.held, rng, start, progress)
-    progress.say(choice.reason)
-    return choice
+    data: ComparedRows | None
+    margin_rows: Any
 
 
 def lay_out(
     model: Any, run: CheckedInput, workers: Workers, progress: Progress
 ) -> LaidOutRun:
     """Choose what is left open, make comparisons, and lay them out."""
-    if run.data.compared is not None and model.device == "cpu":
+    if isinstance(run.data, ComparedRows) and model.device == "cpu":
         check_memory(model, run.data.X, run.data.compared)
     choice = choose_open_settings(model, run, lambda rng: run.data, workers, progress)
     progress.stage("making comparisons")
-    data = compare(Mining.of(model), run.data, run.rng)
-    earlier = run.earlier
-    if data.X.shape[0] < run.data.X.shape[0]:
-        n = data.X.shape[0]
-        n_all = run.data.X.shape[0]
-        weights = run.data.weights
-        is_sample = n < (n_all if weights is None else np.count_nonzero(weights))
-        why = "max_anchors" if is_sample else "sample_weight"
-        progress.say(f"{n} of {n_all} rows are compared: {why}")
+    data = run.data.compare(Mining.of(model), run.rng)
+    _say_which_rows(run.data, data, progress)
     progress.stage("laying out rows and comparisons")
-    columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
-    layout = make_layout(
-        model, data.X, data.compared, data.compared_weights, workers, columns
-    )
+    layout = make_layout(model, data, workers, columns=_earlier_columns(run))
     return LaidOutRun(layout, choice, data, data.X)
 
 
-def solve(model: Any, run: Any, laid_out: LaidOutRun, progress: Progress) -> FitOutcome:
+def _earlier_columns(run: CheckedInput) -> np.ndarray | None:
+    """Return the features of the path that goes on, or None."""
+    if run.earlier is None:
+        return None
+    return np.unique(run.earlier.atoms[:, :2])
+
+
+def _say_which_rows(
+    data: Supervision, compared: ComparedRows, progress: Progress
+) -> None:
+    """Say how many rows are compared, where not all are."""
+    n_all = data.X.shape[0]
+    n_compared = compared.X.shape[0]
+    if n_compared == n_all:
+        return
+    n_weighted = n_all
+    if data.weights is not None:
+        n_weighted = np.count_nonzero(data.weights)
+    why = "max_anchors" if n_compared < n_weighted else "sample_weight"
+    progress.say(f"{n_compared} of {n_all} rows are compared: {why}")
+
+
+def choose_open_settings(
+    model: Any,
+    run: CheckedInput,
+    make_data: Callable[[np.random.Generator], Supervision],
+    workers: Workers,
+    progress: Progress,
+) -> Choice | None:
+    """Choose what is left open, if anything is, on data that are made for it."""
+    rng = np.random.default_rng(run.rng.integers(2**62, size=2))
+    is_open = model.prior == "auto" or (
+        model.max_iter == "auto" and run.validation is not None
+    )
+    if run.earlier is not None or run.is_resumed or not is_open:
+        return None
+
+    def start(part: ComparedRows) -> PartFitter:
+        return PartFitter(model, part, rng, workers)
+
+    choice = choose(model, make_data(rng), run.validation, rng, start, progress)
+    progress.say(choice.reason)
+    return choice
+
+
+def solve(
+    model: Any, run: CheckedInput, laid_out: LaidOutRun, progress: Progress
+) -> FitOutcome:
     """Solve the problem of a model."""
-    size, table = settings_of_run(model, run, laid_out)
+    settings, table = settings_of_run(model, run, laid_out)
     loss = losses.checked(losses.get(model.loss))
-    problem = laid_out.layout.problem(loss, size.scale, (size.prior,))
+    problem = laid_out.layout.problem(loss, settings.scale, (settings.prior,))
     saved = {}
     if run.checkpoint is not None:
-        saved = {"size": size.as_array(laid_out.data), **nested(choice=table or {})}
-    first = 0 if run.earlier is None else run.earlier.n_iter
+        saved = {"size": settings.as_array(laid_out.data)}
+        saved |= nested(choice=table or {})
+    n_before = 0 if run.earlier is None else run.earlier.n_iter
+    follow = progress.follow("learning", n_before, settings.max_iter)
+    are_mined = not isinstance(run.data, ComparedRows)
+    options = solver_options(model, settings.max_iter, are_mined)
     try:
         result = frank_wolfe(
             problem,
-            *solver(model, size.max_iter, not run.data.is_judged),
+            options.oracle,
+            options.rule,
+            options.limits,
             rng=run.rng,
             earlier=run.earlier,
             rests=checkpoint_hooks(run.checkpoint, saved),
-            callback=all_of(
-                progress.follow("learning", first, size.max_iter), model.callback
-            ),
+            callback=all_of(follow, model.callback),
         )
     except RestError as error:
         with run.checkpoint.explain_damage():
             raise ValueError(str(error)) from None
     warn_of_rounding(result)
     return FitOutcome(
-        result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data
+        result=result,
+        scale=settings.scale,
+        prior=settings.prior,
+        n_comparisons=problem.n_comparisons,
+        choice=table,
+        data=laid_out.data,
     )

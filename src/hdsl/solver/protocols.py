@@ -302,13 +302,6 @@ def curvature_stride(
     return max(1, -(-step * count(step) // most))
 
 
-class Base(NamedTuple):
-    """A fixed model that another one is learned on top of: its margins are an offset."""
-
-    atoms: np.ndarray  # in the feature numbers of the user's X
-    factors: np.ndarray  # scale times weight of each
-
-
 class Layout(Protocol):
     """Rows and comparisons for a machine; one layout serves any loss, scale and weights.
 

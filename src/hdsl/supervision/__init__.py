@@ -1,1 +1,1 @@
-"""What a fit learns from: rows with labels or comparisons, checked once, and comparisons made."""
+"""What a fit learns from: rows with one label, several labels or comparisons, each a class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -10,14 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import search
-from ..labels import LabelSets, aligned, overlap
 from ..similarity import Similarity
 from ..similarity.cosine import LearnedCosine
 from ..similarity.judge import comparison_points
 from ..similarity.known_items import half_rows, middle_ranks
 from ..similarity.products import check_result
 from ..similarity.rewriter import Rewriter
-from ..supervision.supervision import Supervision
 
 #: Nearest rows whose labels are looked at.
 N_NEIGHBORS = 10
@@ -29,6 +28,13 @@ class Score(NamedTuple):
     units: np.ndarray  # rows or anchors, from 0 to 1
     reciprocal_ranks: np.ndarray  # of known items; empty with comparisons
 
+    @property
+    def mean_reciprocal_rank(self) -> float:
+        """The mean reciprocal rank of known items, NaN with comparisons."""
+        if not len(self.reciprocal_ranks):
+            return math.nan
+        return float(self.reciprocal_ranks.mean())
+
     @classmethod
     def joined(cls, parts: Sequence[Score]) -> Score:
         """Return the scores of several parts of the data as one."""
@@ -37,31 +43,38 @@ class Score(NamedTuple):
 
 Judge = Callable[[Similarity], Score]
 
-#: From the nearest training rows of each held-out row, shape (n_held, k), to a number
-#: from 0 to 1.
-Points = Callable[[np.ndarray], np.ndarray]
+#: From the nearest training rows of each held-out row, shape (n_held_out, k), to a
+#: number from 0 to 1 for each.
+Agreement = Callable[[np.ndarray], np.ndarray]
 
 
-def judge_labels(
-    train: Supervision, held: Supervision, rng: np.random.Generator
+def judge_neighbors(
+    X: sp.csr_array,
+    X_held_out: sp.csr_array,
+    agreement: Agreement,
+    rng: np.random.Generator,
 ) -> Judge:
-    """Return a judge by the labels of the nearest training rows, and by known items.
+    """Return a judge by the nearest rows of each held-out row, and by known items.
 
-    The units are held-out rows: half the share of the 10 nearest rows that have the
-    label of the row, half whether most of the 3 nearest have it. Of several labels the
-    F1 scores count.
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+        Rows that are learned from.
+    X_held_out : csr_array of shape (n_held_out, n_features)
+    agreement : callable
+        How well the labels of the nearest rows agree with those of the held-out ones.
+    rng : numpy.random.Generator
+        Draws the half of a row that it is searched by.
     """
-    points = (_set_points if isinstance(train.y, LabelSets) else _points)(
-        train.y, held.y
-    )
-    searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
-    halves = half_rows(held.X[searched], 0.5, rng)
-    to_train = cosines_between(held.X, train.X)
-    to_held = cosines_between(halves, held.X)
+    searched = np.flatnonzero(np.diff(X_held_out.indptr) >= 2)
+    halves = half_rows(X_held_out[searched], 0.5, rng)
+    to_rows = cosines_between(X_held_out, X)
+    to_held_out = cosines_between(halves, X_held_out)
 
     def judge(similarity: Similarity) -> Score:
-        near = nearest(to_train(similarity), N_NEIGHBORS)
-        return Score(points(near), 1.0 / middle_ranks(to_held(similarity), searched))
+        units = agreement(nearest(to_rows(similarity), N_NEIGHBORS))
+        reciprocal_ranks = 1.0 / middle_ranks(to_held_out(similarity), searched)
+        return Score(units, reciprocal_ranks)
 
     return judge
 
@@ -120,43 +133,19 @@ def nearest(scores: np.ndarray, k: int) -> np.ndarray:
     return column[np.searchsorted(row, np.arange(len(scores)))[:, None] + np.arange(k)]
 
 
-def _points(y: np.ndarray, truth: np.ndarray) -> Points:
-    classes, codes = np.unique(y, return_inverse=True)
-    wanted = np.searchsorted(classes, truth).clip(max=len(classes) - 1)
-    wanted[classes[wanted] != truth] = -1  # no training row has this label
-
-    def points(near: np.ndarray) -> np.ndarray:
-        right = codes[near] == wanted[:, None]
-        return 0.5 * right.mean(axis=1) + 0.5 * (right[:, :3].mean(axis=1) > 0.5)
-
-    return points
-
-
-def _set_points(y: LabelSets, truth: LabelSets) -> Points:
-    """Return the same for several labels: how much is shared, and how much of it is voted for."""
-    y, truth = aligned(y, truth)
-
-    def points(near: np.ndarray) -> np.ndarray:
-        share = truth.shared_with(y, near)
-        first = near[:, :3]
-        voted = y.voted(y.votes(first, np.ones(first.shape)))
-        return 0.5 * share.mean(axis=1) + 0.5 * overlap(
-            truth.indicator, voted.indicator
-        )
-
-    return points
-
-
-def judge_comparisons(held: Supervision) -> Judge:
+def judge_comparisons(
+    X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None
+) -> Judge:
     """Return a judge by the share of comparisons that hold by learned cosine, per anchor."""
-    points = comparison_points(held.X, held.compared)
-    anchors = np.unique(held.compared[:, 0], return_inverse=True)[1]
-    weights = held.compared_weights
-    weights = np.ones(len(anchors)) if weights is None else weights
+    points = comparison_points(X, compared)
+    anchors = np.unique(compared[:, 0], return_inverse=True)[1]
+    if weights is None:
+        weights = np.ones(len(anchors))
     total = np.bincount(anchors, weights)
+    has_weight = total > 0
 
     def judge(similarity: Similarity) -> Score:
         right = np.bincount(anchors, weights * points(LearnedCosine(similarity)))
-        return Score((right / np.where(total > 0, total, 1.0))[total > 0], np.empty(0))
+        return Score(right[has_weight] / total[has_weight], np.empty(0))
 
     return judge

@@ -1,0 +1,81 @@
+"""Parts of the data to learn from and to choose by."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..input.errors import NoTripletError
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.judges import Judge
+from ..supervision.mining import Mining
+from ..supervision.supervision import Supervision
+
+#: Most neighbours of one kind per row to learn from: they tell priors apart at half the
+#: time.
+MOST_MINED = 5
+
+#: Most rows (or anchors) to learn from and to choose by: a part is enough to tell
+#: priors apart.
+MOST_TRAIN = 3000
+
+MOST_HELD_OUT = 1500
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the data to learn from, with comparisons, and what judges what is learned."""
+
+    train: ComparedRows
+    judge: Judge
+
+
+def make_parts(
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    rng: np.random.Generator,
+) -> list[Part]:
+    """Return parts to learn from and to choose by; none where the data are too few.
+
+    They are several turns of a split where rows are few, else one split. Given
+    validation data replace the split.
+    """
+    if validation is not None:
+        return [_part(model, data, validation, rng)]
+    if callable(model.mining):
+        # What a function makes of a part of the rows may differ from what it makes of
+        # all: its comparisons are split as if a person had judged.
+        data = replace(data.compare(Mining.of(model), rng), is_mined=False)
+    if isinstance(data, ComparedRows):
+        data = data.sample(MOST_TRAIN + MOST_HELD_OUT, rng)
+    if not data.can_be_split():
+        return []
+    splits = (
+        (train, held_out)
+        for train, held_out in data.splits(model.validation_fraction, rng)
+        if train.can_teach() and held_out.can_judge()
+    )
+    n_splits = 1 if data.n_splittable > MOST_HELD_OUT else None
+    parts = []
+    for train, held_out in islice(splits, n_splits):
+        # A part may have rows of too few classes left to compare. What is warned of a
+        # part does not hold for all rows.
+        with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
+            parts.append(_part(model, train, held_out, rng))
+    return parts
+
+
+def _part(
+    model: Any, train: Supervision, held_out: Supervision, rng: np.random.Generator
+) -> Part:
+    """Return one part, of rows that are few enough to try all candidates on."""
+    train = train.sample(MOST_TRAIN, rng)
+    judge = held_out.sample(MOST_HELD_OUT, rng).judge(train, rng)
+    mining = Mining.of(model).with_at_most(MOST_MINED)
+    return Part(train.compare(mining, rng), judge)

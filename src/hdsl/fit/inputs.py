@@ -1,0 +1,120 @@
+"""What a fit is given, as it came and checked."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..files.checkpoint import Checkpoint
+from ..input.matrices import as_problem_matrix, check_matrix
+from ..input.parameters import generator
+from ..similarity.rows import unit_rows
+from ..solver.state import Result
+from ..supervision.check import check_supervision, check_validation
+from .layouts import row_norm
+from .parameters import check_parameters
+from .path import check_same_path, path_so_far
+from .resume import identity_of_run
+
+
+@dataclass(frozen=True)
+class FitInput:
+    """The arguments of ``fit`` or ``partial_fit``, as they came."""
+
+    X: Any
+    y: Any = None
+    triplets: Any = None
+    quadruplets: Any = None
+    sample_weight: Any = None
+    X_val: Any = None
+    y_val: Any = None
+    triplets_val: Any = None
+
+    def check_supervision(self, estimator_name: str, X: Any) -> Any:
+        """Return labels or comparisons of the rows X, checked."""
+        return check_supervision(
+            estimator_name,
+            X,
+            self.y,
+            triplets=self.triplets,
+            quadruplets=self.quadruplets,
+            sample_weight=self.sample_weight,
+        )
+
+    def check_validation(self, data: Any, model: Any) -> Any:
+        """Return validation data, checked, as `model` compares rows; None where there are none."""
+        validation = check_validation(
+            data, model, self.X_val, self.y_val, self.triplets_val
+        )
+        if validation is None or model.norm_ is None:
+            return validation
+        return replace(validation, X=unit_rows(validation.X, model.columns_))
+
+
+@dataclass(frozen=True)
+class CheckedInput:
+    """What a fit begins with, checked.
+
+    Parameters
+    ----------
+    data : Supervision
+    validation : Supervision or None
+    rng : numpy.random.Generator
+    earlier : Result or None
+        The path to continue.
+    checkpoint : Checkpoint or None
+    learned : HDSL
+        A copy of the model that knows the features of X, and takes what is learned.
+    """
+
+    data: Any
+    validation: Any
+    rng: np.random.Generator
+    earlier: Result | None
+    checkpoint: Checkpoint | None
+    learned: Any
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the run goes on from a checkpoint."""
+        return self.checkpoint is not None and self.checkpoint.arrays is not None
+
+
+def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInput:
+    """Check what a fit is given; `continues` is whether the path so far goes on."""
+    check_parameters(model)
+    earlier = earlier_path(model, continues)
+    learned = copy(model)
+    X = as_problem_matrix(check_matrix(learned, fit_input.X, reset=earlier is None))
+    data = fit_input.check_supervision(type(model).__name__, X)
+    # A function that makes triplets takes all rows, whatever they weigh.
+    counted_rows = X if callable(model.mining) else data.rows_that_count()
+    norm, columns = row_norm(model, counted_rows, earlier is not None)
+    learned.norm_ = norm
+    learned.columns_ = columns
+    if norm is not None:
+        data = replace(data, X=unit_rows(X))
+    validation = fit_input.check_validation(data, learned)
+    rng = generator(model.random_state)
+    checkpoint = open_checkpoint(model)
+    if checkpoint is not None:
+        checkpoint.begin(rng, identity_of_run(model, data, validation, earlier))
+    return CheckedInput(data, validation, rng, earlier, checkpoint, learned)
+
+
+def earlier_path(model: Any, continues: bool) -> Result | None:
+    """Return the path to continue, checked; None where a path begins."""
+    if not continues or not hasattr(model, "atoms_"):
+        return None
+    check_same_path(model)
+    return path_so_far(model)
+
+
+def open_checkpoint(model: Any) -> Checkpoint | None:
+    """Return the checkpoint that a model names, or None."""
+    if model.checkpoint is None:
+        return None
+    return Checkpoint(model.checkpoint)

@@ -1,0 +1,108 @@
+"""The numbers that a run goes by: scale, prior and number of iterations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..choose.candidates import Choice
+from ..files.checkpoint import digest
+from ..input.matrices import check_margins
+from ..model_arrays import choice_from
+from ..solver.protocols import Statistics
+from ..solver.rests import Arrays
+from ..supervision.compared_rows import ComparedRows
+from .automatic import n_iterations, own_similarity, scale_of
+
+if TYPE_CHECKING:
+    from .inputs import CheckedInput
+
+
+class Settings(NamedTuple):
+    """The numbers that a run goes by."""
+
+    scale: float
+    prior: float
+    max_iter: int
+
+    def as_array(self, data: ComparedRows | None) -> np.ndarray:
+        """Return the numbers, and a fingerprint of the comparisons that they go with."""
+        numbers = [self.scale, self.prior, self.max_iter, _fingerprint(data)]
+        return np.array(numbers, dtype=np.float64)
+
+
+def settings_of_run(
+    model: Any, run: CheckedInput, laid_out: Any
+) -> tuple[Settings, Arrays | None]:
+    """Return the numbers that a run goes by, checked with its rows, and what was tried.
+
+    They are those of the path that it continues, those of its checkpoint, or new ones.
+    """
+    if run.earlier is not None:
+        settings = continued_settings(model, run.earlier.n_iter)
+        table = getattr(model, "choice_", None)
+    elif run.is_resumed:
+        with run.checkpoint.explain_damage():
+            settings = resumed_settings(run.checkpoint.arrays, laid_out.data)
+        table = choice_from(run.checkpoint.arrays)
+    else:
+        statistics = laid_out.layout.statistics()
+        settings = new_settings(model, statistics, laid_out.choice)
+        table = table_as_used(model, statistics, laid_out.choice)
+    check_margins(laid_out.margin_rows, settings.scale, settings.prior)
+    return settings, table
+
+
+def continued_settings(model: Any, n_before: int) -> Settings:
+    """Return the numbers of the path that goes on after `n_before` iterations."""
+    return Settings(model.scale_, model.prior_, n_before + n_iterations(model))
+
+
+def resumed_settings(arrays: Arrays, data: ComparedRows | None) -> Settings:
+    """Return the numbers of a checkpoint; raise ValueError where no run has them."""
+    numbers = arrays["size"]
+    is_valid = (
+        numbers.shape == (4,)
+        and (np.isfinite(numbers) & (numbers >= 0)).all()
+        and numbers[0] > 0
+    )
+    if not is_valid:
+        raise ValueError("scale and prior are not numbers that a run can have.")
+    scale, prior, max_iter, fingerprint = numbers.tolist()
+    if fingerprint != _fingerprint(data):
+        raise ValueError("`mining` gave other triplets than when the run began.")
+    return Settings(scale, prior, int(max_iter))
+
+
+def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> Settings:
+    """Return the numbers as given, automatic or chosen."""
+    scale = scale_of(model, statistics)
+    if choice is None:
+        return Settings(scale, float(model.prior), n_iterations(model))
+    prior = choice.prior / prior_unit(model, statistics)
+    return Settings(scale, prior, choice.n_iter)
+
+
+def table_as_used(
+    model: Any, statistics: Statistics, choice: Choice | None
+) -> Arrays | None:
+    """Return what was tried, with priors as a model has them; None where nothing was."""
+    if choice is None or choice.table is None:
+        return None
+    priors = choice.table["prior"] / prior_unit(model, statistics)
+    return {**choice.table, "prior": priors}
+
+
+def prior_unit(model: Any, statistics: Statistics) -> float:
+    """Return what candidates for the prior are divided by."""
+    if model.prior == "auto":
+        return own_similarity(statistics)
+    return 1.0
+
+
+def _fingerprint(data: ComparedRows | None) -> float:
+    """Return a number of the comparisons, equal for equal ones."""
+    compared = None if data is None else data.compared
+    weights = None if data is None else data.weights
+    return float(int(digest(compared, weights)["sha256"][:12], 16))

@@ -1,0 +1,81 @@
+"""What ``fit`` is given, checked, as one kind of supervision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..input.comparisons import check_comparisons, check_weights
+from ..input.labels import check_labels
+from ..input.matrices import check_matrix
+from ..labels import label_sets
+from .compared_rows import ComparedRows
+from .label_set_rows import LabelSetRows
+from .labeled_rows import LabeledRows
+from .supervision import Supervision
+
+
+def check_supervision(
+    estimator_name: str,
+    X: sp.csr_array,
+    y: Any = None,
+    *,
+    triplets: Any = None,
+    quadruplets: Any = None,
+    sample_weight: Any = None,
+) -> Any:
+    """Return what was given to ``fit``, checked; X is checked already."""
+    if triplets is not None and quadruplets is not None:
+        raise ValueError(
+            "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) is "
+            "the quadruplet (a, p, a, q): pass all judgements as quadruplets."
+        )
+    if triplets is not None:
+        return _check_judgements(X, triplets, "triplet", 3, sample_weight)
+    if quadruplets is not None:
+        return _check_judgements(X, quadruplets, "quadruplet", 4, sample_weight)
+    if y is None:
+        raise ValueError(
+            f"{estimator_name} requires y to be passed, but the target y is None. Give "
+            "labels, fit(X, y), or judgements, fit(X, triplets=T) or fit(X, "
+            "quadruplets=Q)."
+        )
+    n_rows = X.shape[0]
+    weights = check_weights(sample_weight, n_rows, "row of X")
+    sets = label_sets(y)
+    if sets is not None:
+        return LabelSetRows(X, sets.check(X).check_differ(), weights)
+    check_labels(y, n_rows)
+    return LabeledRows(X, np.asarray(y).ravel(), weights)
+
+
+def _check_judgements(
+    X: sp.csr_array, judgements: Any, kind: str, width: int, sample_weight: Any
+) -> ComparedRows:
+    """Return rows with triplets or quadruplets, checked."""
+    compared = check_comparisons(judgements, X.shape[0], f"{kind}s", width)
+    weights = check_weights(sample_weight, len(compared), kind)
+    return ComparedRows(X, compared, weights)
+
+
+def check_validation(
+    data: Supervision, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
+) -> Any:
+    """Return validation data, checked, with the features of `data`; None where there are none."""
+    passed = {"X_val": X_val, "y_val": y_val, "triplets_val": triplets_val}
+    names = [name for name, value in passed.items() if value is not None]
+    if not names:
+        return None
+    if X_val is None or (y_val is None) == (triplets_val is None):
+        raise ValueError(
+            "Validation data are X_val with y_val, or X_val with triplets_val. Got "
+            f"{' and '.join(names)}."
+        )
+    X = sp.csr_array(check_matrix(owner, X_val, reset=False, name="X_val"))
+    X = X.astype(np.float64, copy=False)
+    if triplets_val is not None:
+        compared = check_comparisons(triplets_val, X.shape[0], "triplets_val")
+        return ComparedRows(X, compared)
+    return data.check_validation(X, y_val)

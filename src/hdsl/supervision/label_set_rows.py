@@ -1,0 +1,83 @@
+"""Rows with several labels each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import triplets as triplets_module
+from ..files.checkpoint import digest
+from ..labels import LabelSets, aligned, label_sets, overlap
+from .labeled_rows import N_VOTES, ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
+from .mining import Mining
+
+
+@dataclass(frozen=True)
+class LabelSetRows(LabeledRows):
+    """Rows with several labels each: rows that share more of them are more alike.
+
+    Parameters are those of `LabeledRows`; `y` is a `LabelSets`.
+    """
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Class numbers: rows with the same labels are a class."""
+        return self.y.codes
+
+    def labels_as_given(self) -> Any:
+        """Return the labels in the form in which the user gave them."""
+        return self.y.as_given()
+
+    def _random_triplets(
+        self, n_per_row: int, rng: np.random.Generator
+    ) -> WeightedTriplets:
+        """Return random triplets, each with the weight of its degree."""
+        rows = self._weighted_rows()
+        numbers, degrees = triplets_module.random_shared_triplets(
+            self.y[rows], n_per_row, rng
+        )
+        triplets = rows[numbers]
+        if self.weights is None:
+            return triplets, degrees
+        return triplets, degrees * self.weights[triplets[:, 0]]
+
+    def _neighbor_triplets(self, mining: Mining) -> WeightedTriplets:
+        """Return triplets of neighbors, each with the weight of its degree."""
+        rows, weights = self._distinct_rows()
+        triplets, degrees = triplets_module.shared_label_triplets(
+            self.X[rows],
+            self.y[rows],
+            mining.n_targets,
+            mining.n_impostors,
+            **mining.search_options,
+        )
+        return rows[triplets], degrees * weights[triplets[:, 0]]
+
+    def agreement(self, train: Any) -> Any:
+        """Return the same as for one label, by what is shared and what is voted for."""
+        y, truth = aligned(train.y, self.y)
+        return partial(_agreement, y, truth)
+
+    def check_validation(self, X: sp.csr_array, y_val: Any) -> LabelSetRows:
+        """Return validation rows with several labels each, checked."""
+        sets = label_sets(y_val)
+        if sets is None:
+            raise ValueError(ONE_OR_SEVERAL)
+        return LabelSetRows(X, sets.check(X, "_val"))
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a digest of the labels and their weights."""
+        return digest(self.y.indicator, self.weights)
+
+
+def _agreement(y: LabelSets, truth: LabelSets, neighbors: np.ndarray) -> np.ndarray:
+    """Return how well the labels of the nearest rows agree with the true ones."""
+    shares = truth.shared_with(y, neighbors)
+    voters = neighbors[:, :N_VOTES]
+    voted = y.voted(y.votes(voters, np.ones(voters.shape)))
+    overlaps = overlap(truth.indicator, voted.indicator)
+    return 0.5 * shares.mean(axis=1) + 0.5 * overlaps

@@ -1,0 +1,272 @@
+"""Rows with one label each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import triplets as triplets_module
+from ..files.checkpoint import digest
+from ..input.comparisons import check_comparisons
+from ..input.errors import NoTripletError
+from ..input.labels import check_classes, check_same_labels
+from ..labels import label_sets
+from .compared_rows import ComparedRows
+from .judges import Judge, judge_neighbors
+from .mining import Mining
+from .sampling import sample_rows
+from .supervision import Supervision
+from .turns import turns
+
+#: A choice by fewer held-out rows is not made.
+FEW_ROWS = 50
+
+#: Of the nearest rows of a held-out one, so many vote for its label.
+N_VOTES = 3
+
+#: Triplets, and one weight for each or None.
+WeightedTriplets = tuple[np.ndarray, np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class LabeledRows(Supervision):
+    """Rows with one label each.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,) or None
+        One per row.
+    rows : ndarray of shape (n_rows,) or None
+        The numbers of the rows where they are a sample of others.
+    """
+
+    X: sp.csr_array
+    y: Any
+    weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Class numbers of the labels."""
+        return np.unique(self.y, return_inverse=True)[1]
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_splittable(self) -> int:
+        """Number of rows that have a weight and share their class with another."""
+        return int(np.count_nonzero(self._may_be_held_out()))
+
+    def rows_that_count(self) -> sp.csr_array:
+        """Return the rows of positive weight."""
+        if self.weights is None or self.weights.all():
+            return self.X
+        return self.X[self.weights > 0]
+
+    def take(self, rows: np.ndarray) -> Any:
+        """Return some rows with their labels."""
+        weights = None if self.weights is None else self.weights[rows]
+        numbers = rows if self.rows is None else self.rows[rows]
+        return type(self)(self.X[rows], self.y[rows], weights, numbers)
+
+    def sample(self, n_units: int, rng: np.random.Generator) -> Any:
+        """Return at most so many rows, of each class its share."""
+        return self._sample_to_compare(Mining(max_anchors=n_units), rng)
+
+    def _sample_to_compare(self, mining: Mining, rng: np.random.Generator) -> Any:
+        """Return the rows that are compared: those of positive weight, and not too many."""
+        rows = sample_rows(
+            self.codes, self.weights, mining.max_anchors, mining.n_targets, rng
+        )
+        return self if rows is None else self.take(rows)
+
+    # --- comparisons ------------------------------------------------------------------
+
+    def compare(self, mining: Mining, rng: np.random.Generator) -> ComparedRows:
+        """Return rows with the comparisons that their labels make.
+
+        Beyond `max_anchors` rows the comparisons are of a sample of the rows, and so is
+        the result.
+        """
+        if callable(mining.mining):
+            data = self
+            triplets, weights = self._triplets_by_function(mining.mining, rng)
+        else:
+            data = self._sample_to_compare(mining, rng)
+            if mining.mining == "random":
+                n_per_row = mining.n_targets * mining.n_impostors
+                triplets, weights = data._random_triplets(n_per_row, rng)
+            else:
+                triplets, weights = data._neighbor_triplets(mining)
+        return ComparedRows(data.X, triplets, weights, data.rows, is_mined=True)
+
+    def labels_as_given(self) -> Any:
+        """Return the labels in the form in which the user gave them."""
+        return self.y
+
+    def _triplets_by_function(
+        self, make_triplets: Any, rng: np.random.Generator
+    ) -> WeightedTriplets:
+        """Return the triplets that a function of the user makes, checked."""
+        made = make_triplets(self.X, self.labels_as_given(), rng)
+        triplets = check_comparisons(made, self.X.shape[0], width=3)
+        if self.weights is None:
+            return triplets, None
+        weights = self.weights[triplets[:, 0]]
+        if not weights.any():
+            raise NoTripletError(
+                "All triplets have an anchor of weight 0: give a positive "
+                "sample_weight to some row that has a neighbour of its own class."
+            )
+        return triplets, weights
+
+    def _random_triplets(
+        self, n_per_row: int, rng: np.random.Generator
+    ) -> WeightedTriplets:
+        """Return random triplets of the rows of positive weight."""
+        rows = self._weighted_rows()
+        seed = int(rng.integers(2**31 - 1))
+        triplets = rows[
+            triplets_module.random_triplets(self.y[rows], n_per_row, random_state=seed)
+        ]
+        weights = None if self.weights is None else self.weights[triplets[:, 0]]
+        return triplets, weights
+
+    def _weighted_rows(self) -> np.ndarray:
+        """Return the rows of positive weight."""
+        if self.weights is None:
+            return np.arange(self.X.shape[0])
+        return np.flatnonzero(self.weights)
+
+    def _neighbor_triplets(self, mining: Mining) -> WeightedTriplets:
+        """Return triplets of neighbors, and their weights."""
+        rows, weights = self._distinct_rows()
+        self._check_distinct(rows)
+        triplets = triplets_module.neighbor_triplets(
+            self.X[rows],
+            self.y[rows],
+            mining.n_targets,
+            mining.n_impostors,
+            **mining.search_options,
+        )
+        of_anchors = weights[triplets[:, 0]]
+        if (of_anchors == of_anchors[0]).all():
+            return rows[triplets], None
+        return rows[triplets], of_anchors
+
+    def _distinct_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return one row for all equal ones of a class, and their weight together.
+
+        Equal rows are one point that counts several times: as neighbors of each other
+        they would crowd out the others and say nothing.
+        """
+        keys = triplets_module.row_keys(self.X)
+        return triplets_module.distinct_rows(keys, self.codes, self.weights)
+
+    def _check_distinct(self, rows: np.ndarray) -> None:
+        """Raise NoTripletError where the rows of each class are all equal."""
+        codes = self.codes
+        if len(self._weighted_rows()) <= len(rows):
+            return
+        if np.bincount(codes[rows]).max() == 1:
+            raise NoTripletError(
+                "No triplet can be built: the rows of each class are equal, at unit "
+                "length with norm='l2', so no row has another one of its class to "
+                "compare with. Pass triplets= to give judgements directly."
+            )
+
+    # --- holding out ------------------------------------------------------------------
+
+    def can_be_split(self) -> bool:
+        """Return whether enough rows may be held out."""
+        return self.n_splittable >= FEW_ROWS
+
+    def _may_be_held_out(self) -> np.ndarray:
+        """Return which rows have a weight and share their class with another."""
+        codes = self.codes
+        has_weight = np.zeros(len(codes), dtype=bool)
+        has_weight[self._weighted_rows()] = True
+        sizes = np.bincount(codes[has_weight], minlength=codes.max() + 1)
+        return has_weight & (sizes[codes] > 1)
+
+    def splits(
+        self, fraction: float, rng: np.random.Generator
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield rows to learn from and to hold out; each class gives its share.
+
+        A row of weight 0 is absent, and one of a class of one row always trains.
+        """
+        data = self
+        if self.weights is not None:
+            data = self.take(np.flatnonzero(self.weights))
+        n_rows = data.X.shape[0]
+        order = np.lexsort((rng.random(n_rows), data.codes))
+        order = order[data._may_be_held_out()[order]]
+        positions = np.arange(len(order))  # consecutive along the classes
+        for has_turn in turns(positions, fraction):
+            is_held_out = np.zeros(n_rows, dtype=bool)
+            is_held_out[order[has_turn]] = True
+            held_out = data.take(np.flatnonzero(is_held_out))
+            yield data.take(np.flatnonzero(~is_held_out)), held_out
+
+    def can_teach(self) -> bool:
+        """Return whether there are two classes."""
+        return self.can_judge() and self.codes.max() > 0
+
+    def can_judge(self) -> bool:
+        """Return whether a row has a positive weight."""
+        return len(self._weighted_rows()) > 0
+
+    def judge(self, train: Any, rng: np.random.Generator) -> Judge:
+        """Return a judge by the labels of the nearest rows of `train`, and by known items."""
+        return judge_neighbors(train.X, self.X, self.agreement(train), rng)
+
+    def agreement(self, train: Any) -> Any:
+        """Return a function from the nearest rows of `train` to one number per row, 0 to 1.
+
+        It is half the share of the rows that have the label of the held-out one, half
+        whether most of the first 3 have it.
+        """
+        classes, codes = np.unique(train.y, return_inverse=True)
+        wanted = np.searchsorted(classes, self.y).clip(max=len(classes) - 1)
+        wanted[classes[wanted] != self.y] = -1  # no training row has this label
+        return partial(_agreement, codes, wanted)
+
+    # --- validation data --------------------------------------------------------------
+
+    def check_validation(self, X: sp.csr_array, y_val: Any) -> LabeledRows:
+        """Return validation rows with one label each, checked."""
+        sets = label_sets(y_val)
+        is_column = sets is not None and (sets.size == 1).all()
+        if sets is not None and not is_column:
+            raise ValueError(ONE_OR_SEVERAL)
+        y = check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
+        check_same_labels(y, self.y, "y_val")
+        return LabeledRows(X, y)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a digest of the labels and their weights."""
+        return digest(self.y, self.weights)
+
+
+#: Where labels to learn from and labels to validate with are of two kinds.
+ONE_OR_SEVERAL = "y and y_val must both have one label per row, or both several."
+
+
+def _agreement(
+    codes: np.ndarray, wanted: np.ndarray, neighbors: np.ndarray
+) -> np.ndarray:
+    """Return how well the labels of the nearest rows agree with the wanted ones."""
+    is_right = codes[neighbors] == wanted[:, None]
+    is_voted = is_right[:, :N_VOTES].mean(axis=1) > 0.5
+    return 0.5 * is_right.mean(axis=1) + 0.5 * is_voted
