@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 from commands import LABELLED, bad, good, texts, told, write_csv
 from hdsl import HDSL, ClassScores, load
-from hdsl.cli import learn, make_parser, measure
+from hdsl.cli import held_out, learn, make_parser, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
 from hdsl.report import Measured
 from hdsl.solver.losses import LOSSES
@@ -216,13 +216,16 @@ def test_a_model_without_documents(place, tmp_path):
 
 def test_split_takes_shares_of_each_label():
     labels = np.repeat(["a", "b", "c", "d"], [50, 30, 20, 1])
-    part = learn.split(labels, 101, test=0.2, seed=3)
+    part = held_out.split_rows(labels, 101, share=0.2, seed=3)
     for label in "abc":
         assert np.mean(part[labels == label] == TEST) == pytest.approx(0.2)
     assert part[-1] == TRAIN  # the only row of its label
-    assert (learn.split(labels, 101, test=0.2, seed=3) == part).all()
-    assert (learn.split(labels, 101, test=0.2, seed=4) != part).any()
-    assert np.bincount(learn.split(None, 100, test=0.2, seed=3)).tolist() == [80, 20]
+    assert (held_out.split_rows(labels, 101, share=0.2, seed=3) == part).all()
+    assert (held_out.split_rows(labels, 101, share=0.2, seed=4) != part).any()
+    assert np.bincount(held_out.split_rows(None, 100, share=0.2, seed=3)).tolist() == [
+        80,
+        20,
+    ]
 
 
 @pytest.mark.slow

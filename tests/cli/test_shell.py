@@ -12,7 +12,7 @@ import pytest
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import COMMANDS, inputs, shell
+from hdsl.cli import COMMANDS, messages, models
 from hdsl.files import checkpoint
 
 
@@ -52,7 +52,7 @@ def test_a_bug_is_reported_as_one(place, monkeypatch):
     def fail(path):
         raise KeyError("secret")
 
-    monkeypatch.setattr(inputs, "load_collection", fail)
+    monkeypatch.setattr(models, "load_collection", fail)
     message = bad("search", place / "model.hdsl", "goal", code=1)
     assert "this should not have happened: KeyError: 'secret'" in message
     assert "--debug" in message
@@ -168,7 +168,7 @@ def test_exit_codes_of_a_process(tmp_path):
 
 def test_what_nobody_reads_does_not_go_to_stdout(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr", None)
-    shell.say("the model does not know a word")
+    messages.say("the model does not know a word")
     assert not capsys.readouterr().out
 
 
