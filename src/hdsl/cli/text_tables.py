@@ -48,51 +48,41 @@ def read_text_table(path: Path, options: Namespace) -> Data:
 
 def _read_columns(path: Path, options: Namespace) -> tables.Table:
     """Return the columns that the options name; raise ValueError with the way to name them."""
+    sep = separator(options.sep)
+    if options.text is None:
+        names = tables.read_columns(path, sep=sep, encoding=options.encoding)
+        raise ValueError(
+            f"{path} is a table: name its column of texts with --text (it has "
+            f"{one_line(', '.join(map(repr, names)))}). Rows of numbers are read from "
+            ".npz or svmlight files."
+        )
     columns = {"--text": options.text, "--label": options.label, "--id": options.ids}
     wanted = {option: name for option, name in columns.items() if name is not None}
-    sep = separator(options.sep)
     try:
-        table = tables.read_table(
+        return tables.read_table(
             path,
-            wanted or {"--text": "\0"},
+            wanted,
             sep=sep,
             encoding=options.encoding,
             skip_missing=options.skip_missing,
         )
     except tables.MissingColumnError as error:
-        raise ValueError(_about_columns(path, options, error, wanted)) from None
-    if options.text is None:
-        raise ValueError(_no_text(path))
-    return table
+        raise ValueError(_about_columns(path, sep, error, wanted)) from None
 
 
 def _about_columns(
     path: Path,
-    options: Namespace,
+    sep: str | None,
     error: tables.MissingColumnError,
     wanted: dict[str, str],
 ) -> str:
     """Return what to do about a table without a column: another separator, or another name."""
-    columns = error.columns
-    other = tables.other_separator(path, columns)
-    if other is not None and options.sep is None:
+    other = tables.other_separator(path, error.columns)
+    if other is not None and sep is None:
         shown = other.replace("\t", "\\t")
         return f"{error.facts}: if {shown!r} separates them, pass --sep '{shown}'."
-    if options.text is None:
-        return _no_text(path, columns)
-    missing = [option for option, name in wanted.items() if name not in columns]
+    missing = [option for option, name in wanted.items() if name not in error.columns]
     return error.message(f"say which is meant with {' and '.join(missing)}")
-
-
-def _no_text(path: Path, columns: tuple[str, ...] = ()) -> str:
-    """Return what to do about a table whose texts are in no column that is named."""
-    known = ""
-    if columns:
-        known = f" (it has {one_line(', '.join(map(repr, columns)))})"
-    return (
-        f"{path} is a table: name its column of texts with --text{known}. Rows of "
-        "numbers are read from .npz or svmlight files."
-    )
 
 
 def _texts(table: tables.Table, path: Path, name: str) -> np.ndarray:
