@@ -40,8 +40,8 @@ class Limit(NamedTuple):
     is_excluded: bool = False
 
 
-#: Limits of parameters, which are checked before a file is read. A whole number is one
-#: of a parameter that is an integer.
+#: Limits of parameters, which are checked before a file is read. An int limits a
+#: parameter that is a whole number.
 LIMITS = {
     "scale": Limit(0.0, words=("auto", None), is_excluded=True),
     "prior": Limit(0.0, words=("auto", None)),

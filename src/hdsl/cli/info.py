@@ -193,7 +193,7 @@ def _fit_facts(X: Any, n_per_row: int | None) -> Facts:
 
 
 def _spread_triplets(n_rows: int, n_per_row: int) -> Any:
-    """Return as many triplets per row, which name as many pairs as those of a fit do."""
+    """Return triplets that name about as many pairs of rows as those that a fit makes."""
     import numpy as np
 
     anchor = np.repeat(np.arange(n_rows), n_per_row)
