@@ -78,7 +78,7 @@ def lockable():
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """Return a folder with texts and a model of them, for the command line."""
     from commands import LABELLED, good, texts, write_csv
 

@@ -196,9 +196,10 @@ def read_texts(path):
 
 def read_triplets(path):
     """Read judgements by row number, as the command line does."""
-    from hdsl.cli import inputs
+    from hdsl.cli.data import Data
+    from hdsl.cli.judgements import read_comparisons
 
-    inputs.read_comparisons("triplets", path, inputs.Data(path, np.eye(4)))
+    read_comparisons("triplets", path, Data(path, np.eye(4)))
 
 
 TARGETS = {

@@ -1,4 +1,4 @@
-"""What a fit is doing, on stderr, as tqdm shows it."""
+"""The progress of a fit on stderr, as tqdm shows it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: Seconds between two updates: in a terminal or a notebook, and elsewhere by `verbose`.
-LIVE_EVERY = 0.1
-LOG_EVERY = {1: 10.0, 2: 1.0}
+#: Seconds between two updates in a terminal.
+LIVE_INTERVAL = 0.1
+
+#: Seconds between two lines in a log, for `verbose=1` and for more.
+LOG_INTERVAL = 10.0
+DENSE_LOG_INTERVAL = 1.0
 
 #: What a closed or full stderr raises; the work goes on.
 BROKEN = (OSError, ValueError)
@@ -28,9 +31,13 @@ def duration(seconds: float) -> str:
     >>> [duration(seconds) for seconds in (0.04, 1.26, 75, 600, 9000)]
     ['0.0 s', '1.3 s', '75 s', '10 min', '2.5 h']
     """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
     if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -59,28 +66,34 @@ class Progress:
                 self._bar.close()
             self._bar = None
 
-    def stage(self, what: str, total: int | None = None) -> None:
+    def stage(self, title: str, total: int | None = None) -> None:
         """Begin a stage of `total` steps, or of no known number."""
         self._close()
         if self._verbose <= 0 or sys.stderr is None or sys.stderr.closed:
             return
         from tqdm.auto import tqdm
 
-        every = (
-            LIVE_EVERY
-            if sys.stderr.isatty()
-            else LOG_EVERY.get(self._verbose, LOG_EVERY[2])
-        )
-        form = None if total else "{desc} [{elapsed}]"
+        bar_format = None
+        if not total:
+            bar_format = "{desc} [{elapsed}]"
+        interval = self._interval()
         with suppress(*BROKEN):
             self._bar = tqdm(
                 total=total,
-                desc=what,
+                desc=title,
                 leave=False,
-                bar_format=form,
+                bar_format=bar_format,
                 dynamic_ncols=True,
-                mininterval=every,
+                mininterval=interval,
             )
+
+    def _interval(self) -> float:
+        """Return the seconds between two updates."""
+        if sys.stderr.isatty():
+            return LIVE_INTERVAL
+        if self._verbose == 1:
+            return LOG_INTERVAL
+        return DENSE_LOG_INTERVAL
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items, each a step of the stage when it is done."""
@@ -91,10 +104,10 @@ class Progress:
                     self._bar.update(1)
 
     def follow(
-        self, what: str, first: int, last: int
+        self, title: str, first: int, last: int
     ) -> Callable[[State], None] | None:
         """Begin the stage of a run of the solver; return its callback, None if nothing is shown."""
-        self.stage(what, last - first)
+        self.stage(title, last - first)
         bar = self._bar
         if bar is None:
             return None

@@ -1,4 +1,4 @@
-"""`hdsl fit` and `hdsl demo`: what they learn, print, measure and save."""
+"""`hdsl fit`: what it learns, prints, measures and saves."""
 
 import json
 import re
@@ -10,20 +10,17 @@ from sklearn.svm import LinearSVC
 
 from commands import LABELLED, bad, good, texts, told, write_csv
 from hdsl import HDSL, ClassScores, load
-from hdsl.cli import learn, make_parser, measure
+from hdsl.cli import learn, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
 from hdsl.report import Measured
-from hdsl.solver.losses import LOSSES
-from hdsl.solver.oracle import ORACLES
-from hdsl.solver.steps import RULES
-from hdsl.text import TEST, TRAIN, Collection
+from hdsl.text import TEST, TRAIN
 
 
-def test_fit_saves_texts_and_prints_errors(place, tmp_path):
+def test_fit_saves_texts_and_prints_errors(folder, tmp_path):
     out = tmp_path / "m.any"
-    out.write_bytes((place / "model.hdsl").read_bytes())  # an old model is replaced
+    out.write_bytes((folder / "model.hdsl").read_bytes())  # an old model is replaced
     shown = good(
-        "fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", out
+        "fit", folder / "texts.csv", *LABELLED, "--max-iter", 9, "-o", out
     ).stdout
     assert "90 documents with 3 labels" in shown
     assert "18 held out" in shown
@@ -36,39 +33,41 @@ def test_fit_saves_texts_and_prints_errors(place, tmp_path):
     assert re.search("effect +weight +documents with each", shown)
     assert not any(line.endswith(" ") for line in shown.splitlines())
     assert "sport" in good("search", out, "goal", "-k", 1).stdout  # under any name
-    found = load(out)
-    assert found.documents.texts.tolist() == [text for _, _, text in texts()]
-    assert found.documents.labels.tolist() == [topic for _, topic, _ in texts()]
-    assert found.documents.facts["columns"] == {"text": "body", "label": "topic"}
-    assert found.learned.max_iter == 9
+    collection = load(out)
+    assert collection.documents.texts.tolist() == [text for _, _, text in texts()]
+    assert collection.documents.labels.tolist() == [topic for _, topic, _ in texts()]
+    assert collection.documents.facts["columns"] == {"text": "body", "label": "topic"}
+    assert collection.learned.max_iter == 9
 
 
-def test_nothing_is_taken_from_rows_held_out(place):
+def test_nothing_is_taken_from_rows_held_out(folder):
     words = [text.split() for _, _, text in texts()]
-    found = load(place / "model.hdsl")
-    documents = found.documents
-    new = found.documents.is_new
+    collection = load(folder / "model.hdsl")
+    documents = collection.documents
+    new = collection.documents.is_new
     known = {word for k in np.flatnonzero(~new) for word in words[k]}
-    assert set(found.feature_names) <= known
+    assert set(collection.feature_names) <= known
     assert np.bincount(documents.part)[[TRAIN, TEST]].tolist() == [72, 18]
     X = documents.X
     y = documents.labels
     scores = ClassScores(random_state=0).fit(X[~new], y[~new])  # nor by the classifier
     assert_allclose(
-        found.model[0].transform(X).toarray(), scores.transform(X).toarray()
+        collection.model[0].transform(X).toarray(), scores.transform(X).toarray()
     )
     rows = ClassScores(random_state=0).fit_transform(X[~new], y[~new])
-    model = HDSL(**found.learned.get_params()).fit(rows, y[~new])
-    assert_array_equal(found.learned.atoms_, model.atoms_)
+    model = HDSL(**collection.learned.get_params()).fit(rows, y[~new])
+    assert_array_equal(collection.learned.atoms_, model.atoms_)
 
 
-def test_the_figures_are_those_of_the_library(place):
-    found = load(place / "model.hdsl")
-    X = found.documents.X
-    y = found.documents.labels
-    new = found.documents.is_new
-    shown = told("evaluate", place / "model.hdsl")
-    errors = compare_errors(found.scored, X[~new], y[~new], X[new], y[new], cosine=True)
+def test_the_figures_are_those_of_the_library(folder):
+    collection = load(folder / "model.hdsl")
+    X = collection.documents.X
+    y = collection.documents.labels
+    new = collection.documents.is_new
+    shown = told("evaluate", folder / "model.hdsl")
+    errors = compare_errors(
+        collection.scored, X[~new], y[~new], X[new], y[new], cosine=True
+    )
     assert shown["comparison"] == errors.to_dict()
     linear = LinearSVC(random_state=0, tol=1e-3).fit(X[~new], y[~new])
     assert shown["error"] == {
@@ -78,13 +77,13 @@ def test_the_figures_are_those_of_the_library(place):
     }
     assert (shown["n"], shown["held out"]) == (18, True)
     X = X[np.r_[np.flatnonzero(new), np.flatnonzero(~new)]]  # rows held out, among all
-    for name, similarity in (("learned", found.scored), ("cosine", None)):
+    for name, similarity in (("learned", collection.scored), ("cosine", None)):
         known = known_item(similarity, X, rows=np.arange(18), random_state=0)
         assert shown["known item"][name] == known.to_dict()
 
 
-@pytest.mark.parametrize(("between", "given"), [("; ", ";"), ("\t", "\\t")])
-def test_a_column_of_several_labels(between, given, tmp_path):
+@pytest.mark.parametrize(("between", "separator"), [("; ", ";"), ("\t", "\\t")])
+def test_a_column_of_several_labels(between, separator, tmp_path):
     rows = [
         (i, f"{topic}{between}d" if k % 2 else topic, text)
         for k, (i, topic, text) in enumerate(texts())
@@ -92,7 +91,7 @@ def test_a_column_of_several_labels(between, given, tmp_path):
     table = write_csv(tmp_path / "t.csv", rows)
     out = tmp_path / "m.hdsl"
     facts = told(
-        "fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out
+        "fit", table, *LABELLED, "--label-sep", separator, "--max-iter", 5, "-o", out
     )
     assert (facts["labels"], facts["class scores"]) == (4, 4)
     again = told("evaluate", out)
@@ -105,9 +104,9 @@ def test_a_column_of_several_labels(between, given, tmp_path):
     assert 0 < again["error"]["learned"] < 1
 
 
-def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
+def test_class_scores_can_be_left_out(folder, tmp_path, monkeypatch):
     out = tmp_path / "m.hdsl"
-    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out)
+    command = ["fit", folder / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out]
     facts = told(*command, "--no-class-scores")
     assert facts["class scores"] == 0
     assert isinstance(load(out).model, HDSL)
@@ -116,10 +115,12 @@ def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
     assert "class scores are left out: 3 labels" in good(*command).stderr
 
 
-def test_words_of_few_texts_are_not_paired_beside_class_scores(place):
-    found = load(place / "model.hdsl")
-    n_rows = np.diff(found.documents.X[~found.documents.is_new].tocsc().indptr)
-    pairs = found.learned.atoms_[:, :2]
+def test_words_of_few_texts_are_not_paired_beside_class_scores(folder):
+    collection = load(folder / "model.hdsl")
+    n_rows = np.diff(
+        collection.documents.X[~collection.documents.is_new].tocsc().indptr
+    )
+    pairs = collection.learned.atoms_[:, :2]
     assert n_rows[pairs[pairs < len(n_rows)]].min() >= round(72**0.25)
     assert n_rows.min() < round(72**0.25)
 
@@ -136,17 +137,17 @@ def test_a_fit_without_a_gain_says_so(tmp_path):
 
 
 def test_a_model_that_is_worse_is_never_passed_on_in_silence(
-    place, tmp_path, monkeypatch
+    folder, tmp_path, monkeypatch
 ):
-    command = (
+    command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "--max-iter",
         5,
         "-o",
         tmp_path / "m.hdsl",
-    )
+    ]
     assert (
         "nothing shows that this model is better" in good(*command, "--test", 0).stdout
     )
@@ -162,10 +163,10 @@ def test_a_model_that_is_worse_is_never_passed_on_in_silence(
     )
 
 
-def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
+def test_too_little_memory_names_the_options_of_the_command(folder, tmp_path):
     command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "-o",
         tmp_path / "model.hdsl",
@@ -180,21 +181,21 @@ def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
     good(*command, "none")
 
 
-def test_nothing_is_held_out_on_demand(place, tmp_path):
+def test_nothing_is_held_out_on_demand(folder, tmp_path):
     out = tmp_path / "m.hdsl"
     facts = told(
-        "fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "-o", out
+        "fit", folder / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0, "-o", out
     )
     assert facts["error"] == {}
     assert (load(out).documents.part == TRAIN).all()
     assert "held out" in bad("evaluate", out)
 
 
-def test_a_model_without_documents(place, tmp_path):
+def test_a_model_without_documents(folder, tmp_path):
     out = tmp_path / "m.hdsl"
     good(
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "--max-iter",
         9,
@@ -208,42 +209,7 @@ def test_a_model_without_documents(place, tmp_path):
         "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
     )
     assert "held out" in bad("evaluate", out)
-    result = good("evaluate", out, place / "texts.csv", "--json")
+    result = good("evaluate", out, folder / "texts.csv", "--json")
     assert "not known whether these rows were learned from" in result.stderr
     assert json.loads(result.stdout)["held out"] is None
     good("report", out, "-o", tmp_path / "r.html")
-
-
-def test_split_takes_shares_of_each_label():
-    labels = np.repeat(["a", "b", "c", "d"], [50, 30, 20, 1])
-    part = learn.split(labels, 101, test=0.2, seed=3)
-    for label in "abc":
-        assert np.mean(part[labels == label] == TEST) == pytest.approx(0.2)
-    assert part[-1] == TRAIN  # the only row of its label
-    assert (learn.split(labels, 101, test=0.2, seed=3) == part).all()
-    assert (learn.split(labels, 101, test=0.2, seed=4) != part).any()
-    assert np.bincount(learn.split(None, 100, test=0.2, seed=3)).tolist() == [80, 20]
-
-
-@pytest.mark.slow
-def test_demo(tmp_path):
-    page = tmp_path / "demo.html"
-    model = tmp_path / "demo.hdsl"
-    facts = told("demo", "-o", page, "--model", model)
-    assert facts["error"]["learned"] < 0.75 * facts["error"]["cosine"]
-    assert facts["comparison"]["verdict"] == "better"
-    assert "LinearSVC" in facts["error"]
-    assert page.stat().st_size > 50_000
-    assert len(facts["neighbours"]) == 3
-    found = load(model)
-    assert isinstance(found, Collection)
-    assert found.documents.n_rows == facts["rows"]
-
-
-def test_losses_oracles_and_steps_are_those_of_the_library():
-    """The command line writes their names out, so that its help loads no NumPy."""
-    options = vars(make_parser().parse_args(["fit", "x.csv"]).parser)["_actions"]
-    choices = {option.dest: option.choices for option in options}
-    for name, known in (("loss", LOSSES), ("oracle", ORACLES), ("step", RULES)):
-        assert sorted(choices[name]) == sorted(known)
-        assert choices[name][0] == HDSL().get_params()[name]

@@ -30,20 +30,20 @@ def test_fit_rows(tmp_path, kind):
     X, y = rows_and_labels()
     path = tmp_path / f"rows.{kind}"
     out = tmp_path / "m.hdsl"
-    options = ()
+    options = []
     if kind == "svm":
         dump_svmlight_file(sp.csr_matrix(X), y, str(path), zero_based=False)
     else:
         sp.save_npz(path, X)
         np.save(tmp_path / "y.npy", y)
-        options = ("--labels", tmp_path / "y.npy")
+        options = ["--labels", tmp_path / "y.npy"]
     result = good("fit", path, *options, "--max-iter", 9, "-o", out)
     assert "60 rows with 3 labels, 12 features" in result.stdout
     assert "--no-tfidf" in result.stderr  # counts are weighted, and it is said
-    found = load(out).documents
-    known = TfidfTransformer(sublinear_tf=True, norm=None).fit(X[~found.is_new])
+    documents = load(out).documents
+    known = TfidfTransformer(sublinear_tf=True, norm=None).fit(X[~documents.is_new])
     X = sp.csr_array(known.transform(X))
-    assert_allclose(found.X.toarray(), X.toarray())
+    assert_allclose(documents.X.toarray(), X.toarray())
     result = good("evaluate", out, path, *options)
     assert "60 of 60 rows are in the model already" in result.stderr
     hit = told("search", out, "--row", 0, "-k", 1)["neighbours"][0]
@@ -52,7 +52,7 @@ def test_fit_rows(tmp_path, kind):
 
 def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
     np.save(tmp_path / "y.npy", rows_and_labels()[1])
-    command = ("fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5)
+    command = ["fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5]
     out = tmp_path / "m.hdsl"
     result = good(
         *command, "--no-tfidf", "--norm", "none", "--no-class-scores", "-o", out
@@ -75,9 +75,9 @@ def test_fit_triplets(rows_file, tmp_path):
     path = write_csv(tmp_path / "T.csv", T.tolist(), COLUMNS["triplets"])
     out = tmp_path / "m.hdsl"
     facts = told("fit", rows_file, "--triplets", path, "-o", out)
-    part = load(out).documents.part
-    assert facts["measured on"] == (part[T[:, 0]] == TEST).sum()
-    assert facts["triplets"] == (part[T] != TEST).all(axis=1).sum()
+    parts = load(out).documents.part
+    assert facts["measured on"] == (parts[T[:, 0]] == TEST).sum()
+    assert facts["triplets"] == (parts[T] != TEST).all(axis=1).sum()
     assert facts["class scores"] == 0
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     shown = told("evaluate", out)  # on the judgements held out
@@ -96,19 +96,19 @@ def written(kind):
 
 
 @pytest.mark.parametrize("kind", ["clicks", "grades", "links"])
-def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
+def test_clicks_grades_and_links_are_learned_from(folder, tmp_path, kind):
     path = write_csv(tmp_path / "J.csv", *written(kind))
     out = tmp_path / "m.hdsl"
-    command = (
+    command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         "--text",
         "body",
         "--id",
         "id",
         f"--{kind}",
         path,
-    )
+    ]
     facts = told(*command, "--max-iter", 5, "--test", 0.3, "-o", out)
     assert facts["triplets"] > 100
     assert facts["error"]["learned"] < facts["error"]["cosine"]
@@ -117,19 +117,19 @@ def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
     assert f"no column {header[0]!r}." in bad(*command, "-o", tmp_path / "n.hdsl")
 
 
-def test_links_alone_are_compared_with_random_rows(place, tmp_path):
+def test_links_alone_are_compared_with_random_rows(folder, tmp_path):
     alike = [row[:2] for row in written("links")[0] if row[2]]
     path = write_csv(tmp_path / "L.csv", alike, ("left", "right"))
-    command = (
+    command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         "--text",
         "body",
         "--id",
         "id",
         "--links",
         path,
-    )
+    ]
     result = good(
         *command, "--max-iter", 5, "--test", 0.3, "-o", tmp_path / "m.hdsl", "--json"
     )
@@ -140,21 +140,21 @@ def test_links_alone_are_compared_with_random_rows(place, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["triplets", "quadruplets"])
-def test_judgements_by_id(place, tmp_path, kind):
+def test_judgements_by_id(folder, tmp_path, kind):
     ids = [f"d{k % 90}" for k in range(99)]
     judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2
     judged = [row[:2] + row[3:] for row in judged] if kind == "triplets" else judged
     path = write_csv(tmp_path / "judged.csv", judged, COLUMNS[kind])
-    command = (
+    command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         "--text",
         "body",
         "--id",
         "id",
         f"--{kind}",
         path,
-    )
+    ]
     facts = told(*command, "--test", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
     assert facts["triplets"] == 180
 
@@ -167,19 +167,19 @@ def test_quadruplets_are_split_by_pair(tmp_path):
     Q = Q[(Q[:, 0] != Q[:, 1]) & (Q[:, 2] != Q[:, 3])]
     sp.save_npz(tmp_path / "X.npz", rows_and_labels()[0])
     np.save(tmp_path / "Q.npy", Q)
-    command = (
+    command = [
         "fit",
         tmp_path / "X.npz",
         "--quadruplets",
         tmp_path / "Q.npy",
         "--max-iter",
         2,
-    )
+    ]
     facts = told(*command, "--prior", 1, "-o", out)
-    found = load(out).documents
-    is_new = found.part[Q] == TEST
-    held = Q[is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)]
-    assert_array_equal(found.judgements, held)
+    documents = load(out).documents
+    is_new = documents.part[Q] == TEST
+    measured = Q[is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)]
+    assert_array_equal(documents.judgements, measured)
     assert facts["triplets"] == (~is_new.any(axis=1)).sum()
 
 
@@ -189,20 +189,23 @@ def test_quadruplets_are_split_by_pair(tmp_path):
 def test_tables_of_other_kinds(tmp_path):
     """Another separator and encoding, rows without a value, and ids that search returns."""
     rows = [(a, b, f"{c} für") for a, b, c in texts()]
-    rows[5], rows[9] = (rows[5][0], "", rows[5][2]), (rows[9][0], rows[9][1], "")
+    rows[5] = (rows[5][0], "", rows[5][2])
+    rows[9] = (rows[9][0], rows[9][1], "")
     path = tmp_path / "t.csv"
     out = tmp_path / "m.hdsl"
     lines = [";".join(row) for row in [("id", "topic", "body"), *rows]]
     path.write_bytes("\n".join(lines).encode("latin-1"))
-    options = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
+    options = ["--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id"]
     shown = good("fit", path, *LABELLED, *options, "--max-iter", 5, "-o", out).stdout
     assert "88 documents with 3 labels" in shown
     assert "2 rows without a value skipped" in shown
-    found = load(out).documents
-    assert found.ids.tolist() == [name for name, topic, body in rows if topic and body]
-    assert found.texts[0].endswith(" für")
+    documents = load(out).documents
+    assert documents.ids.tolist() == [
+        name for name, topic, body in rows if topic and body
+    ]
+    assert documents.texts[0].endswith(" für")
     (hit,) = told("search", out, "goal", "-k", 1)["neighbours"]
-    assert hit["id"] == found.ids[hit["row"]]
+    assert hit["id"] == documents.ids[hit["row"]]
     assert (
         "88 rows, not all held out" in good("evaluate", out, path, *options[:5]).stdout
     )
@@ -210,13 +213,16 @@ def test_tables_of_other_kinds(tmp_path):
 
 def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
     rows = texts()
-    rows[0], rows[7] = (*rows[0][:2], ""), (*rows[7][:2], "")
+    for row in (0, 7):
+        rows[row] = (*rows[row][:2], "")
     path = write_csv(tmp_path / "t.csv", rows)
     out = tmp_path / "m.hdsl"
     good("fit", path, *LABELLED, "--skip-missing", "--max-iter", 5, "-o", out)
-    found = load(out)
+    collection = load(out)
     for row in (1, 6, 8, 89):
-        assert found.documents.texts[found.row_number(str(row))] == rows[row][2]
+        assert (
+            collection.documents.texts[collection.row_number(str(row))] == rows[row][2]
+        )
     for row in (0, 7, 90):
         assert "no document" in bad("search", out, "--row", row)
 
@@ -226,7 +232,7 @@ def test_labels_are_cleaned_with_a_word(tmp_path):
     rows += [("x", "Sport", "goal keeper"), ("y", "NA", "goal"), ("z", "  ", "match")]
     path = write_csv(tmp_path / "t.csv", rows)
     out = tmp_path / "m.hdsl"
-    command = ("fit", path, *LABELLED, "--max-iter", 5, "-o", out)
+    command = ["fit", path, *LABELLED, "--max-iter", 5, "-o", out]
     message = bad(*command)
     assert "line 93" in message  # the first row without a label
     assert "'NA'" in message
@@ -249,7 +255,7 @@ def test_ids_that_occur_twice_are_refused_with_the_line(tmp_path):
 def test_numbers_that_are_names(tmp_path):
     """Labels of more digits than a float has, ids after a missing value, ids with zeros before."""
     out = tmp_path / "m.hdsl"
-    few = ("--prior", 1, "--no-class-scores", "--max-iter", 2)
+    few = ["--prior", 1, "--no-class-scores", "--max-iter", 2]
     lines = [f"{2**53 + k % 3} {k % 3 + 1}:1 {k % 7 + 4}:1\n" for k in range(60)]
     (tmp_path / "x.svm").write_text("".join(lines), encoding="utf-8")
     assert "3 labels" in good("fit", tmp_path / "x.svm", *few, "-o", out).stdout
@@ -265,15 +271,15 @@ def test_numbers_that_are_names(tmp_path):
     )
     header = "anchor", "positive", "negative"
     judged = write_csv(tmp_path / "t.csv", [("00003", "00006", "00001")] * 9, header)
-    said = bad("fit", table, "--text", "body", "--triplets", judged, *few, "-o", out)
-    assert "--id" in said
+    message = bad("fit", table, "--text", "body", "--triplets", judged, *few, "-o", out)
+    assert "--id" in message
 
 
 def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
     out = tmp_path / "m.hdsl"
     y = rows_and_labels()[1]
     np.save(tmp_path / "y.npy", y.astype("S"))
-    options = ("--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out)
+    options = ["--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out]
     assert (
         "3 labels"
         in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout
@@ -283,6 +289,6 @@ def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
     (tmp_path / "y.txt").write_text("\n\n".join(map(str, y)), encoding="utf-8")
     assert "line 2" in bad("fit", rows_file, "--labels", tmp_path / "y.txt", *options)
     table = write_csv(tmp_path / "x.csv", texts())
-    both = (*LABELLED, "--labels", tmp_path / "y.npy")
+    both = [*LABELLED, "--labels", tmp_path / "y.npy"]
     assert "--labels" in bad("fit", table, *both, *options)
     assert "model" in bad("report", out, "-o", tmp_path / "other.hdsl")

@@ -61,9 +61,9 @@ def linked(files):
 def test_links_are_written_by_id(linked):
     folder, pairs, _ = linked
     links = rows_of(folder / "links.csv")
-    found = {(row["left"], row["right"]) for row in links}
-    assert len(found & {*pairs[25:]}) >= 12  # of 15
-    assert {*pairs[:25]} <= found
+    linked_pairs = {(row["left"], row["right"]) for row in links}
+    assert len(linked_pairs & {*pairs[25:]}) >= 12  # of 15
+    assert {*pairs[:25]} <= linked_pairs
     assert len({row["left"] for row in links}) == len(links)
     assert all(0.5 <= float(row["probability"]) <= 1 for row in links)
     assert all(row["left_text"] and row["right_text"] for row in links)
@@ -105,14 +105,14 @@ def test_each_table_names_its_own_ids(files, tmp_path):
         tables.append(
             write_csv(tmp_path / f"{name}.csv", rows, (column, "title", "price"))
         )
-    command = (
+    command = [
         "link",
         *tables,
         "--matches",
         folder / "pairs.csv",
         "-o",
         tmp_path / "links.csv",
-    )
+    ]
     good(*command, "--id", "sku, code")
     links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= links
@@ -123,7 +123,7 @@ def test_each_table_names_its_own_ids(files, tmp_path):
 def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     folder, pairs = files
     labels = tmp_path / "labels.csv"
-    command = (
+    command = [
         "link",
         folder / "left.csv",
         folder / "right.csv",
@@ -133,18 +133,20 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
         12,
         "--label-file",
         labels,
-    )
+    ]
     assert "Nothing was learned" in good(*command).stdout
-    asked = rows_of(labels)
-    assert len(asked) == 12
-    for row in asked[:10]:
+    to_label = rows_of(labels)
+    assert len(to_label) == 12
+    for row in to_label[:10]:
         row["match"] = "yes" if (row["left"], row["right"]) in pairs else "no"
-    write_csv(labels, [row.values() for row in asked], asked[0])
+    write_csv(labels, [row.values() for row in to_label], to_label[0])
     facts = told(*command)
-    n_yes = sum(row["match"] == "yes" for row in asked)
+    n_yes = sum(row["match"] == "yes" for row in to_label)
     assert facts["learned"] == (n_yes >= 5)
     again = rows_of(labels)
-    assert [row["match"] for row in again[:10]] == [row["match"] for row in asked[:10]]
+    assert [row["match"] for row in again[:10]] == [
+        row["match"] for row in to_label[:10]
+    ]
     assert {row["match"] for row in again[10:]} == {""}
     ends = [(row["left"], row["right"]) for row in again]
     assert len({*ends}) == len(ends) > 12
@@ -154,27 +156,27 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
     folder, pairs = files
     links = tmp_path / "links.csv"
     right = folder / "right.csv"
-    said = ["yes"] * 20 + ["no"] * 4 + ["unsure"]
-    rows = [(*pair, word) for pair, word in zip(pairs[:25], said, strict=True)]
-    given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "is_match"))
+    words = ["yes"] * 20 + ["no"] * 4 + ["unsure"]
+    rows = [(*pair, word) for pair, word in zip(pairs[:25], words, strict=True)]
+    answers = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "is_match"))
     assert "match" in bad(
-        "link", folder / "left.csv", right, "--matches", given, "-o", links
+        "link", folder / "left.csv", right, "--matches", answers, "-o", links
     )
     table = [[*row.values()] for row in rows_of(folder / "left.csv")]
     upper = write_csv(tmp_path / "left.csv", table, ("ID", "title", "price"))
     rows = [
         (*pair, "") for pair in pairs[:25]
     ]  # notes, of which there are none, are no answers
-    given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "note"))
-    good("link", upper, right, "--matches", given, "-o", links)
+    answers = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "note"))
+    good("link", upper, right, "--matches", answers, "-o", links)
     assert {*pairs[:25]} <= {(row["left"], row["right"]) for row in rows_of(links)}
     other = write_csv(tmp_path / "left.csv", table, ("sku", "title", "price"))
-    said = bad("link", other, right, "--matches", folder / "pairs.csv", "-o", links)
-    assert "--id" in said
+    message = bad("link", other, right, "--matches", folder / "pairs.csv", "-o", links)
+    assert "--id" in message
     left = write_csv(
         tmp_path / "left.csv", [row[1:] for row in table], ("title", "price")
     )
-    command = (
+    command = [
         "link",
         left,
         right,
@@ -184,10 +186,10 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
         5,
         "--label-file",
         tmp_path / "l.csv",
-    )
+    ]
     good(*command)
-    asked = [row | {"match": "no"} for row in rows_of(tmp_path / "l.csv")]
-    write_csv(tmp_path / "l.csv", [row.values() for row in asked], asked[0])
+    to_label = [row | {"match": "no"} for row in rows_of(tmp_path / "l.csv")]
+    write_csv(tmp_path / "l.csv", [row.values() for row in to_label], to_label[0])
     write_csv(
         left, [(f"new thing {k}", k) for k in range(len(table))], ("title", "price")
     )
@@ -218,7 +220,7 @@ def test_duplicates_in_one_table(files, tmp_path):
 def test_bad_answers_are_named_and_nothing_is_written(files, tmp_path, content, words):
     folder, _ = files
     (tmp_path / "pairs.csv").write_text(content, encoding="utf-8")
-    said = bad(
+    message = bad(
         "link",
         folder / "left.csv",
         folder / "right.csv",
@@ -227,7 +229,7 @@ def test_bad_answers_are_named_and_nothing_is_written(files, tmp_path, content, 
         "-o",
         tmp_path / "links.csv",
     )
-    assert words in said
+    assert words in message
     assert not (tmp_path / "links.csv").exists()
 
 
@@ -251,14 +253,14 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     assert "no column 'key'" in bad("link", left, "--id", "key", "-o", links)
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     (tmp_path / "pairs.csv").write_text("L0,R24\nL1,R37\n", encoding="utf-8")
-    tables = left, folder / "right.csv", "--matches", tmp_path / "pairs.csv"
+    tables = [left, folder / "right.csv", "--matches", tmp_path / "pairs.csv"]
     assert "no header" in bad(
         "link", *tables, "-o", links
     )  # else the first pair is lost
-    said = bad(
+    message = bad(
         "link", left, "-o", links, "--label", 3, "--label-file", tmp_path / "mine.csv"
     )
-    assert "--label-file" in said
+    assert "--label-file" in message
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"
     assert not np.any([path.name == "links.csv" for path in tmp_path.iterdir()])
 
@@ -269,11 +271,13 @@ def test_fields_that_something_else_separates(files, tmp_path):
     for path in paths:
         text = (folder / path.name).read_text(encoding="utf-8")
         path.write_text(text.replace(",", ";"), encoding="utf-8")
-    command = ("link", *paths[:2], "--matches", paths[2], "-o", tmp_path / "links.csv")
+    command = ["link", *paths[:2], "--matches", paths[2], "-o", tmp_path / "links.csv"]
     assert "--sep" in bad(*command)
     good(*command, "--sep", ";")
-    found = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
-    assert {*pairs[:25]} <= found
+    linked_pairs = {
+        (row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")
+    }
+    assert {*pairs[:25]} <= linked_pairs
     (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
     assert "no rows" in bad(
         "link", tmp_path / "blank.jsonl", "-o", tmp_path / "links.csv"
@@ -299,11 +303,11 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
         tmp_path / "pairs.csv", [["left", "right"], *pairs[:20]]
     )
     links = tmp_path / "links.csv"
-    tables = tmp_path / "left.csv", tmp_path / "right.csv"
+    tables = [tmp_path / "left.csv", tmp_path / "right.csv"]
     good("link", *tables, "--matches", known, "-o", links, "--encoding", "UTF8")
-    found = {(row["left"], row["right"]) for row in rows_of(links)}
-    assert {*pairs[:20]} <= found
-    assert len(found & {*pairs[20:]}) >= 5  # of 10
+    linked_pairs = {(row["left"], row["right"]) for row in rows_of(links)}
+    assert {*pairs[:20]} <= linked_pairs
+    assert len(linked_pairs & {*pairs[20:]}) >= 5  # of 10
     assert any(row["left_text"].count(",") > 1 for row in rows_of(links))
     others = write_csv(tmp_path / "others.csv", [(7, 7)], ("left", "right"))
     assert "'7'" in bad("link", *tables, "--matches", others, "-o", links)
@@ -312,7 +316,7 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
 def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path):
     folder, pairs = files
     labels = tmp_path / "labels.csv"
-    command = (
+    command = [
         "link",
         folder / "left.csv",
         folder / "right.csv",
@@ -324,29 +328,29 @@ def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path
         labels,
         "--encoding",
         "latin-1",
-    )
+    ]
     good(*command)
-    asked = [
+    to_label = [
         {"match": "", "left": row["left"], "right": row["right"], "note": "é"}
         for row in rows_of(labels)
     ]
-    asked[0]["match"] = "perhaps"
-    write_csv(labels, [row.values() for row in asked], asked[0])
+    to_label[0]["match"] = "perhaps"
+    write_csv(labels, [row.values() for row in to_label], to_label[0])
     before = labels.read_bytes()
     assert "'perhaps'" in bad(*command)
     assert labels.read_bytes() == before
-    for row in asked[:15]:  # wrong ones among them
+    for row in to_label[:15]:  # wrong ones among them
         row["match"] = "no" if (row["left"], row["right"]) in pairs[:3] else "Yes"
-    write_csv(labels, [row.values() for row in asked], asked[0])
+    write_csv(labels, [row.values() for row in to_label], to_label[0])
     assert "learned" in good(*command).stdout
     again = rows_of(labels)
     assert [(row["match"], row["note"]) for row in again[:15]] == [
-        (row["match"], "é") for row in asked[:15]
+        (row["match"], "é") for row in to_label[:15]
     ]
     assert {(row["match"], row["note"]) for row in again[15:]} == {("", "")}
     links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
-    said = {(row["left"], row["right"]): row["match"] for row in asked[:15]}
-    assert all((pair in links) == (word == "Yes") for pair, word in said.items())
+    answers = {(row["left"], row["right"]): row["match"] for row in to_label[:15]}
+    assert all((pair in links) == (word == "Yes") for pair, word in answers.items())
 
 
 def test_nothing_that_is_read_is_overwritten(files, tmp_path):
@@ -355,7 +359,7 @@ def test_nothing_that_is_read_is_overwritten(files, tmp_path):
     pairs = folder / "pairs.csv"
     for other in (left, pairs, folder / "." / "right.csv"):
         before = other.read_bytes()
-        tables = left, folder / "right.csv", "--matches", pairs
+        tables = [left, folder / "right.csv", "--matches", pairs]
         assert "two files" in bad("link", *tables, "-o", other)
         assert "two files" in bad(
             "link", *tables, "-o", tmp_path / "links.csv", "--html", other
@@ -374,20 +378,20 @@ def test_known_links_are_told_where_ids_are_numbers(tmp_path):
         table = pandas.DataFrame(table | {"id": np.arange(30) + 1.0})
         table.drop(columns="sku").to_parquet(tmp_path / f"{name}.parquet")
     write_csv(tmp_path / "pairs.csv", (matches[:8] + 1).tolist(), ("left", "right"))
-    tables = tmp_path / "left.parquet", tmp_path / "right.parquet"
-    options = (
+    tables = [tmp_path / "left.parquet", tmp_path / "right.parquet"]
+    options = [
         "--matches",
         tmp_path / "pairs.csv",
         "-o",
         tmp_path / "links.csv",
         "--json",
-    )
+    ]
     assert json.loads(good("link", *tables, *options).stdout)["known"] == 8
 
 
 def test_answers_may_stand_first_and_no_other_file_is_replaced(files, tmp_path):
     folder, pairs = files
-    tables = folder / "left.csv", folder / "right.csv"
+    tables = [folder / "left.csv", folder / "right.csv"]
     rows = [("yes", *pair) for pair in pairs[:25]]
     write_csv(tmp_path / "pairs.csv", rows, ("match", "one", "other"))
     good(

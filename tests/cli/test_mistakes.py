@@ -12,15 +12,15 @@ from hdsl import memory
 from hdsl.cli import inputs, learn
 
 
-def test_missing_files(place, tmp_path):
+def test_missing_files(folder, tmp_path):
     assert "There is no file" in bad(
         "fit", tmp_path / "no.csv", "--text", "t", "--label", "l"
     )
     assert "There is no file" in bad("search", tmp_path / "no.hdsl", "words")
     assert "is a folder" in bad("fit", tmp_path)
-    labels = ("--labels", tmp_path / "no.npy")
+    labels = ["--labels", tmp_path / "no.npy"]
     assert "There is no file" in bad(
-        "fit", place / "texts.csv", "--text", "body", *labels
+        "fit", folder / "texts.csv", "--text", "body", *labels
     )
 
 
@@ -28,7 +28,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     for name in ("big.svm", "big.csv", "big.npz", "big.hdsl"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(5 * 2**30)
-        command = ("info" if name == "big.hdsl" else "fit", tmp_path / name)
+        command = ["info" if name == "big.hdsl" else "fit", tmp_path / name]
         command += ("--text", "t") if name == "big.csv" else ()
         monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
         message = bad(*command)
@@ -71,9 +71,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes_in_options(place, tmp_path, options, message):
+def test_mistakes_in_options(folder, tmp_path, options, message):
     assert message in bad(
-        "fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl"
+        "fit", folder / "texts.csv", *options, "-o", tmp_path / "m.hdsl"
     )
     assert not list(tmp_path.iterdir())
 
@@ -121,18 +121,18 @@ def test_wrong_matrices(rows_file, tmp_path):
     assert "has 7 labels, but" in bad("fit", rows_file, "--labels", tmp_path / "y.npy")
     sp.save_npz(tmp_path / "half.npz", rows_and_labels()[0] / 2)
     np.save(tmp_path / "y.npy", rows_and_labels()[1])
-    counts = ("--labels", tmp_path / "y.npy", "--tfidf")
+    counts = ["--labels", tmp_path / "y.npy", "--tfidf"]
     assert "needs counts, whole numbers" in bad("fit", tmp_path / "half.npz", *counts)
 
 
-def test_wrong_judgements(place, rows_file, tmp_path):
+def test_wrong_judgements(folder, rows_file, tmp_path):
     np.save(tmp_path / "T.npy", np.array([[0, 1, 99]]))
     message = bad("fit", rows_file, "--triplets", tmp_path / "T.npy")
     assert "names row 99, but X has 60 rows" in message
-    both = ("--triplets", tmp_path / "T.npy", "--quadruplets", tmp_path / "T.npy")
+    both = ["--triplets", tmp_path / "T.npy", "--quadruplets", tmp_path / "T.npy"]
     assert "--triplets and --quadruplets" in bad("fit", rows_file, *both)
     path = write_csv(tmp_path / "T.csv", [("d0", "d3", "d1")], COLUMNS["triplets"])
-    judged = ("fit", place / "texts.csv", "--text", "body", "--triplets", path)
+    judged = ["fit", folder / "texts.csv", "--text", "body", "--triplets", path]
     message = bad(*judged)
     assert "name the column of ids with --id." in message
     write_csv(path, [("d0", "d3", "zebra")], COLUMNS["triplets"])
@@ -144,7 +144,7 @@ def test_wrong_judgements(place, rows_file, tmp_path):
         tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows]
     )
     numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
-    skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets")
+    skipped = ["fit", gaps, "--text", "body", "--skip-missing", "--triplets"]
     assert "--skip-missing leaves 1 row of" in bad(*skipped, tmp_path / "T.npy")
     write_csv(
         numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"]
@@ -160,8 +160,8 @@ def test_a_file_that_is_no_model(tmp_path):
         assert "not a model file" in bad(command, path, *more.get(command, []))
 
 
-def test_wrong_queries(place, rows_file):
-    model = place / "model.hdsl"
+def test_wrong_queries(folder, rows_file):
+    model = folder / "model.hdsl"
     assert "none of the words of 'zebra'" in bad("search", model, "zebra")
     assert "--row" in bad("search", model)
     assert "one of them only" in bad("search", model, "goal", "--row", 3)
@@ -177,12 +177,12 @@ def test_wrong_queries(place, rows_file):
     assert "--by" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
     assert "give a table of texts" in bad("evaluate", model, rows_file)
     assert "DATA" in bad("evaluate", model, "--id", "id")
-    query = "--to", "jsonl", "--query", "goal"
+    query = ["--to", "jsonl", "--query", "goal"]
     assert "leave out -o" in bad("export", model, *query, "-o", rows_file.parent / "q")
     assert "compressed" in bad("fit", rows_file.parent / "t.csv.gz", *LABELLED)
 
 
-def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
+def test_the_output_is_checked_before_the_fit(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(
         learn, "learn", lambda *_, **__: pytest.fail("the fit was started")
     )
@@ -198,15 +198,15 @@ def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
         messages["/proc/m.hdsl"] = "Cannot write"
     for name, message in messages.items():
         assert message in bad(
-            "fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name
+            "fit", folder / "texts.csv", *LABELLED, "-o", tmp_path / name
         )
-    long = (
+    long = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "-o",
         tmp_path / "m.hdsl",
         "--checkpoint",
-    )
+    ]
     assert "too long" in bad(*long, tmp_path / ("n" * 300))
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"

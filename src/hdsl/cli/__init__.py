@@ -1,27 +1,32 @@
 """The command line: parse, call, print. ``hdsl --help`` lists the commands.
 
-Commands import what computes inside their functions, so that ``--help`` is fast.
+Each command is a module with its options and its function. Commands import what
+computes inside their functions, so that ``--help`` is fast.
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
-from . import demo, fit, link, use
-from .shell import Parser, run
+from . import demo, evaluate, explain, export, fit, info, link, report, search
+from .options import Parser
+from .output import show
+from .run import run
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 
-COMMANDS = (
-    "fit",
-    "link",
-    "evaluate",
-    "search",
-    "explain",
-    "report",
-    "export",
-    "info",
-    "demo",
-)
+#: The commands in the order of the help.
+COMMANDS = {
+    "fit": fit,
+    "link": link,
+    "evaluate": evaluate,
+    "search": search,
+    "explain": explain,
+    "report": report,
+    "export": export,
+    "info": info,
+    "demo": demo,
+}
 
 
 def make_parser() -> Parser:
@@ -40,25 +45,25 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--debug", action="store_true", help="show the traceback of an error"
     )
-    parser.set_defaults(run=_about, parser=parser)
+    parser.set_defaults(run=_show_version_or_help, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    fit.add(commands)
-    link.add(commands)
-    use.add(commands)
-    demo.add(commands)
+    for command in COMMANDS.values():
+        command.add(commands)
     return parser
 
 
-def _about(given: object) -> None:
-    """Show the version, or the help."""
-    if getattr(given, "version", False):
+def _show_version_or_help(arguments: Namespace) -> None:
+    """Show the version, or the help, where no command is named."""
+    if arguments.version:
         from importlib.metadata import version
 
-        print(f"hdsl {version('hdsl')}")  # noqa: T201
+        show(f"hdsl {version('hdsl')}")
     else:
-        make_parser().print_help()
+        arguments.parser.print_help()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; None takes the arguments of the process."""
-    return run(make_parser(), list(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None:
+        arguments = sys.argv[1:]
+    return run(make_parser(), list(arguments))

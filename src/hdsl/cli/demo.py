@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .fit import show_outcome
-from .shell import (
-    INTERRUPTED,
-    Section,
-    add_command,
-    add_json,
-    begin,
-    say,
-    seed,
-    show,
-    show_json,
-)
-from .use import show_hits, write_report
+from . import shared_options
+from .errors import INTERRUPTED
+from .hits import show_hits
+from .messages import announce, say
+from .options import OptionGroup, add_command
+from .output import show, show_json
+from .report import write_report
 
 if TYPE_CHECKING:
-    from .learn import Outcome
+    from .data import Data
+    from .outcome import Outcome
 
 #: The cosine ranks a text about XML third; a learned pair of words ranks it first.
 QUERY = "parse the dom of a document"
@@ -31,18 +27,34 @@ QUERY = "parse the dom of a document"
 #: with this one. Stop words help where texts are as short as these.
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
 
+#: A module of fewer summaries is left out.
+MIN_ROWS_PER_LABEL = 80
+
+
+class Summaries(NamedTuple):
+    """The first lines of docstrings, by module, and the objects that they are of."""
+
+    data: Data
+    names: list[str]
+
+    def named_texts(self) -> list[str]:
+        """Return the summaries as a reader sees them."""
+        pairs = zip(self.names, self.data.texts, strict=True)  # type: ignore[arg-type]
+        return [f"{name}: {text}" for name, text in pairs]
+
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    options = Section(add_command(commands, demo), "demo")
-    options.add("-o --output", "HTML page to write.", Path("hdsl-demo.html"))
-    options.add("--model", "Model file for the other commands.", Path)
-    options.add("--seed", "Random seed of the split, 0 or more.", 0, type=seed)
-    options.flag("--no-class-scores", "Learn by the rows alone, without class scores.")
-    add_json(options)
+    options = OptionGroup(add_command(commands, demo), "demo")
+    options.add_path("-o --output", "HTML page to write.", Path("hdsl-demo.html"))
+    options.add_path("--model", "Model file for the other commands.")
+    shared_options.add_seed(options, "Random seed of the split, 0 or more.")
+    about_scores = "Learn by the rows alone, without class scores."
+    options.add_flag("--no-class-scores", about_scores)
+    shared_options.add_json(options)
 
 
-def demo(given: Namespace) -> int | None:
+def demo(arguments: Namespace) -> int | None:
     """See it work on Python's own docstrings, in under a minute.
 
     Learns which summaries of the standard library belong to the same module. A fifth of
@@ -54,76 +66,110 @@ def demo(given: Namespace) -> int | None:
 
       hdsl demo --model demo.hdsl && hdsl search demo.hdsl "parse a date"
     """
-    from . import inputs
-
-    output = given.output
-    model = given.model
-    as_json = given.as_json
-    inputs.check_output(output, taken=[] if model is None else [model])
-    if model is not None:
-        inputs.check_model_output(model)
-    outcome, seconds = run(
-        given.seed, quiet=as_json, class_scores=not given.no_class_scores
-    )
-    found = outcome.collection
-    begin("writing the page", quiet=as_json)
-    write_report(
-        found, output, "Docstrings of Python's standard library", outcome.measured
-    )
-    if model is not None:
-        from ..saving import save
-
-        save(found, model)
-    hits = found.search(QUERY, 3, why=3)
-    if as_json:
-        facts = outcome.facts() | {"seconds": round(seconds, 2)}
-        facts |= {"strongest pairs": outcome.strongest_pairs(), "query": QUERY}
-        facts |= {"neighbours": hits, "report": str(output)}
-        show_json(facts | ({} if model is None else {"model": str(model)}))
+    _check_files(arguments.output, arguments.model)
+    start = time.perf_counter()
+    outcome = _learn(arguments)
+    seconds = time.perf_counter() - start
+    announce("writing the page", quiet=arguments.as_json)
+    _write(outcome, arguments)
+    hits = outcome.collection.search(QUERY, 3, why=3)
+    if arguments.as_json:
+        _show_json(outcome, hits, seconds, arguments)
     else:
-        show_outcome(outcome, n_pairs=6)
-        show("", f'Most similar to "{QUERY}", and why')
-        show_hits(hits)
-        show(
-            "",
-            f"{output} shows all pairs and why documents match. {seconds:.0f} s in "
-            "all.",
-        )
-    if outcome.model.status_ != "interrupted":
+        _show_text(outcome, hits, seconds, arguments.output)
+    if not outcome.is_interrupted:
         return None
     say("interrupted: the figures are those of the model so far.")
     return INTERRUPTED
 
 
-def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, float]:
-    """Learn the modules of summaries; return the outcome and the seconds."""
-    start = time.perf_counter()
-    begin("reading the docstrings of Python's standard library", quiet=quiet)
-    from dataclasses import replace
+def _check_files(page: Path, model: Path | None) -> None:
+    """Raise ValueError unless the page and the model can be written, and are two files."""
+    from . import files, models
 
+    if model is None:
+        files.check_output(page)
+    else:
+        files.check_output(page, taken=[model])
+        models.check_model_output(model)
+
+
+def _learn(arguments: Namespace) -> Outcome:
+    """Learn the modules of summaries; the documents of the outcome have names."""
+    quiet = arguments.as_json
+    announce("reading the docstrings of Python's standard library", quiet=quiet)
+    import numpy as np
+
+    from ..hdsl import HDSL
+    from ..text import Collection, Words
+    from .learn import learn
+
+    summaries = _read_summaries()
+    outcome = learn(
+        summaries.data,
+        HDSL(random_state=arguments.seed),
+        words=Words(**WORDS),
+        class_scores=not arguments.no_class_scores,
+        seed=arguments.seed,
+        quiet=quiet,
+    )
+    collection = outcome.collection
+    texts = np.array(summaries.named_texts(), dtype=object)
+    documents = replace(collection.documents, texts=texts)
+    named = Collection(collection.model, collection.words, documents)
+    return replace(outcome, collection=named)
+
+
+def _read_summaries() -> Summaries:
+    """Return the summaries of the standard library."""
     import numpy as np
 
     from ..datasets import load_docstrings
-    from ..hdsl import HDSL
-    from ..text import Collection, Words
-    from .inputs import Data
-    from .learn import learn
+    from .data import Data
 
-    docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
-    outcome = learn(
-        Data(
-            Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y
-        ),
-        HDSL(random_state=seed),
-        words=Words(**WORDS),
-        class_scores=class_scores,
-        seed=seed,
-        quiet=quiet,
+    docstrings = load_docstrings(
+        min_rows_per_label=MIN_ROWS_PER_LABEL, summaries=True, vectorize=False
     )
-    found = outcome.collection
-    named = [
-        f"{name}: {text}" for name, text in zip(docs.names, docs.texts, strict=True)
-    ]
-    documents = replace(found.documents, texts=np.array(named, dtype=object))
-    collection = Collection(found.model, found.words, documents)
-    return replace(outcome, collection=collection), time.perf_counter() - start
+    texts = np.array(docstrings.texts, dtype=object)
+    data = Data(Path("docstrings"), texts=texts, labels=docstrings.y)
+    return Summaries(data, docstrings.names)
+
+
+def _write(outcome: Outcome, arguments: Namespace) -> None:
+    """Write the page, and the model file where one is asked for."""
+    from ..saving import save
+
+    title = "Docstrings of Python's standard library"
+    write_report(outcome.collection, arguments.output, title, outcome.measured)
+    if arguments.model is not None:
+        save(outcome.collection, arguments.model)
+
+
+def _show_json(
+    outcome: Outcome, hits: list[dict[str, Any]], seconds: float, arguments: Namespace
+) -> None:
+    """Print the outcome, the neighbours of the query, and the files as JSON."""
+    facts = outcome.facts()
+    facts["seconds"] = round(seconds, 2)
+    facts["strongest pairs"] = outcome.strongest_pairs()
+    facts["query"] = QUERY
+    facts["neighbours"] = hits
+    facts["report"] = str(arguments.output)
+    if arguments.model is not None:
+        facts["model"] = str(arguments.model)
+    show_json(facts)
+
+
+def _show_text(
+    outcome: Outcome, hits: list[dict[str, Any]], seconds: float, page: Path
+) -> None:
+    """Print the outcome, and the neighbours of the query."""
+    from .outcome import show_outcome
+
+    show_outcome(outcome, n_pairs=6)
+    show("", f'Most similar to "{QUERY}", and why')
+    show_hits(hits)
+    show(
+        "",
+        f"{page} shows all pairs and why documents match. {seconds:.0f} s in all.",
+    )

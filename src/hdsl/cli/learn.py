@@ -1,7 +1,9 @@
 """The job of `fit` and `demo`: split, vectorise, learn, measure on rows held out."""
 
+from __future__ import annotations
+
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import text
-from ..explain.tables import has_class
-from ..labels import LabelSets, ranks
-from ..report import Measured
+from ..labels import LabelSets
 from ..report.measured import MAX_SCORES
-from ..text import TEST, TRAIN, Collection, Documents, Words
+from ..text import TEST, Collection, Documents, Words
 from . import measure
-from .inputs import Data
-from .shell import begin, counted, is_watched, say
+from .data import Data
+from .held_out import split_judgements, split_rows
+from .messages import announce, is_watched, say
+from .outcome import Outcome
+from .wording import counted
 
 #: Beside class scores, a feature that is paired must have this power of the number of
 #: rows: pairs of rarer words lead lists and change no error
@@ -24,86 +27,29 @@ from .shell import begin, counted, is_watched, say
 MIN_ROWS_POWER = 0.25
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A model with its documents, and its errors on rows held out."""
-
-    collection: Collection
-    by: str
-    measured: Measured | None
-    seconds: float
-    n_skipped: int = 0
-
-    @property
-    def model(self) -> Any:
-        """The model without its class scores."""
-        return self.collection.learned
-
-    def facts(self) -> dict[str, Any]:
-        """Return the outcome as values for JSON."""
-        model = self.model
-        documents = self.collection.documents
-        labels = measure.labels_of(documents)
-        facts = {
-            "rows": documents.n_rows,
-            "rows held out": int(documents.is_new.sum()),
-            "rows skipped": self.n_skipped,
-            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
-            "tf-idf": self.collection.words is not None or documents.idf is not None,
-            "labels": None if labels is None else n_different(labels),
-            "features": self.collection.scored.n_features,
-            "class scores": self.collection.scored.n_scores,
-            "triplets": model.n_triplets_,
-            "iterations": model.n_iter_,
-            "status": model.status_,
-            "pairs": len(model.weights_),
-            "scale": model.scale_,
-            "prior": model.prior_,
-            "choice": choice_of(model),
-            "objective": model.objective_,
-            "measure": self.measured.measure if self.measured else None,
-            "measured on": self.measured.n if self.measured else 0,
-        }
-        facts |= measure.facts_of(self.measured) if self.measured else {"error": {}}
-        return facts | {"seconds": round(self.seconds, 2)}
-
-    def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
-        """Return the feature pairs with the largest effect on the rows that were learned from.
-
-        Pairs with a class come last.
-        """
-        documents = self.collection.documents
-        scored = self.collection.scored
-        X = scored.rows(documents.X[~documents.is_new])
-        names = scored.names(self.collection.feature_names)
-        found = self.model.importance(X, feature_names=names).pairs
-        fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
-        pairs = [
-            dict(zip(fields, pair, strict=True)) for pair in found[fields].tolist()
-        ]
-        if scored.n_scores:
-            pairs = [
-                pairs[k] for k in np.argsort(has_class(found["name"]), kind="stable")
-            ]
-        return pairs[:n]
-
-
-def choice_of(model: Any) -> str | None:
-    """Return in one sentence how the prior was chosen; None where it was given."""
-    table = getattr(model, "choice_", None)
-    if not table or not np.any(table.get("chosen", False)):
-        return None
-    learned = np.isfinite(table["prior"])
-    taken = int(np.flatnonzero(table["chosen"])[-1])
-    best = float(table["score"][learned].max())
-    n_tried = len(np.unique(table["prior"][learned]))
-    if n_tried == 1:
-        return f"One prior was tried on held-out rows, {table['prior'][taken]:.4g}."
-    return (
-        f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is "
-        "the largest, so the simplest model, within one standard error of the best: "
-        f"score {table['score'][taken]:.3f}, best {best:.3f}."
-    )
+def check_labels(data: Data) -> None:
+    """Raise ValueError unless there are labels or judgements to learn from."""
+    if data.comparisons is not None:
+        return
+    if data.labels is None:
+        raise ValueError(
+            f"{data.path} has no labels to learn from: name their column with --label, "
+            "their file with --labels, or a file of judgements with --triplets, "
+            "--clicks, --links or --grades."
+        )
+    y = data.y
+    if isinstance(y, LabelSets):
+        y.check_differ()
+        return
+    _, sizes = np.unique(data.labels, return_counts=True)
+    if len(sizes) < 2 or sizes.max() < 2:
+        verb = "is" if len(sizes) == 1 else "are"
+        labels = counted(len(sizes), "different label")
+        rows = counted(len(data.labels), "row")
+        raise ValueError(
+            f"There {verb} {labels} among {rows}: at least 2 are needed, one of them "
+            "with several rows."
+        )
 
 
 def learn(
@@ -150,54 +96,90 @@ def learn(
     Outcome
     """
     start = time.perf_counter()
-    labels = data.y if data.comparisons is None else None
-    part = split(labels if labels is None else data.labels, data.n_rows, test, seed)
-    begin("counting words" if words is not None else "weighing values", quiet=quiet)
-    X, idf = (
-        _weighted(data, part, tfidf)
-        if words is None
-        else (_rows(words, data, part), None)
-    )
-    given: dict[str, Any]
-    if labels is None:
-        given, held = _by_judgements(data, part == TEST)
-        given["X"] = X
+    has_judgements = data.comparisons is not None
+    labels = None if has_judgements else data.labels
+    parts = split_rows(labels, data.n_rows, test, seed)
+    documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
+    fitted = model
+    if has_judgements:
+        training, documents = _split_judgements(data, documents)
     else:
-        given = {"X": X[part != TEST], "y": labels[part != TEST]}
-        held = {}
-    fitted: Any = model
-    if class_scores and labels is not None and _is_scored(X, labels):
-        from sklearn.pipeline import make_pipeline
-
-        from ..class_scores import ClassScores
-
-        begin("scoring the labels with a linear classifier", quiet=quiet)
-        scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
-        given["X"] = scores.fit_transform(**given)
-        fitted = make_pipeline(scores, model)
-        if getattr(model, "min_rows", None) == "auto":
-            model.set_params(min_rows=max(2, round(len(given["y"]) ** MIN_ROWS_POWER)))
-    if checkpoint is not None and checkpoint.exists():
-        say(f"continues from {checkpoint}")
-    begin("learning (the first time, code is compiled)", quiet=quiet)
-    model.set_params(checkpoint=checkpoint, verbose=int(is_watched(quiet)))
-    try:
-        model.fit(**given)
-    finally:
-        model.set_params(checkpoint=None, verbose=0)
+        y = data.y
+        training = {"X": documents.X[parts != TEST], "y": y[parts != TEST]}
+        if class_scores and _is_scored(documents.X, y):
+            announce("scoring the labels with a linear classifier", quiet=quiet)
+            fitted, training = _with_class_scores(model, training, seed)
+    _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
+    collection = Collection(fitted, words, documents)
+    announce("measuring on the rows held out", quiet=quiet)
+    measured = measure.held_out(collection)
+    if measured is not None:
+        documents.facts["verdict"] = measured.errors.verdict
+    supervision = "judgements" if has_judgements else "labels"
+    return Outcome(collection, supervision, measured, seconds, data.n_skipped)
+
+
+# --- rows -----------------------------------------------------------------------------
+
+
+def _vectorize(
+    data: Data,
+    parts: np.ndarray,
+    words: Words | None,
+    tfidf: bool | None,
+    *,
+    quiet: bool,
+) -> Documents:
+    """Return texts or rows as weighted vectors, with what is known of them."""
+    idf = None
+    if words is not None:
+        announce("counting words", quiet=quiet)
+        X = _count_words(words, data, parts)
+    else:
+        announce("weighing values", quiet=quiet)
+        X = data.X
+        if _are_counts(data, tfidf):
+            idf = text.inverse_frequencies(X[parts != TEST])
+            X = text.weigh_counts(X, idf)
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
-    facts |= {"label_sep": data.label_sep} if data.label_sep else {}
-    known = _plain(data.labels), data.texts, _plain(data.ids)
-    collection = Collection(
-        fitted, words, Documents(X, *known, part, idf, **held, facts=facts)
+    if data.label_sep:
+        facts["label_sep"] = data.label_sep
+    return Documents(
+        X,
+        labels=_plain(data.labels),
+        texts=data.texts,
+        ids=_plain(data.ids),
+        part=parts,
+        idf=idf,
+        facts=facts,
     )
-    begin("measuring on the rows held out", quiet=quiet)
-    found = measure.held_out(collection)
-    if found is not None:
-        facts["verdict"] = found.errors.verdict
-    by = "judgements" if labels is None else "labels"
-    return Outcome(collection, by, found, seconds, data.n_skipped)
+
+
+def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:
+    """Return the texts as rows; the words are those of the texts to learn from."""
+    assert data.texts is not None
+    try:
+        words.fit(data.texts[parts != TEST])
+    except ValueError as error:
+        raise ValueError(
+            f"No word is left to learn from ({error}): lower --min-df, raise --max-df, "
+            "or try --stop-words none."
+        ) from None
+    return words.transform(data.texts)
+
+
+def _are_counts(data: Data, tfidf: bool | None) -> bool:
+    """Return whether to weigh rows by TF-IDF; say so where nobody asked for it."""
+    if tfidf is not None:
+        return tfidf
+    if not text.are_counts(data.X):
+        return False
+    say(
+        f"the values of {data.path} are whole numbers: they are taken as counts "
+        "and weighted by TF-IDF. --no-tfidf leaves them as they are."
+    )
+    return True
 
 
 def _plain(values: np.ndarray | None) -> np.ndarray | None:
@@ -207,126 +189,66 @@ def _plain(values: np.ndarray | None) -> np.ndarray | None:
     return np.array([str(value) for value in values.tolist()], dtype=object)
 
 
-def check_labels(data: Data) -> None:
-    """Raise ValueError unless there are labels or judgements to learn from."""
-    if data.comparisons is not None:
-        return
-    if data.labels is None:
-        raise ValueError(
-            f"{data.path} has no labels to learn from: name their column with --label, "
-            "their file with --labels, or a file of judgements with --triplets, "
-            "--clicks, --links or --grades."
-        )
-    if isinstance(y := data.y, LabelSets):
-        y.check_differ()
-        return
-    _, sizes = np.unique(data.labels, return_counts=True)
-    if len(sizes) < 2 or sizes.max() < 2:
-        labels = counted(len(sizes), "different label")
-        rows = counted(len(data.labels), "row")
-        raise ValueError(
-            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at "
-            "least 2 are needed, one of them with several rows."
-        )
+# --- what is learned from -------------------------------------------------------------
 
 
-def split(labels: np.ndarray | None, n_rows: int, test: float, seed: int) -> np.ndarray:
-    """Return the part of each row, TRAIN or TEST: a random share of each label.
-
-    Examples
-    --------
-    >>> part = split(np.array(list("aaaaabbbbb")), 10, test=0.2, seed=0)
-    >>> np.bincount(part[:5]).tolist(), np.bincount(part[5:]).tolist()
-    ([4, 1], [4, 1])
-    """
-    if not 0 <= test < 1:
-        raise ValueError(
-            f"--test must be a share of the rows, from 0 to below 1. Got {test:g}."
-        )
-    codes = np.zeros(n_rows, dtype=np.int64)
-    if labels is not None:
-        _, codes = np.unique(labels, return_inverse=True)
-    rank = ranks(codes, np.random.default_rng(seed).permutation(n_rows))
-    share = (rank + 0.5) / np.bincount(codes)[codes]
-    if n_rows and share.max() < test:
-        raise ValueError(
-            f"--test {test:g} holds out all {n_rows} rows: none is left to learn from."
-        )
-    return np.where(share < test, TEST, TRAIN).astype(np.int8)
-
-
-def _rows(words: Words, data: Data, part: np.ndarray) -> sp.csr_array:
-    assert data.texts is not None
-    try:
-        words.fit(data.texts[part != TEST])
-    except ValueError as error:
-        raise ValueError(
-            f"No word is left to learn from ({error}): lower --min-df, raise --max-df, "
-            "or try --stop-words none."
-        ) from None
-    return words.transform(data.texts)
-
-
-def _weighted(
-    data: Data, part: np.ndarray, tfidf: bool | None
-) -> tuple[sp.csr_array, np.ndarray | None]:
-    """Return rows, weighted by TF-IDF if they are counts, and the weights of the features."""
-    X = data.X
-    if tfidf is False or (tfidf is None and not text.are_counts(X)):
-        return X, None
-    if tfidf is None:
-        say(
-            f"the values of {data.path} are whole numbers: they are taken as counts "
-            "and weighted by TF-IDF. --no-tfidf leaves them as they are."
-        )
-    idf = text.inverse_frequencies(X[part != TEST])
-    return text.weigh_counts(X, idf), idf
-
-
-def n_different(y: Any) -> int:
-    """Return the number of different labels."""
-    return len(y.classes if isinstance(y, LabelSets) else np.unique(y))
+def _split_judgements(
+    data: Data, documents: Documents
+) -> tuple[dict[str, Any], Documents]:
+    """Return the arguments of a fit, and the documents with the judgements held out."""
+    comparisons = data.comparisons
+    assert comparisons is not None
+    split = split_judgements(comparisons, documents.is_new)
+    name = "triplets" if comparisons.shape[1] == 3 else "quadruplets"
+    training = {"X": documents.X, name: comparisons[split.learned]}
+    if data.weights is not None:
+        training["sample_weight"] = data.weights[split.learned]
+    if not split.measured.any():
+        return training, documents
+    documents = replace(documents, judgements=comparisons[split.measured])
+    if data.weights is not None:
+        weights = data.weights[split.measured]
+        documents = replace(documents, judgement_weights=weights)
+    return training, documents
 
 
 def _is_scored(X: sp.csr_array, y: Any) -> bool:
     """Return whether class scores are small enough; say so if not."""
-    n_labels = n_different(y)
-    is_small = (X.shape[0] + X.shape[1]) * n_labels <= MAX_SCORES
-    if not is_small:
-        say(
-            f"class scores are left out: {n_labels:,} labels with {X.shape[1]:,} "
-            f"features and {X.shape[0]:,} rows need too much memory."
-        )
-    return is_small
+    n_labels = measure.n_different(y)
+    if (X.shape[0] + X.shape[1]) * n_labels <= MAX_SCORES:
+        return True
+    say(
+        f"class scores are left out: {n_labels:,} labels with {X.shape[1]:,} "
+        f"features and {X.shape[0]:,} rows need too much memory."
+    )
+    return False
 
 
-def _by_judgements(
-    data: Data, new: np.ndarray
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return judgements to learn from, which name no new row, and others to measure by."""
-    compared = data.comparisons
-    weights = data.weights
-    assert compared is not None
-    rows = new[compared]
-    learned = ~rows.any(axis=1)
-    is_triplet = compared.shape[1] == 3
-    held = rows[:, 0] if is_triplet else rows.reshape(-1, 2, 2).any(axis=2).all(axis=1)
-    for chosen, purpose in ((learned, "learn from"), (held, "measure by")):
-        if not chosen.any() and (purpose == "learn from" or new.any()):
-            raise ValueError(
-                f"Of {len(compared)} judgements none is left to {purpose}, as each row "
-                "is learned from or held out: change --test, or set it to 0."
-            )
-    given = {"triplets" if is_triplet else "quadruplets": compared[learned]}
-    n_unused = int((~learned & ~held).sum())
-    if n_unused:
-        shares = f"{learned.sum():,} judgements are learned from and {held.sum():,} measure; "
-        say(
-            f"{shares}{n_unused:,} name rows of both and are left out: --test 0 learns "
-            "from all."
-        )
-    kept = {"judgements": compared[held]} if held.any() else {}
-    if weights is not None:
-        given["sample_weight"] = weights[learned]
-        kept |= {"judgement_weights": weights[held]} if held.any() else {}
-    return given, kept
+def _with_class_scores(
+    model: Any, training: dict[str, Any], seed: int
+) -> tuple[Any, dict[str, Any]]:
+    """Return the model behind class scores, and the arguments of its fit with the scores."""
+    from sklearn.pipeline import make_pipeline
+
+    from ..class_scores import ClassScores
+
+    scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
+    X = scores.fit_transform(**training)
+    if getattr(model, "min_rows", None) == "auto":
+        n_rows = len(training["y"])
+        model.set_params(min_rows=max(2, round(n_rows**MIN_ROWS_POWER)))
+    return make_pipeline(scores, model), training | {"X": X}
+
+
+def _fit(
+    model: Any, training: dict[str, Any], checkpoint: Path | None, *, quiet: bool
+) -> None:
+    """Fit the model, with checkpoints on the way, and progress where somebody watches."""
+    if checkpoint is not None and checkpoint.exists():
+        say(f"continues from {checkpoint}")
+    announce("learning (the first time, code is compiled)", quiet=quiet)
+    model.set_params(checkpoint=checkpoint, verbose=int(is_watched(quiet)))
+    try:
+        model.fit(**training)
+    finally:
+        model.set_params(checkpoint=None, verbose=0)

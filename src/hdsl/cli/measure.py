@@ -9,8 +9,11 @@ from ..labels import LabelSets, split_labels
 from ..report import Measured, measure_judgements, measure_labels
 from ..text import Collection, Documents, weigh_counts
 from ..triplets.equal_rows import row_keys
-from .inputs import Data
-from .shell import counted, say
+from .data import Data
+from .messages import say
+from .wording import counted
+
+AMONG_DOCUMENTS = "among the documents in the model"
 
 
 class Evaluation(NamedTuple):
@@ -26,11 +29,15 @@ class Evaluation(NamedTuple):
 
 def facts_of(measured: Measured) -> dict[str, Any]:
     """Return errors and ranks as values for JSON."""
-    known = {name: found.to_dict() for name, found in measured.known_items.items()}
+    known_items: dict[str, Any] = {
+        name: item.to_dict() for name, item in measured.known_items.items()
+    }
+    if known_items:
+        known_items["sentence"] = measured.ranks_sentence
     return {
         "error": {name: rate.share for name, rate in measured.rates.items()},
         "comparison": measured.errors.to_dict(),
-        "known item": known | ({"sentence": measured.ranks_sentence} if known else {}),
+        "known item": known_items,
     }
 
 
@@ -39,10 +46,20 @@ def labels_of(documents: Documents) -> Any:
     return split_labels(documents.labels, documents.facts.get("label_sep"))
 
 
-def held_out(found: Collection, **options: Any) -> Measured | None:
+def n_different(y: Any) -> int:
+    """Return the number of different labels."""
+    if isinstance(y, LabelSets):
+        return len(y.classes)
+    return len(np.unique(y))
+
+
+# --- rows held out --------------------------------------------------------------------
+
+
+def held_out(collection: Collection, **options: Any) -> Measured | None:
     """Return what the rows that `hdsl fit` held out show, None where there are none."""
-    documents = found.documents
-    scored = found.scored
+    documents = collection.documents
+    scored = collection.scored
     X = documents.X
     y = labels_of(documents)
     new = documents.is_new
@@ -57,59 +74,79 @@ def held_out(found: Collection, **options: Any) -> Measured | None:
     return measure_labels(scored, X[~new], y[~new], X[new], y[new], **options)
 
 
-def measure_held_out(found: Collection, n_neighbors: int) -> Evaluation:
+def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
     """Return the errors on the rows that `hdsl fit` held out."""
-    measured = held_out(found, n_neighbors=n_neighbors)
+    measured = held_out(collection, n_neighbors=n_neighbors)
     if measured is None:
         raise ValueError(
             "The model has no rows or judgements that were held out: name a file of "
             "rows that it was not learned from."
         )
-    held = f"{counted(measured.n, 'row' if measured.n_neighbors else 'judgement')} held out"
-    among = " among the documents in the model" if measured.n_neighbors else ""
-    return Evaluation(measured, f"{among}, {held}", True)
+    if measured.n_neighbors == 0:
+        rows = f", {counted(measured.n, 'judgement')} held out"
+    else:
+        rows = f" {AMONG_DOCUMENTS}, {counted(measured.n, 'row')} held out"
+    return Evaluation(measured, rows, held_out=True)
 
 
-def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
+# --- new rows -------------------------------------------------------------------------
+
+
+def measure_new(data: Data, collection: Collection, n_neighbors: int) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
-    documents = found.documents
-    scored = found.scored
-    X = _rows(data, found)
-    y = split_labels(data.labels, documents.facts.get("label_sep"))
+    X = _rows(data, collection)
     if data.comparisons is None and data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to compare with: name them with --label or "
             "--labels, or judgements with --triplets and the like."
         )
-    is_new = _is_held_out(data, X, found)
-    seen = {True: "", False: ", not all held out", None: ", not known to be held out"}[
-        is_new
-    ]
+    is_new = _is_held_out(data, X, collection)
     if data.comparisons is not None:
-        measured = measure_judgements(scored, X, data.comparisons, data.weights)
-        return Evaluation(
-            measured, f", {counted(measured.n, 'judgement')}{seen}", is_new
+        measured = measure_judgements(
+            collection.scored, X, data.comparisons, data.weights
         )
+        rows = f", {counted(measured.n, 'judgement')}{_doubt(is_new)}"
+        return Evaluation(measured, rows, is_new)
+    measured, neighbors = _measure_labels(data, X, collection, n_neighbors)
+    rows = f" {neighbors}, {counted(measured.n, 'row')}{_doubt(is_new)}"
+    return Evaluation(measured, rows, is_new)
+
+
+def _measure_labels(
+    data: Data, X: sp.csr_array, collection: Collection, n_neighbors: int
+) -> tuple[Measured, str]:
+    """Return the errors on new labelled rows, and what their neighbours are."""
+    documents = collection.documents
+    scored = collection.scored
+    y = split_labels(data.labels, documents.facts.get("label_sep"))
     if documents.X is None or documents.labels is None:
         measured = measure_labels(scored, X, y, n_neighbors=n_neighbors)
-        among = "among the other rows"
-    else:
-        known = labels_of(documents)
-        if not isinstance(y, LabelSets) and known.dtype.kind != y.dtype.kind:
-            known, y = (
-                np.array(list(map(str, labels)), object) for labels in (known, y)
-            )
-        measured = measure_labels(
-            scored, documents.X, known, X, y, n_neighbors=n_neighbors
-        )
-        among = "among the documents in the model"
-    return Evaluation(measured, f" {among}, {counted(measured.n, 'row')}{seen}", is_new)
+        return measured, "among the other rows"
+    known = labels_of(documents)
+    if not isinstance(y, LabelSets) and known.dtype.kind != y.dtype.kind:
+        known = _as_words(known)
+        y = _as_words(y)
+    measured = measure_labels(scored, documents.X, known, X, y, n_neighbors=n_neighbors)
+    return measured, AMONG_DOCUMENTS
 
 
-def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
+def _as_words(labels: np.ndarray) -> np.ndarray:
+    """Return labels as strings: numbers and words are compared as they are written."""
+    return np.array([str(label) for label in labels], dtype=object)
+
+
+def _doubt(is_new: bool | None) -> str:
+    """Return what a title says of rows that the model may have seen."""
+    if is_new is None:
+        return ", not known to be held out"
+    if not is_new:
+        return ", not all held out"
+    return ""
+
+
+def _is_held_out(data: Data, X: sp.csr_array, collection: Collection) -> bool | None:
     """Return whether the model has seen none of the rows, None if not known; warn otherwise."""
-    known = found.documents.X
-    what = "are in the model already and find themselves"
+    known = collection.documents.X
     if known is None:
         say(
             "warning: the model file has no documents, so it is not known whether "
@@ -117,13 +154,14 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
             "other rows."
         )
         return None
+    fault = "are in the model already and find themselves"
     if data.comparisons is not None:
-        known = known[~found.documents.is_new]
-        what = "were learned from"
+        known = known[~collection.documents.is_new]
+        fault = "were learned from"
     n_seen = int(are_among(X, known).sum())
     if n_seen:
         say(
-            f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the "
+            f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {fault}, so the "
             "errors are too low. `hdsl evaluate MODEL` alone measures on rows held "
             "out."
         )
@@ -144,21 +182,23 @@ def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
     return is_known & (np.diff(X.indptr) > 0)
 
 
-def _rows(data: Data, found: Collection) -> sp.csr_array:
+def _rows(data: Data, collection: Collection) -> sp.csr_array:
     """Return new data as rows with the features of the model, without class scores."""
     if data.texts is not None:
-        return found.rows_of(data.texts)
+        return collection.rows_of(data.texts)
     X = data.X
-    d = found.scored.n_features
-    if found.words is not None or X.shape[1] > d:
-        learned = (
-            "texts: give a table of texts"
-            if found.words is not None
-            else f"{d} features"
-        )
+    n_features = collection.scored.n_features
+    learned_on = None
+    if collection.words is not None:
+        learned_on = "texts: give a table of texts"
+    elif X.shape[1] > n_features:
+        learned_on = f"{n_features} features"
+    if learned_on is not None:
         raise ValueError(
             f"{data.path} has rows of {X.shape[1]} features, the model was learned on "
-            f"{learned}."
+            f"{learned_on}."
         )
-    X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
-    return X if found.documents.idf is None else weigh_counts(X, found.documents.idf)
+    X.resize(X.shape[0], n_features)  # an svmlight file may lack the last features
+    if collection.documents.idf is None:
+        return X
+    return weigh_counts(X, collection.documents.idf)

@@ -1,63 +1,29 @@
-"""Help, exit codes, progress, warnings and interrupts of the command `hdsl`."""
+"""The end of a command: exit codes, warnings, interrupts, and what is left behind."""
 
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
-import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import COMMANDS, inputs, shell
+from hdsl.cli import messages, models
 from hdsl.files import checkpoint
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example_for_each_command(command):
-    text = " ".join(good(command, "--help").stdout.split())
-    assert "For example:" in text
-    assert text.count(f"hdsl {command} ") > 1
-    assert f" {command} " in good("--help").stdout
-
-
-def test_help_loads_nothing_heavy():
-    code = """
-        import sys, time
-        from hdsl.cli import main
-        assert main(["fit", "--help"]) == 0
-        assert time.process_time() < 0.4, time.process_time()
-        heavy = {"numpy", "scipy", "sklearn", "numba", "pydantic", "rich"} & set(sys.modules)
-        assert not heavy, heavy
-        import hdsl
-        assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
-    """
-    subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True
-    )
-
-
-def test_version_and_wrong_commands():
-    assert good("--version").stdout == f"hdsl {hdsl_package.__version__}\n"
-    assert "--nothing" in bad("--nothing")
-    assert "'serch'" in bad("serch")
-    assert "hdsl search --help" in bad("search", "m.hdsl", "--rows", 3)
-    assert good().stdout == good("--help").stdout
-
-
-def test_a_bug_is_reported_as_one(place, monkeypatch):
+def test_a_bug_is_reported_as_one(folder, monkeypatch):
     def fail(path):
         raise KeyError("secret")
 
-    monkeypatch.setattr(inputs, "load_collection", fail)
-    message = bad("search", place / "model.hdsl", "goal", code=1)
+    monkeypatch.setattr(models, "load_collection", fail)
+    message = bad("search", folder / "model.hdsl", "goal", code=1)
     assert "this should not have happened: KeyError: 'secret'" in message
     assert "--debug" in message
     with pytest.raises(KeyError):
-        hdsl("--debug", "search", place / "model.hdsl", "goal")
+        hdsl("--debug", "search", folder / "model.hdsl", "goal")
 
 
 def test_warnings_are_one_line_each(tmp_path):
@@ -70,7 +36,7 @@ def test_warnings_are_one_line_each(tmp_path):
     assert len(lines) == len(set(lines))
 
 
-def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
+def test_one_file_is_not_both_model_and_checkpoint(folder, tmp_path):
     out = tmp_path / "model.hdsl"
     try:
         out.symlink_to(tmp_path / "run")
@@ -78,7 +44,7 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
         pytest.skip("links need rights here")
     message = bad(
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "-o",
         out,
@@ -89,27 +55,27 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
 
 
 def test_the_checkpoint_is_deleted_when_the_model_is_written(
-    place, tmp_path, monkeypatch
+    folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 1)
     seen = []
     save = saving.save
 
-    def look_and_save(*given):
+    def look_and_save(*arguments):
         seen.extend(file.name for file in tmp_path.iterdir())
-        save(*given)
+        save(*arguments)
 
     monkeypatch.setattr(saving, "save", look_and_save)
-    command = (
+    command = [
         "fit",
-        place / "texts.csv",
+        folder / "texts.csv",
         *LABELLED,
         "--max-iter",
         9,
         "-o",
         tmp_path / "m.hdsl",
-    )
+    ]
     good(*command, "--checkpoint", tmp_path / "run")
     assert seen == ["run"]
     assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
@@ -119,13 +85,13 @@ def test_the_checkpoint_is_deleted_when_the_model_is_written(
 def interrupt_at_1(monkeypatch):
     """Send SIGINT at iteration 1 of each fit."""
 
-    def fit(model, **given):
+    def fit(model, **arguments):
         def callback(state):
             if state.n_iter == 1:
                 signal.raise_signal(signal.SIGINT)
 
         model.callback = callback
-        whole_fit(model, **given)
+        whole_fit(model, **arguments)
         model.callback = None
 
     whole_fit = HDSL.fit
@@ -135,9 +101,9 @@ def interrupt_at_1(monkeypatch):
     signal.signal(signal.SIGINT, earlier)
 
 
-def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_1):
+def test_ctrl_c_saves_the_model_so_far(folder, tmp_path, interrupt_at_1):
     out = tmp_path / "m.hdsl"
-    ended = hdsl("fit", place / "texts.csv", *LABELLED, "--tol", "0", "-o", out)
+    ended = hdsl("fit", folder / "texts.csv", *LABELLED, "--tol", "0", "-o", out)
     assert ended.exit_code == 130, ended.output
     model = load(out).learned
     assert model.status_ == "interrupted"
@@ -168,7 +134,7 @@ def test_exit_codes_of_a_process(tmp_path):
 
 def test_what_nobody_reads_does_not_go_to_stdout(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr", None)
-    shell.say("the model does not know a word")
+    messages.say("the model does not know a word")
     assert not capsys.readouterr().out
 
 

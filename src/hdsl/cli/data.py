@@ -1,0 +1,43 @@
+"""The rows or texts of a data file, with their labels or judgements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..labels import split_labels
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows or texts, with labels or judgements.
+
+    `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their
+    weights. `n_skipped` rows of the file had no text, label or id and are left out.
+    """
+
+    path: Path
+    X: Any = None
+    texts: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    comparisons: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    ids: np.ndarray | None = None
+    n_skipped: int = 0
+    label_sep: str | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        if self.texts is None:
+            return self.X.shape[0]
+        return len(self.texts)
+
+    @property
+    def y(self) -> Any:
+        """The labels, split where a row has several."""
+        return split_labels(self.labels, self.label_sep)

@@ -1,0 +1,93 @@
+"""``hdsl evaluate``: the errors of a model beside those of the cosine."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from . import shared_options
+from .measured_output import show_measured
+from .options import OptionGroup, add_command
+from .output import show_json
+from .shared_options import JUDGEMENTS, judgement_files
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(commands, evaluate)
+    shared_options.add_model(parser)
+    about_data = "new data; default: the rows that `fit` held out, from the model"
+    parser.add_argument("data", metavar="DATA", type=Path, nargs="?", help=about_data)
+    shared_options.add_input(parser)
+    options = OptionGroup(parser, "output")
+    options.add_integer("-k", "Neighbours that vote.", 3, dest="n_neighbors")
+    shared_options.add_json(options)
+
+
+def evaluate(arguments: Namespace) -> None:
+    """Measure a model against the cosine, with intervals.
+
+    The neighbours of new rows are the documents in the model, or the other new rows
+    where it has none. Columns default to those of the fit. Known-item search ranks rows
+    by half of their features.
+
+    For example:
+
+      hdsl evaluate model.hdsl
+
+      hdsl evaluate model.hdsl new_reviews.csv
+    """
+    from . import models
+
+    collection = models.load_collection(arguments.model)
+    _check_options(arguments)
+    from . import measure  # loads scikit-learn, so after the mistakes
+
+    evaluation = _evaluate(collection, arguments)
+    measured = evaluation.measured
+    if arguments.as_json:
+        facts = {
+            "measure": measured.errors.supervision,
+            "n": measured.n,
+            "neighbours": measured.n_neighbors,
+            "held out": evaluation.held_out,
+        }
+        show_json(facts | measure.facts_of(measured))
+    else:
+        show_measured(f"{measured.measure}{evaluation.rows}", measured)
+
+
+def _check_options(arguments: Namespace) -> None:
+    """Raise ValueError for options about data that is not given, and numbers out of range."""
+    about_data = {"ids": "--id", "text": "--text", "label": "--label"}
+    about_data |= {name: f"--{name}" for name in ("labels", *JUDGEMENTS)}
+    options = [option for name, option in about_data.items() if vars(arguments)[name]]
+    if arguments.data is None and options:
+        raise ValueError(
+            f"{options[0]} says what is in DATA, which is not given: name its file."
+        )
+    if arguments.n_neighbors < 1:
+        raise ValueError(f"-k must be 1 or more. Got {arguments.n_neighbors}.")
+
+
+def _evaluate(collection: Any, arguments: Namespace) -> Any:
+    """Return what the rows held out show, or new data where it is given."""
+    from . import inputs, measure
+
+    if arguments.data is None:
+        return measure.measure_held_out(collection, arguments.n_neighbors)
+    options = vars(arguments) | _columns(collection, arguments)
+    data = inputs.read_data(arguments.data, **options)
+    return measure.measure_new(data, collection, arguments.n_neighbors)
+
+
+def _columns(collection: Any, arguments: Namespace) -> dict[str, str | None]:
+    """Return the columns of a table: those that are named, else those of the fit."""
+    from .files import is_table
+
+    if not is_table(arguments.data):
+        return {}
+    fitted = collection.documents.facts.get("columns") or {}
+    columns = {"text": arguments.text or fitted.get("text")}
+    if arguments.labels is None and not judgement_files(arguments):
+        columns["label"] = arguments.label or fitted.get("label")
+    return columns

@@ -1,0 +1,52 @@
+"""``hdsl explain``: what the similarity of two texts or documents is made of."""
+
+from argparse import Namespace
+from typing import Any
+
+from . import shared_options
+from .options import OptionGroup, add_command
+from .output import show, show_json
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(commands, explain)
+    shared_options.add_model(parser)
+    options = OptionGroup(parser, "explanation")
+    about_side = "A document in the model, by id or number, or a text."
+    options.add_text("--x", about_side, required=True)
+    options.add_text("--y", about_side, required=True)
+    about_third = "A third: explain why x is more like y than like this."
+    options.add_text("--rather-than", about_third)
+    about_by = "Parts per feature pair, or per learned pair."
+    options.add_choice("--by", about_by, ("pair", "atom"))
+    options.add_integer("--top", "Parts to show.", 10)
+    shared_options.add_json(options)
+
+
+def explain(arguments: Namespace) -> None:
+    """Show what the similarity of two texts or documents is made of.
+
+    For example:
+
+      hdsl explain model.hdsl --x "open a socket" --y "listen on a port"
+
+      hdsl explain model.hdsl --x 17 --y 3 --rather-than 44
+    """
+    from . import models
+
+    collection = models.load_collection(arguments.model)
+    for side in (arguments.x, arguments.y, arguments.rather_than):
+        if side and not collection.is_document(side):
+            models.name_unknown_words(collection, side)
+    explanation = collection.explain(
+        arguments.x,
+        arguments.y,
+        rather_than=arguments.rather_than,
+        by=arguments.by,
+        top=arguments.top,
+    )
+    if arguments.as_json:
+        show_json(explanation.to_dict())
+    else:
+        show(repr(explanation))

@@ -1,0 +1,142 @@
+"""``hdsl export``: the documents of a model, or a query, for a search engine."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from . import shared_options
+from .options import OptionGroup, add_command
+from .output import show
+
+#: Endings of the files that each engine loads.
+SUFFIXES = {"pgvector": ".sql", "qdrant": ".qdrant.jsonl", "jsonl": ".terms.jsonl"}
+
+#: Engines that hold the documents already and take a full-text query: those of
+#: `hdsl.serving`, written out since help loads no NumPy.
+FULL_TEXT = ("postgresql", "sqlite", "elasticsearch")
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(commands, export)
+    shared_options.add_model(parser)
+    options = OptionGroup(parser, "export")
+    about_engines = (
+        "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights. "
+        "With --query also postgresql, sqlite (FTS5) and elasticsearch: a full-text "
+        "query with learned terms."
+    )
+    options.add_choice("--to", about_engines, (*SUFFIXES, *FULL_TEXT), required=True)
+    about_output = "File. Default: the model's name with another ending."
+    options.add_path("-o --output", about_output)
+    about_query = "Print this text as a query for the engine instead."
+    options.add_text("--query", about_query, metavar="TEXT")
+    about_cosine = (
+        "Divide each document by its learned length, so that dot products are the "
+        "learned cosine. Otherwise they are the similarity, and a new model needs no "
+        "new index."
+    )
+    options.add_switch("--cosine", about_cosine, True)
+
+
+def export(arguments: Namespace) -> None:
+    """Write the documents of a model as a file that a search engine loads, or one query.
+
+    The dot product of a query with a document is the learned cosine. Each document has
+    its place as id, its own id as name where the model has ids, label, text and learned
+    length.
+
+    For example:
+
+      hdsl export model.hdsl --to pgvector -o index.sql
+
+      hdsl export model.hdsl --to pgvector --query "open a socket"
+
+      hdsl export model.hdsl --to postgresql --query "open a socket"
+    """
+    from . import files, models
+
+    engine = arguments.to
+    query = arguments.query
+    if query is not None:
+        if arguments.output is not None:
+            raise ValueError(
+                "--query prints the query: leave out -o, or end with > FILE."
+            )
+        collection = models.load_collection(arguments.model)
+        models.name_unknown_words(collection, query)
+        show(_query(collection, engine, query, arguments.cosine))
+        return
+    if engine in FULL_TEXT:
+        raise ValueError(
+            f"{engine} holds the documents already: give a text with --query."
+        )
+    output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
+    files.check_output_of_model(output, arguments.model)
+    collection = models.load_collection(arguments.model)
+    _write_documents(collection, engine, output, arguments.cosine)
+
+
+def _query(collection: Any, engine: str, text: str, is_cosine: bool) -> str:
+    """Return a text as a query of an engine."""
+    from ..serving import expand_query, export_query, full_text_query
+
+    if engine in FULL_TEXT:
+        return full_text_query(engine, expand_query(collection, text))
+    row = _rewriter(collection, is_cosine).rewrite(collection.row_of_text(text))
+    names = collection.scored.names(collection.feature_names)
+    return export_query(engine, row, names=names)
+
+
+def _rewriter(collection: Any, is_cosine: bool) -> Any:
+    """Return what rewrites queries and documents: by cosine, or the similarity itself."""
+    if not is_cosine:
+        return collection.scored
+    from ..similarity.cosine import LearnedCosine
+
+    return LearnedCosine(collection.scored)
+
+
+def _write_documents(
+    collection: Any, engine: str, output: Path, is_cosine: bool
+) -> None:
+    """Write the documents of a model as a file that an engine loads."""
+    from ..files.atomic import atomic_write
+    from ..memory import format_bytes
+    from ..serving import export_rows
+
+    documents = collection.documents
+    if documents.X is None:
+        raise ValueError(
+            "The model has no documents: fit it again without --no-documents."
+        )
+    chunks = export_rows(
+        engine,
+        _rewriter(collection, is_cosine).index_rows(documents.X),
+        names=collection.scored.names(collection.feature_names),
+        fields=_fields(collection),
+    )
+    with atomic_write(output, "the export") as file:
+        for chunk in chunks:
+            file.write(chunk.encode("utf-8", "replace"))
+    size = format_bytes(output.stat().st_size)
+    show(f"{output}: {documents.n_rows:,} documents, {size}.")
+
+
+def _fields(collection: Any) -> dict[str, list[Any]]:
+    """Return what is written beside the rows: lengths, and names, labels and texts if known."""
+    from ..similarity.cosine import LearnedCosine
+
+    documents = collection.documents
+    lengths = LearnedCosine(collection.scored).lengths(documents.X)
+    fields = {
+        "length": lengths,
+        "name": documents.ids,
+        "label": documents.labels,
+        "text": documents.texts,
+    }
+    return {
+        name: values.tolist() for name, values in fields.items() if values is not None
+    }

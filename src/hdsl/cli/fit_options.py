@@ -1,0 +1,249 @@
+"""The options of ``hdsl fit``: declared, checked, and as parameters of what they set."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import shared_options
+from .options import OptionGroup, Parser
+
+if TYPE_CHECKING:
+    from ..text import Words
+
+#: The names are those of the library, the default first. They are written out, since
+#: help loads no NumPy.
+LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
+ORACLES = ("ascent", "heuristic", "exact")
+STEPS = ("corrective", "away", "forward", "pairwise", "blended")
+
+#: Options that are parameters of HDSL under the same name.
+SAME_NAME = (
+    "loss",
+    "oracle",
+    "step",
+    "mining",
+    "n_targets",
+    "n_impostors",
+    "tol",
+    "batch_size",
+    "device",
+)
+
+
+class Limit(NamedTuple):
+    """The least value of a parameter, and the words that it may be instead."""
+
+    least: float
+    words: tuple[str | None, ...] = (None,)
+    is_excluded: bool = False
+
+
+#: Limits of parameters, which are checked before a file is read. An int limits a
+#: parameter that is a whole number.
+LIMITS = {
+    "scale": Limit(0.0, words=("auto", None), is_excluded=True),
+    "prior": Limit(0.0, words=("auto", None)),
+    "tol": Limit(0.0),
+    "max_iter": Limit(1, words=("auto", None)),
+    "n_targets": Limit(1),
+    "n_impostors": Limit(1),
+    "batch_size": Limit(1),
+}
+
+
+# --- declared -------------------------------------------------------------------------
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options, by subject."""
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        type=Path,
+        help="texts: .csv, .tsv, .jsonl or .parquet, with --text; rows: .npz, or svmlight under "
+        "any other name",
+    )
+    _add_output(OptionGroup(parser, "output and machine"))
+    _add_data(shared_options.add_input(parser))
+    _add_words(OptionGroup(parser, "words"))
+    _add_learning(OptionGroup(parser, "learning"))
+
+
+def _add_output(options: OptionGroup) -> None:
+    """Add the options of the model file, and of the machine."""
+    options.add_path("-o --output", "Model file.", Path("model.hdsl"))
+    options.add_flag(
+        "--no-documents", "Leave texts, labels and rows out of the model file."
+    )
+    about_checkpoint = (
+        "File to save the run to on the way: after a crash the same command goes on "
+        "from it. It is deleted when the model is written."
+    )
+    options.add_path("--checkpoint", about_checkpoint)
+    shared_options.add_seed(options)
+    about_device = "Where the solver runs: cpu, cuda or cuda:1."
+    options.add_text("--device", about_device, "cpu")
+    options.add_integer("--jobs", "Threads; -1 is all cores.")
+    about_memory = "Most GiB for the fit, or auto, or none."
+    options.add_text("--memory-limit", about_memory, "auto")
+    shared_options.add_json(options)
+
+
+def _add_data(options: OptionGroup) -> None:
+    """Add the options of how labels are split and rows weighed, which a model keeps."""
+    options.add_text(
+        "--label-sep", "What separates several labels of a row, such as ';' or '\\t'."
+    )
+    about_tfidf = (
+        "Weigh the counts of a matrix by TF-IDF. Default: if all values are whole "
+        "numbers, and not only 0 and 1. Texts always are."
+    )
+    options.add_switch("--tfidf", about_tfidf)
+    options.add_choice("--norm", "Compare rows at unit length?", ("l2", "none"))
+
+
+def _add_words(options: OptionGroup) -> None:
+    """Add the options of which words texts are split into."""
+    about_tokens = "identifiers: camelCase and snake_case are two words each."
+    options.add_choice("--tokens", about_tokens, ("words", "identifiers"))
+    options.add_integer("--ngrams", "2 adds pairs of consecutive words.", 1)
+    options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 2.0)
+    options.add_number("--max-df", "Most texts with a word; up to 1, a share.", 1.0)
+    options.add_choice("--stop-words", "Words to leave out.", ("english", "none"))
+
+
+def _add_learning(options: OptionGroup) -> None:
+    """Add the options of the model, of its supervision and of the solver."""
+    options.add_text("--scale", "Size of the learned part, or auto.", "auto")
+    about_prior = "Weight of the plain dot product; auto: chosen on held-out rows."
+    options.add_text("--prior", about_prior, "auto")
+    about_scores = "Learn by the rows alone, without scores of a linear classifier."
+    options.add_flag("--no-class-scores", about_scores)
+    about_steps = (
+        "Most iterations. A corrective step adds several pairs of features and sets "
+        "all weights anew; other steps add one."
+    )
+    options.add_integer("--max-iter", about_steps)
+    options.add_integer("--n-targets", "Nearest rows of the same label, per row.", 10)
+    options.add_integer("--n-impostors", "Nearest rows of other labels, per row.", 10)
+    options.add_choice("--mining", "How these are found.", ("neighbors", "random"))
+    options.add_choice("--loss", "Loss of a comparison.", LOSSES)
+    about_oracle = "How the next pair is found; heuristic is the paper's."
+    options.add_choice("--oracle", about_oracle, ORACLES)
+    options.add_choice("--step", "How weights change; away is the paper's.", STEPS)
+    options.add_number("--tol", "Stop at this duality gap.", 1e-3)
+    options.add_integer("--batch-size", "Triplets per iteration; default: all.")
+    options.add_number("--test", "Share of the rows to measure the error on.", 0.2)
+
+
+# --- checked --------------------------------------------------------------------------
+
+
+def check_options(arguments: Namespace) -> None:
+    """Raise ValueError for options that no fit takes together."""
+    from .files import is_table
+
+    if arguments.jobs == 0:
+        raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
+    if arguments.norm == "none" and _has_class_scores(arguments):
+        raise ValueError(
+            "--norm none leaves rows as they are, but class scores stand beside rows "
+            "at unit length: add --no-class-scores."
+        )
+    if is_table(arguments.data) and arguments.tfidf is not None:
+        raise ValueError(
+            "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table "
+            "are always weighted. Leave it out."
+        )
+
+
+def _has_class_scores(arguments: Namespace) -> bool:
+    """Return whether the model is learned with class scores: judgements have none."""
+    if arguments.no_class_scores:
+        return False
+    return not shared_options.judgement_files(arguments)
+
+
+# --- as parameters --------------------------------------------------------------------
+
+
+def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
+    """Return the parameters of HDSL; raise ValueError where one is out of range."""
+    parameters = {name: getattr(arguments, name) for name in SAME_NAME}
+    parameters["scale"] = _number_or_auto(arguments.scale, "--scale")
+    parameters["prior"] = _number_or_auto(arguments.prior, "--prior")
+    parameters["norm"] = _word_or_none(arguments.norm)
+    parameters["n_jobs"] = arguments.jobs
+    parameters["random_state"] = arguments.seed
+    parameters["memory_limit"] = _memory_limit(arguments.memory_limit)
+    if arguments.max_iter is not None:
+        parameters["max_iter"] = arguments.max_iter
+    _check_parameters(parameters)
+    return parameters
+
+
+def _check_parameters(parameters: dict[str, Any]) -> None:
+    """Raise ValueError for the first parameter that is out of range."""
+    from ..input.parameters import check_device, check_number
+
+    for name, limit in LIMITS.items():
+        check_number(
+            "HDSL",
+            name,
+            parameters.get(name),
+            low=limit.least,
+            strict=limit.is_excluded,
+            integer=isinstance(limit.least, int),
+            words=limit.words,
+        )
+    check_device("HDSL", parameters["device"])
+
+
+def _number_or_auto(text: str, option: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a number or auto. Got {text!r}.") from None
+
+
+def _word_or_none(text: str) -> str | None:
+    if text == "none":
+        return None
+    return text
+
+
+def _memory_limit(text: str) -> float | str | None:
+    if text == "none":
+        return None
+    return _number_or_auto(text, "--memory-limit")
+
+
+def words_of(arguments: Namespace) -> Words:
+    """Return what makes rows of texts."""
+    from ..text import Words
+
+    return Words(
+        arguments.tokens,
+        ngrams=arguments.ngrams,
+        stop_words=arguments.stop_words,
+        min_df=_count_or_share(arguments.min_df),
+        max_df=_count_or_share(arguments.max_df, share=1.0),
+    )
+
+
+def _count_or_share(number: float, share: float = 0.0) -> float | int:
+    """Return 2.0 as a count of documents, and 0.5 or `share` as a share of them."""
+    is_share = 0 <= number <= 1
+    is_count = 0 <= number < 2**31 and number == int(number)
+    if not is_share and not is_count:
+        raise ValueError(
+            "--min-df and --max-df must be whole numbers of documents, or shares up "
+            f"to 1. Got {number:g}."
+        )
+    if number >= 1 and number != share:
+        return int(number)
+    return number

@@ -1,0 +1,90 @@
+"""Files of judgements of rows, as triplets or quadruplets of row numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .. import readers, triplets
+from ..input.comparisons import check_comparisons
+from ..readers import tables
+from .data import Data
+from .messages import say
+
+#: Random rows that count as unlike a row, per link, where no links say which are.
+N_RANDOM = 10
+
+#: Rows per judgement.
+WIDTHS = {"triplets": 3, "quadruplets": 4}
+
+WeightedComparisons = tuple[np.ndarray, np.ndarray | None]
+
+
+def read_comparisons(kind: str, path: Path, data: Data) -> WeightedComparisons:
+    """Return the triplets or quadruplets of a file of judgements, and their weights."""
+    if path.suffix == ".npy" and kind in WIDTHS:
+        comparisons = readers.read_array(path)
+        weights = None
+    else:
+        comparisons, weights = _read_judgements(kind, path, data)
+    name = "quadruplets" if kind == "quadruplets" else "triplets"
+    try:
+        checked = check_comparisons(comparisons, data.n_rows, name, WIDTHS[name])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return checked, weights
+
+
+def _read_judgements(kind: str, path: Path, data: Data) -> WeightedComparisons:
+    """Return the triplets or quadruplets that a table of judgements says, by its kind."""
+    if kind == "triplets":
+        return triplets.judgement_triplets(path, ids=data.ids)
+    if kind == "quadruplets":
+        return triplets.judgement_quadruplets(path, ids=data.ids)
+    if kind == "grades":
+        return triplets.graded_triplets(path, ids=data.ids, random_state=0)
+    if kind == "clicks":
+        return _read_clicks(path, data.ids), None
+    links, signs = _read_links(path, data)
+    return triplets.link_triplets(links, signs, random_state=0), None
+
+
+def _read_clicks(path: Path, ids: np.ndarray | None) -> np.ndarray:
+    """Return triplets of clicks; without a column of events, an anchor is an event."""
+    try:
+        return triplets.choice_triplets(path, ids=ids)
+    except tables.MissingColumnError as error:
+        if "event" in error.columns:
+            raise
+    return triplets.choice_triplets(path, event="anchor", ids=ids)
+
+
+def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of rows and their signs; random pairs are unlike where no pair is said to be."""
+    names = ["left", "right"]
+    has_signs = "same" in tables.read_columns(path)
+    if has_signs:
+        names.append("same")
+    table = tables.read_table(path, dict(zip(names, names, strict=True)))
+    index = tables.row_index(data.ids, table.is_text)
+    left = tables.row_numbers(table, "left", index)
+    right = tables.row_numbers(table, "right", index)
+    links = np.column_stack([left, right])
+    if has_signs:
+        return links, 2 * tables.flags(table, "same") - 1
+    say(
+        f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} "
+        "random rows each."
+    )
+    return _with_random_pairs(links, data.n_rows)
+
+
+def _with_random_pairs(links: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return links and random pairs of their left rows, and the signs of both."""
+    known = {*map(tuple, links.tolist()), *map(tuple, links[:, ::-1].tolist())}
+    others = np.random.default_rng(0).integers(n_rows, size=(len(links), N_RANDOM))
+    drawn = np.column_stack([np.repeat(links[:, 0], N_RANDOM), others.ravel()])
+    unlike = [(a, b) for a, b in drawn.tolist() if a != b and (a, b) not in known]
+    pairs = np.array([*links.tolist(), *unlike])
+    return pairs, np.repeat([1, -1], [len(links), len(unlike)])

@@ -1,0 +1,64 @@
+"""Print errors and ranks by cosine and as learned, and what they show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .output import show, show_table
+from .wording import percent
+
+if TYPE_CHECKING:
+    from ..evaluate import ErrorRate, KnownItem
+    from ..report import Measured
+
+
+def show_measured(title: str, measured: Measured) -> None:
+    """Print errors and ranks by cosine and as learned, and what they show."""
+    errors = measured.errors
+    show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
+    rows = [_error_row(name, rate) for name, rate in measured.rates.items()]
+    show_table(rows, right=(1,))
+    show(errors.sentence)
+    if measured.known_items:
+        _show_ranks(measured)
+
+
+def _error_row(name: str, rate: ErrorRate) -> tuple[str, ...]:
+    """Return the cells of an error: share, interval, counts, and a note."""
+    low, high = rate.interval
+    n_wrong = f"{rate.n_wrong:,.1f}".removesuffix(".0")
+    note = ""
+    if name == "LinearSVC":
+        note = "no neighbours, no reasons"
+    return (
+        f"  {name}",
+        percent(rate.share),
+        f"{100 * low:.1f} to {percent(high)}",
+        f"{n_wrong} of {rate.n:,}",
+        note,
+    )
+
+
+def _show_ranks(measured: Measured) -> None:
+    """Print how well rows are found by half of their features."""
+    learned = measured.known_items["learned"]
+    show(
+        "",
+        "Known-item search: mean reciprocal rank of a row among "
+        f"{learned.n_rows:,}, by half of its features, {len(learned.ranks):,} queries",
+    )
+    rows = [_rank_row(name, item) for name, item in measured.known_items.items()]
+    show_table(rows, right=(1,))
+    show(measured.ranks_sentence)
+
+
+def _rank_row(name: str, item: KnownItem) -> tuple[str, ...]:
+    """Return the cells of a known-item search: mean reciprocal rank, interval, recalls."""
+    low, high = item.interval
+    return (
+        f"  {name}",
+        f"{item.mrr:.3f}",
+        f"{low:.3f} to {high:.3f}",
+        f"found first {percent(item.recall(1))}, in the first ten "
+        f"{percent(item.recall(10))}",
+    )

@@ -1,0 +1,210 @@
+"""What a fit came to: a model with its documents and its errors, as facts and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..explain.tables import has_class
+from ..report import Measured
+from ..text import Collection
+from . import measure
+from .measured_output import show_measured
+from .output import show, show_table
+from .wording import counted, one_line
+
+#: Fields of a feature pair that are facts.
+PAIR_FIELDS = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model with its documents, and its errors on rows held out.
+
+    `supervision` is "labels" or "judgements".
+    """
+
+    collection: Collection
+    supervision: str
+    measured: Measured | None
+    seconds: float
+    n_skipped: int = 0
+
+    @property
+    def model(self) -> Any:
+        """The model without its class scores."""
+        return self.collection.learned
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the user ended the fit."""
+        return self.model.status_ == "interrupted"
+
+    @property
+    def kind(self) -> str:
+        """What a row is to a reader."""
+        if self.collection.documents.texts is None:
+            return "row"
+        return "document"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the outcome as values for JSON."""
+        model = self.model
+        documents = self.collection.documents
+        labels = measure.labels_of(documents)
+        n_labels = None
+        if labels is not None:
+            n_labels = measure.n_different(labels)
+        facts = {
+            "rows": documents.n_rows,
+            "rows held out": int(documents.is_new.sum()),
+            "rows skipped": self.n_skipped,
+            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
+            "tf-idf": self.collection.words is not None or documents.idf is not None,
+            "labels": n_labels,
+            "features": self.collection.scored.n_features,
+            "class scores": self.collection.scored.n_scores,
+            "triplets": model.n_triplets_,
+            "iterations": model.n_iter_,
+            "status": model.status_,
+            "pairs": len(model.weights_),
+            "scale": model.scale_,
+            "prior": model.prior_,
+            "choice": choice_of(model),
+            "objective": model.objective_,
+        }
+        return facts | self._error_facts() | {"seconds": round(self.seconds, 2)}
+
+    def _error_facts(self) -> dict[str, Any]:
+        """Return the errors and ranks, and on what they were measured."""
+        if self.measured is None:
+            return {"measure": None, "measured on": 0, "error": {}}
+        facts = {"measure": self.measured.measure, "measured on": self.measured.n}
+        return facts | measure.facts_of(self.measured)
+
+    def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
+        """Return the feature pairs with the largest effect on the rows that were learned from.
+
+        Pairs with a class come last.
+        """
+        documents = self.collection.documents
+        scored = self.collection.scored
+        X = scored.rows(documents.X[~documents.is_new])
+        names = scored.names(self.collection.feature_names)
+        pairs = self.model.importance(X, feature_names=names).pairs
+        if scored.n_scores:
+            pairs = pairs[np.argsort(has_class(pairs["name"]), kind="stable")]
+        return [
+            dict(zip(PAIR_FIELDS, pair, strict=True))
+            for pair in pairs[PAIR_FIELDS][:n].tolist()
+        ]
+
+
+def choice_of(model: Any) -> str | None:
+    """Return in one sentence how the prior was chosen; None where it was given."""
+    table = getattr(model, "choice_", None)
+    if not table or not np.any(table.get("chosen", False)):
+        return None
+    is_learned = np.isfinite(table["prior"])
+    chosen = int(np.flatnonzero(table["chosen"])[-1])
+    prior = table["prior"][chosen]
+    score = table["score"][chosen]
+    best = float(table["score"][is_learned].max())
+    n_priors = len(np.unique(table["prior"][is_learned]))
+    if n_priors == 1:
+        return f"One prior was tried on held-out rows, {prior:.4g}."
+    return (
+        f"Of {n_priors} priors tried on held-out rows, {prior:.4g} is "
+        "the largest, so the simplest model, within one standard error of the best: "
+        f"score {score:.3f}, best {best:.3f}."
+    )
+
+
+# --- as text --------------------------------------------------------------------------
+
+
+def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
+    """Print the data, the model, its errors, and its strongest pairs."""
+    facts = outcome.facts()
+    show(
+        _data_line(outcome, facts),
+        *_left_out(facts, outcome.kind),
+        _model_line(outcome, facts),
+    )
+    if facts["choice"]:
+        show(facts["choice"])
+    show("")
+    _show_errors(outcome)
+    show("")
+    _show_pairs(outcome, n_pairs)
+
+
+def _data_line(outcome: Outcome, facts: dict[str, Any]) -> str:
+    """Return how many rows, labels and features there are."""
+    supervision = "judgements"
+    if outcome.supervision == "labels":
+        supervision = counted(facts["labels"], "label")
+    features = counted(facts["features"], "feature")
+    if facts["class scores"]:
+        features += f" and {facts['class scores']} class scores"
+    return (
+        f"{counted(facts['rows'], outcome.kind)} with {supervision}, {features}; "
+        f"{facts['rows held out']:,} held out."
+    )
+
+
+def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
+    """Return what was skipped, and the documents that nothing is known of."""
+    lines = []
+    if facts["rows skipped"]:
+        rows = counted(facts["rows skipped"], "row")
+        lines.append(f"{rows} without a value skipped.")
+    n_empty = facts["empty rows"]
+    feature = "known word" if kind == "document" else "value"
+    if n_empty == 1:
+        lines.append(f"1 {kind} has no {feature}: it matches nothing.")
+    elif n_empty > 1:
+        lines.append(f"{n_empty:,} {kind}s have no {feature}: they match nothing.")
+    return lines
+
+
+def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
+    """Return the size of the model, and of the work that it took."""
+    return (
+        f"{counted(facts['pairs'], 'pair')} from "
+        f"{counted(facts['triplets'], 'triplet')} in "
+        f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
+        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}."
+    )
+
+
+def _show_errors(outcome: Outcome) -> None:
+    """Print the errors on rows held out, or that there are none."""
+    measured = outcome.measured
+    if measured is None:
+        show(
+            "No rows are held out, so nothing shows that this model is better than "
+            "the cosine."
+        )
+        return
+    noun = outcome.kind if outcome.supervision == "labels" else "judgement"
+    title = f"{measured.measure}, {counted(measured.n, noun)} held out"
+    show_measured(title, measured)
+
+
+def _show_pairs(outcome: Outcome, n_pairs: int) -> None:
+    """Print the strongest pairs, with their effect, weight and numbers of rows."""
+    kind = outcome.kind
+    min_rows = outcome.model.min_rows
+    title = "Strongest pairs"
+    if min_rows != "auto":
+        title += f" of features in {min_rows} {kind}s or more"
+    show(f"{title}: + raises, - lowers the similarity of two {kind}s")
+    rows = [("  pair", "effect", "weight", f"{kind}s with each")]
+    for pair in outcome.strongest_pairs(n_pairs):
+        name = f"  {one_line(pair['name'], 60)}"
+        counts = f"{pair['n_rows_i']:,}, {pair['n_rows_j']:,}"
+        rows.append((name, f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}", counts))
+    show_table(rows, right=(1, 2, 3))

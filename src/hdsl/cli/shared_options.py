@@ -1,0 +1,110 @@
+"""The options that several commands take, and how their values are read."""
+
+from __future__ import annotations
+
+import codecs
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from .options import OptionGroup, Parser
+
+#: Files of judgements: the option, and what its table says of rows, by number from 0 or
+#: by --id.
+JUDGEMENTS = {
+    "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
+    "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
+    "or .npy (n, 4)",
+    "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
+    "links": "left, right, same: 1 or 0, whether two rows belong together",
+    "grades": "anchor, item, grade: larger is more relevant",
+}
+
+
+def add_model(parser: Parser) -> None:
+    """Add the argument of a model file."""
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a model file of `hdsl fit`"
+    )
+
+
+def add_json(options: OptionGroup) -> None:
+    """Add the option of JSON instead of text."""
+    options.add_flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
+
+
+def add_seed(options: OptionGroup, help: str = "Random seed, 0 or more.") -> None:
+    """Add the option of a random seed."""
+    options.add_parsed("--seed", help, seed, 0)
+
+
+def add_separator(options: OptionGroup) -> None:
+    """Add the option of what separates the fields of a table."""
+    options.add_text(
+        "--sep", "Separator of fields. Default: , in .csv and a tab in .tsv."
+    )
+
+
+def add_encoding(options: OptionGroup, help: str) -> None:
+    """Add the option of how the text of a table is encoded."""
+    options.add_parsed("--encoding", help, encoding, "utf-8")
+
+
+def add_zero_based(options: OptionGroup) -> None:
+    """Add the option of what the first index of an svmlight file is."""
+    options.add_flag("--zero-based", "Indices of an svmlight file start at 0.")
+
+
+def add_input(parser: Parser) -> OptionGroup:
+    """Add the options of a data file with labels or judgements; return those of the data."""
+    data = OptionGroup(parser, "input")
+    data.add_text("--text", "Column of texts in a table.", metavar="COLUMN")
+    data.add_text("--label", "Column of labels in a table.", metavar="COLUMN")
+    data.add_path(
+        "--labels", "Labels: .npy, or text with one per line.", metavar="FILE"
+    )
+    about_ids = "Column of ids: judgements and searches name rows by id."
+    data.add_text("--id", about_ids, metavar="COLUMN", dest="ids")
+    add_separator(data)
+    add_encoding(data, "Encoding of a table: latin-1, utf-16, ...")
+    data.add_flag(
+        "--skip-missing", "Leave out rows of a table without a text, label or id."
+    )
+    add_zero_based(data)
+    judgements = OptionGroup(parser, "judgements instead of labels, as tables")
+    for name, columns in JUDGEMENTS.items():
+        judgements.add_path(f"--{name}", f"Columns {columns}.", metavar="FILE")
+    return data
+
+
+def input_options(**options: Any) -> Namespace:
+    """Return the options of a data file; those that are not given have their defaults."""
+    parser = Parser()
+    add_input(parser)
+    return parser.parse_args([], Namespace(**options))
+
+
+def judgement_files(arguments: Namespace) -> dict[str, Path]:
+    """Return the files of judgements that the options name, by their kind."""
+    files = {kind: getattr(arguments, kind) for kind in JUDGEMENTS}
+    return {kind: path for kind, path in files.items() if path is not None}
+
+
+def seed(text: str) -> int:
+    """Return a random seed."""
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
+def encoding(name: str) -> str:
+    """Return an encoding by its first name: UTF8 is utf-8."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(name) from None  # the parser says what is wrong
+
+
+def names(text: str) -> list[str]:
+    """Return names that commas separate."""
+    return [name.strip() for name in text.split(",")]

@@ -1,0 +1,42 @@
+"""Tables and JSON as commands print them."""
+
+import json
+
+import numpy as np
+
+from hdsl.cli.output import WIDTH, show_json, table_lines
+from hdsl.cli.wording import one_line
+
+
+def test_columns_are_aligned_by_what_a_terminal_shows():
+    rows = [("a", "1", "end"), ("日本", "10", ""), ("e\u0301", "100", "x")]
+    assert table_lines(rows, right=(1,)) == [
+        "a       1  end",
+        "日本   10",
+        "e\u0301     100  x",
+    ]
+
+
+def test_a_wide_table_is_cut():
+    short, long = table_lines([("a", "b"), ("a", "x" * 200)])
+    assert short == "a  b"
+    assert long == "a  " + "x" * (WIDTH - 4) + "…"
+
+
+def test_facts_become_json_that_every_reader_takes(capsys):
+    facts = {"n": np.int64(3), "scores": np.array([0.5, np.nan]), 7: ("é", None)}
+    show_json(facts | {"x": float("inf"), "path": type(None)})
+    shown = capsys.readouterr().out
+    assert "é" in shown
+    assert json.loads(shown) == {
+        "n": 3,
+        "scores": [0.5, None],
+        "7": ["é", None],
+        "x": None,
+        "path": str(type(None)),
+    }
+
+
+def test_one_line_has_no_control_characters():
+    assert one_line("a\n\tb\x1b[0m") == "a b [0m"
+    assert one_line("abcdef", 4) == "abc…"
