@@ -226,12 +226,16 @@ class HDSL(hdsl_module.HDSL):
 
     Parameters
     ----------
-    scale, prior, norm, loss, oracle, step, init, batch_size, mining, n_targets, \
-    n_impostors, min_rows, max_anchors, max_iter, tol, validation_fraction, \
-    warm_start, checkpoint, callback, random_state, verbose
+    scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
+        As in `hdsl.HDSL`.
+    prior, validation_fraction
+        As in `hdsl.HDSL`. An automatic prior is chosen on a sample of the rows, on the
+        client.
+    mining, n_targets, n_impostors, min_rows, max_anchors
         As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need
-        all rows in one place. An automatic prior is chosen on a sample of the rows, on
-        the client.
+        all rows in one place.
+    checkpoint, callback, random_state, verbose
+        As in `hdsl.HDSL`.
     device : "cpu"
     n_jobs : int, default=None
         Threads of the client. Workers use those that they were started with.
