@@ -86,7 +86,7 @@ class HDSL(hdsl_module.HDSL):
         max_anchors: int | None = 20_000,
         max_iter: int | str = 15,
         tol: float = 1e-3,
-        validation_fraction: float = 0.3,
+        validation_fraction: float = 1 / 3,
         warm_start: bool = False,
         checkpoint: Any = None,
         callback: Callable[[State], bool | None] | None = None,

@@ -10,8 +10,9 @@ import numpy as np
 
 from .. import search
 from ..neighbor_lists import Neighbors
-from ..supervision.mining import Mining, sample_rows
-from ..supervision.supervision import Supervision
+from ..supervision.labeled_rows import LabeledRows
+from ..supervision.mining import Mining
+from ..supervision.sampling import sample_rows
 from ..triplets import random_triplets
 from ..triplets.equal_rows import distinct_rows, row_keys
 from ..triplets.mining import check_not_empty, warn_of_single_rows
@@ -116,12 +117,12 @@ def best_rows(lists: Sequence[RankedRows]) -> np.ndarray:
 
 
 def compare(
-    mining: Mining, data: Supervision, rows: Rows, rng: np.random.Generator
+    mining: Mining, data: LabeledRows, rows: Rows, rng: np.random.Generator
 ) -> tuple[Rows, list[Any]]:
-    """Return rows and blocks of their comparisons, as ``supervision.mining.compare`` makes them."""
+    """Return rows and blocks of their comparisons, as `LabeledRows.compare` makes them."""
     y = data.y
     weights = data.weights
-    sample = sample_rows(mining, data, rng)
+    sample = sample_rows(data.codes, weights, mining.max_anchors, mining.n_targets, rng)
     if sample is not None:
         rows = rows.keep(sample)
         y = y[sample]
