@@ -146,6 +146,17 @@ def has_kernel(name: str) -> bool:
     return LOSSES[name].code is not None
 
 
+def names_with_kernel() -> list[str]:
+    """Return the names of the losses that kernels know.
+
+    Examples
+    --------
+    >>> names_with_kernel()
+    ['smoothed_hinge', 'squared_hinge', 'logistic', 'exponential']
+    """
+    return [name for name in LOSSES if has_kernel(name)]
+
+
 def is_loss(candidate: Any) -> bool:
     """Return whether an object has the methods of a loss."""
     names = ("value", "derivative", "curvature")
