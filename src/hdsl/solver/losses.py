@@ -125,7 +125,9 @@ def get(loss: str | Loss) -> Loss:
     >>> get("smoothed_hinge").value(np.array([-1.0, 0.5, 2.0])).tolist()
     [1.5, 0.125, 0.0]
     """
-    return LOSSES[loss]() if isinstance(loss, str) else loss
+    if isinstance(loss, str):
+        return LOSSES[loss]()
+    return loss
 
 
 def kernel_code(loss: Loss) -> int | None:
@@ -138,7 +140,14 @@ def kernel_code(loss: Loss) -> int | None:
     >>> kernel_code(Logistic())
     2
     """
-    return loss.code if type(loss) in LOSSES.values() else None  # type: ignore[attr-defined]
+    if is_of_library(loss):
+        return loss.code  # type: ignore[attr-defined]
+    return None
+
+
+def is_of_library(loss: Loss) -> bool:
+    """Return whether a loss is listed, and not a child of one that is."""
+    return type(loss) in LOSSES.values()
 
 
 def has_kernel(name: str) -> bool:
@@ -209,4 +218,6 @@ class CheckedLoss:
 
 def checked(loss: Loss) -> Loss:
     """Return a loss that is safe to use: one of the library as it is, another one checked."""
-    return loss if type(loss) in LOSSES.values() else CheckedLoss(loss)
+    if is_of_library(loss):
+        return loss
+    return CheckedLoss(loss)
