@@ -9,8 +9,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl.dask import data as data_module
-from hdsl.dask.problem import Handle
+from hdsl.dask.build import build_layout
+from hdsl.dask.cluster import send
+from hdsl.dask.comparisons import ComparisonBlock
+from hdsl.dask.per_shard import PerShard
+from hdsl.dask.rows import Rows
 
 #: What tests on a cluster ignore.
 QUIET = [
@@ -44,25 +47,26 @@ def cut(X, n_blocks=3):
 def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
     """Return the layout of arrays on a cluster; its margins can be looked into."""
     client = client or threads()
-    rows = data_module.Rows.load(client, cut(sp.csr_array(X)))
-    own = None if weights is None else np.asarray(weights, dtype=float)
-    block = data_module.held(client, (np.asarray(compared), own))
-    layout = data_module.build(rows, [block], columns, min_rows)
-    joined = joined_by(layout.places)
-    Handle.__array__ = lambda self, dtype=None, copy=None: joined(
+    rows = Rows.load(client, cut(sp.csr_array(X)))
+    if weights is not None:
+        weights = np.asarray(weights, dtype=float)
+    block = ComparisonBlock(np.asarray(compared), weights)
+    layout = build_layout(rows, [send(client, block)], columns, min_rows)
+    joined = joined_by(layout.shards.partition)
+    PerShard.__array__ = lambda self, dtype=None, copy=None: joined(
         client.gather([*self])
     )
     return layout
 
 
-def joined_by(places):
+def joined_by(partition):
     """Return a function from the answers of the shards to one number per comparison."""
-    shard = np.repeat(places.shards, places.counts)
+    shard = np.repeat(partition.shards, partition.counts)
 
-    def joined(parts):
-        whole = np.empty(places.n_comparisons)
-        for k, part in enumerate(parts):
-            whole[shard == k] = getattr(part, "margins", part)
+    def joined(answers):
+        whole = np.empty(partition.n_comparisons)
+        for k, answer in enumerate(answers):
+            whole[shard == k] = getattr(answer, "margins", answer)
         return whole
 
     return joined

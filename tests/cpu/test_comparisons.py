@@ -146,7 +146,7 @@ def test_parts_of_a_batch_and_of_a_problem_add_up(twin, data):
 
 
 def test_statistics_from_a_sample(monkeypatch):
-    """Where there are many comparisons, means are those of every so manieth one."""
+    """Where there are many comparisons, means are those of an evenly spaced sample."""
     X, T = random_arrays(1, n=40, T=600)
     whole = make_twin(X, T).layout.statistics()
     monkeypatch.setattr(statistics, "SAMPLE_SIZE", 100)

@@ -28,6 +28,7 @@ from hdsl.solver.loop import Options, frank_wolfe
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Correction
 from hdsl.solver.steps import RULES
+from layouts import Given
 from pairwise import pairwise
 from runs import assert_same_path, assert_same_run, run_in_parts
 from strategies import LOSSES, comparisons, make_twin, models, random_arrays, twins
@@ -308,3 +309,16 @@ def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
         assert ended.objective == pytest.approx(twin.dense.value(margins), rel=1e-12)
     device.left = 10**9
     assert_array_equal(solve().weights, whole.weights)
+
+
+@every_device
+def test_a_loss_without_a_kernel_is_refused(device, monkeypatch):
+    """One of the user's own, one of the library without a code, and a child of another."""
+    slow = type("Slow", (losses.Logistic,), {"name": "slow", "code": None})
+    monkeypatch.setitem(losses.LOSSES, "slow", slow)
+    child = type("Child", (losses.Logistic,), {})
+    layout = CUDALayout(sp.csr_array(np.eye(3)), np.array([[0, 1, 2]]), device=device)
+    names = "smoothed_hinge, squared_hinge, logistic, exponential need device='cpu'"
+    for loss in (Given(), slow(), child()):
+        with pytest.raises(ValueError, match=f"no kernel .* other than {names}"):
+            layout.problem(loss, 1.0)

@@ -17,8 +17,8 @@ from distributed import Client
 import hdsl
 import hdsl.dask
 from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
-from hdsl.dask import data as data_module
-from hdsl.dask.problem import ClusterError
+from hdsl.dask import partition
+from hdsl.dask.cluster import ClusterError
 from hdsl.solver import statistics
 
 pytestmark = QUIET
@@ -61,7 +61,7 @@ def as_array(blocks):
 )
 @pytest.mark.filterwarnings("ignore:Rows differ in length")
 def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, params):
-    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)  # which do not know each other
+    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)  # which do not know each other
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
     order = np.arange(len(y))
@@ -108,7 +108,7 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
 @pytest.mark.parametrize("supervision", ["labels", "triplets", "late weights"])
 def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervision):
     """Where there are many comparisons, a sample of them decides: the same one."""
-    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)
+    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)
     monkeypatch.setattr(statistics, "SAMPLE_SIZE", 20)
     X, y, T = data()
     settings = settings_of(prior="auto")
@@ -204,10 +204,10 @@ def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
 def test_dask_knows_the_size_of_a_shard():
     from dask.sizeof import sizeof
 
-    from hdsl.dask.shard import Data, Shard
+    from hdsl.dask.shard import Shard, ShardData
 
     X, _, T = data()
-    shard = Shard(Data(X, T[np.argsort(T[:, 0], kind="stable")], None, 400.0, 30))
+    shard = Shard(ShardData(X, T[np.argsort(T[:, 0], kind="stable")], None, 400.0, 30))
     assert sizeof(shard) > X.data.nbytes
     again = pickle.loads(pickle.dumps(shard))
     assert_array_equal(again.data.compared, shard.data.compared)

@@ -11,9 +11,9 @@ pytest.importorskip("distributed")
 
 import clusters
 import test_conformance
-from hdsl.dask import data as data_module
+from hdsl.dask.comparisons import ComparisonSummary
 from hdsl.dask.line_search import search
-from hdsl.dask.problem import Places
+from hdsl.dask.partition import Partition, choose_partition
 from hdsl.solver.line_search import line_search
 
 pytestmark = clusters.QUIET
@@ -63,12 +63,12 @@ def test_comparisons_are_dealt_out_by_anchors(seed):
     counts = rng.integers(1, 5, size=12)
     shards = rng.integers(3, size=12)
     shards[:3] = range(3)
-    places = Places(counts, shards)
+    partition = Partition(counts, shards)
     numbers = np.flatnonzero(rng.random(counts.sum()) < 0.5)
     shard = np.repeat(shards, counts)
-    for k, own in places.deal(numbers).items():
+    for k, numbers_in_shard in enumerate(partition.by_shard(numbers)):
         assert (
-            np.flatnonzero(shard == k)[own].tolist()
+            np.flatnonzero(shard == k)[numbers_in_shard].tolist()
             == numbers[shard[numbers] == k].tolist()
         )
 
@@ -103,7 +103,8 @@ def test_shards_have_few_rows_in_common():
     pairs = np.array(
         [(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)]
     )
-    shards = data_module.choose_shards(np.arange(400), np.full(400, 6), pairs, 400)
+    summary = ComparisonSummary(np.arange(400), np.full(400, 6), 2400.0, pairs)
+    shards = choose_partition(summary, 400).shards
     assert np.bincount(shards).tolist() == [200, 200]
-    held = sum(len(np.unique(pairs[shards[pairs[:, 0]] == k])) for k in range(2))
-    assert held / 400 < 1.3  # two were each row on every shard
+    n_rows = sum(len(np.unique(pairs[shards[pairs[:, 0]] == k])) for k in range(2))
+    assert n_rows / 400 < 1.3  # two were each row on every shard

@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 import hdsl.dask
 from clusters import QUIET, bytes_of, cut, data, settings_of
-from hdsl.dask.problem import ClusterError
+from hdsl.dask.cluster import ClusterError
 
 pytestmark = QUIET
 

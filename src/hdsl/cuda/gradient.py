@@ -9,7 +9,7 @@ import numpy as np
 
 from ..cached import cached
 from ..solver.atoms import Atom
-from ..solver.protocols import Gradient, Vertex
+from ..solver.protocols import FeaturePairs, Gradient, Vertex
 from .comparisons import Weighting
 from .margins import CUDAMargins
 from .pulls import ANSWER_SIZE, QUERY_SIZE, Answers, Pulls, read_answers
@@ -183,15 +183,15 @@ class CUDAGradient(Gradient):
         pairs = zip(features.tolist(), entries.tolist(), strict=True)
         self._known_diagonal.update(pairs)
 
-    def half_steps(self, starts: Iterable[int], n_largest: int) -> np.ndarray:
-        """Return scores, i, j and S_ij of starts and their partners, and of these."""
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> FeaturePairs:
+        """Return each start with its best partner, and each of these with its own."""
         starts = list(starts)
         if n_largest + len(starts) > WIDTH:
             return super().half_steps(starts, n_largest)
         features, answers = self.problem.half_steps(self.pulls, starts, n_largest)
         diagonal = answers.diagonal + answers.partner_diagonal
         scores = self.scale * (diagonal + np.abs(answers.entries))
-        return np.array([scores, features, answers.partners, answers.entries])
+        return FeaturePairs(scores, features, answers.partners, answers.entries)
 
     def _search(self, features: np.ndarray, after: bool) -> Answers:
         """Return the best partners of all features, and of those that fill a pass."""

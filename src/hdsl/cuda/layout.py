@@ -105,7 +105,8 @@ class CUDALayout(Layout):
         if code is None:
             raise ValueError(
                 f"There is no kernel for the loss {loss!r} on a graphics card: losses "
-                f"other than {', '.join(losses.LOSSES)} need device='cpu'."
+                f"other than {', '.join(losses.names_with_kernel())} need "
+                "device='cpu'."
             )
         offset = self.card.comparisons.fixed_margins(fixed_weights)
         return CUDAProblem(self.card, code, scale, offset)

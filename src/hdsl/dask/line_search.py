@@ -7,6 +7,9 @@ import numpy as np
 from ..solver.bracket import Bracket, Point
 from ..solver.line_search import line_search
 
+#: From step sizes to the first two derivatives of the value at each, shape (n, 2).
+Slopes = Callable[[np.ndarray], np.ndarray]
+
 #: Step sizes of the first round, in parts of the longest step or of 1.
 FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
 
@@ -21,13 +24,12 @@ CLOSE = 1e-8
 FLAT = 4e-16
 
 
-def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> float:
+def search(slopes: Slopes, max_step_size: float) -> float:
     """Return the step size that minimises a convex value.
 
     Parameters
     ----------
     slopes : callable
-        From step sizes to the first two derivatives at each, shape (n, 2).
     max_step_size : float
 
     Examples
@@ -37,34 +39,62 @@ def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> 
     """
     if not max_step_size > 0.0:
         return 0.0
-
-    def look(sizes: np.ndarray) -> list[Point]:
-        pairs = zip(sizes.tolist(), slopes(sizes).tolist(), strict=True)
-        return [Point(size, *derivatives) for size, derivatives in pairs]
-
-    sizes = [0.0, *min(1.0, max_step_size) * FIRST_SIZES, max_step_size]
-    points = look(np.unique(sizes))
-    if not points[0].slope < 0.0:
+    first_sizes = min(1.0, max_step_size) * FIRST_SIZES
+    points = look(slopes, np.unique([0.0, *first_sizes, max_step_size]))
+    start = points[0]
+    if not start.slope < 0.0:
         return 0.0
-    flat = FLAT * -points[0].slope
+    bracket = Bracket.among(points)
+    if bracket is None:
+        return float(max_step_size)
     while True:
-        bracket = Bracket.among(points)
-        if bracket is None:
-            return float(max_step_size)
-        low = bracket.low
-        high = bracket.high
-        if abs(high.slope) <= flat:  # the minimum, or one of many: the first is wanted
-            return line_search(
-                lambda size: slopes(np.array([size]))[0].tolist(), max_step_size
-            )
-        inside = sizes_inside(bracket)
-        if abs(low.newton - low.size) <= CLOSE * low.size or not len(inside):
-            if not low.curvature > 0.0:
-                return low.size
-            return min(max(low.newton, low.size), high.size)
-        if abs(high.newton - high.size) <= CLOSE * high.size:
-            return max(high.newton, low.size)
-        points = [low, *look(inside), high]
+        if abs(bracket.high.slope) <= FLAT * -start.slope:
+            return first_minimum(slopes, max_step_size)
+        sizes = sizes_inside(bracket)
+        minimum = minimum_of(bracket, is_last=not len(sizes))
+        if minimum is not None:
+            return minimum
+        bracket = narrowed(bracket, look(slopes, sizes))
+
+
+def look(slopes: Slopes, sizes: np.ndarray) -> list[Point]:
+    """Return the points at step sizes, in one round."""
+    pairs = zip(sizes.tolist(), slopes(sizes).tolist(), strict=True)
+    return [Point(size, slope, curvature) for size, (slope, curvature) in pairs]
+
+
+def first_minimum(slopes: Slopes, max_step_size: float) -> float:
+    """Return the first of several minima, as a search of one size per round finds it."""
+
+    def slopes_at(size: float) -> tuple[float, float]:
+        slope, curvature = slopes(np.array([size]))[0].tolist()
+        return slope, curvature
+
+    return line_search(slopes_at, max_step_size)
+
+
+def minimum_of(bracket: Bracket, *, is_last: bool) -> float | None:
+    """Return the minimum where Newton's method hardly moves from an end; None where it does.
+
+    `is_last` says that there is no step size between the ends, so that it is at the low
+    end.
+    """
+    low = bracket.low
+    high = bracket.high
+    if is_last or abs(low.newton - low.size) <= CLOSE * low.size:
+        if not low.curvature > 0.0:
+            return low.size
+        return min(max(low.newton, low.size), high.size)
+    if abs(high.newton - high.size) <= CLOSE * high.size:
+        return max(high.newton, low.size)
+    return None
+
+
+def narrowed(bracket: Bracket, points: list[Point]) -> Bracket:
+    """Return the bracket of the minimum among the ends of a bracket and points inside."""
+    narrower = Bracket.among([bracket.low, *points, bracket.high])
+    assert narrower is not None  # its high end is not downhill
+    return narrower
 
 
 def sizes_inside(bracket: Bracket) -> np.ndarray:

@@ -1,95 +1,157 @@
 """Comparisons from labels on a cluster: blocks against blocks, the best of each merged."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import search
-from ..supervision.mining import Mining, sample_rows
-from ..supervision.supervision import Supervision
+from ..neighbor_lists import Neighbors
+from ..supervision.labeled_rows import LabeledRows
+from ..supervision.mining import Mining
+from ..supervision.sampling import sample_rows
 from ..triplets import random_triplets
 from ..triplets.equal_rows import distinct_rows, row_keys
 from ..triplets.mining import check_not_empty, warn_of_single_rows
-from .data import Compared, Rows, held
-from .problem import gather
+from .cluster import gather, send
+from .comparisons import ComparisonBlock
+from .rows import Rows
 
-#: Scores and numbers of the best rows so far: of the same label, and of others.
-Lists = list[tuple[np.ndarray, np.ndarray]]
-
+#: Rows of a block and their class numbers. A plain tuple: Dask looks for futures in it.
+LabelledRows = tuple[Any, np.ndarray]
 
 # --- tasks ----------------------------------------------------------------------------
 
 
-def nearest(queries: Any, index: Any, first: int, wanted: Any, is_same: bool) -> Lists:
-    """Return the best rows of one block for the rows of another, in the numbers of all rows.
+class RankedRows(NamedTuple):
+    """The best rows of each query: their scores, and their numbers among all rows or -1."""
 
-    `queries` and `index` are rows and their class numbers, `first` is the number of the
-    first row of the index.
+    scores: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def in_all_rows(cls, neighbors: Neighbors, first: int) -> RankedRows:
+        """Return neighbors in a block whose first row has a number among all rows."""
+        numbers = np.where(neighbors.rows < 0, -1, neighbors.rows + first)
+        return cls(neighbors.scores, numbers)
+
+
+class Candidates(NamedTuple):
+    """The best rows of a block for each query: of its label, and of others."""
+
+    targets: RankedRows
+    impostors: RankedRows
+
+
+def find_candidates(
+    queries: LabelledRows,
+    index: LabelledRows,
+    first: int,
+    mining: Mining,
+    *,
+    exclude_self: bool,
+) -> Candidates:
+    """Return the best rows of one block for the rows of another.
+
+    `first` is the number of the first row of the index among all rows.
     """
-    found = search.neighbors_between(
-        queries, index, *wanted, exclude_self=is_same, n_jobs=1
+    same, other = search.neighbors_between(
+        queries,
+        index,
+        mining.n_targets,
+        mining.n_impostors,
+        exclude_self=exclude_self,
+        n_jobs=1,
     )
-    return [
-        (kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found
-    ]
+    return Candidates(
+        targets=RankedRows.in_all_rows(same, first),
+        impostors=RankedRows.in_all_rows(other, first),
+    )
 
 
-def triplets_of(
-    first: int, weights: np.ndarray | None, numbers: np.ndarray, *parts: Lists
-) -> Compared:
-    """Return all pairs of a target and an impostor of each row, from the lists of all blocks.
+def make_triplets(
+    first: int,
+    weights: np.ndarray | None,
+    numbers: np.ndarray,
+    *candidates: Candidates,
+) -> ComparisonBlock:
+    """Return all pairs of a target and an impostor of each row of a block.
 
-    `first` is the number of the first row among those that are compared, and `numbers`
-    are the numbers of these in X.
+    Parameters
+    ----------
+    first : int
+        The number of the first row, among those that are compared.
+    weights : ndarray or None
+        Of the rows.
+    numbers : ndarray
+        The numbers in X of the rows that are compared.
+    *candidates : Candidates
+        In each of the blocks.
     """
-    targets, impostors = (_best([part[k] for part in parts]) for k in (0, 1))
-    valid = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
-    row, target, impostor = np.nonzero(valid)
-    made = np.column_stack(
+    targets = best_rows([of_block.targets for of_block in candidates])
+    impostors = best_rows([of_block.impostors for of_block in candidates])
+    is_pair = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
+    row, target, impostor = np.nonzero(is_pair)
+    triplets = np.column_stack(
         [row + first, targets[row, target], impostors[row, impostor]]
     )
-    return numbers[made], None if weights is None else weights[row]
+    if weights is None:
+        return ComparisonBlock(numbers[triplets])
+    return ComparisonBlock(numbers[triplets], weights[row])
 
 
-def _best(lists: Lists) -> np.ndarray:
+def best_rows(lists: Sequence[RankedRows]) -> np.ndarray:
     """Return the best rows of several blocks; of equals the one with the smaller number."""
-    scores, rows = (
-        np.concatenate(column, axis=1) for column in zip(*lists, strict=True)
-    )
-    order = np.lexsort(
-        (np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1
-    )
-    return np.take_along_axis(rows, order[:, : lists[0][0].shape[1]], axis=1)
+    scores = np.concatenate([ranked.scores for ranked in lists], axis=1)
+    rows = np.concatenate([ranked.rows for ranked in lists], axis=1)
+    none_last = np.where(rows < 0, np.iinfo(np.int64).max, rows)
+    order = np.lexsort((none_last, -scores), axis=1)
+    n_best = lists[0].rows.shape[1]
+    return np.take_along_axis(rows, order[:, :n_best], axis=1)
 
 
 # --- on the client --------------------------------------------------------------------
 
 
 def compare(
-    how: Mining, data: Supervision, rows: Rows, rng: np.random.Generator
+    mining: Mining, data: LabeledRows, rows: Rows, rng: np.random.Generator
 ) -> tuple[Rows, list[Any]]:
-    """Return rows and blocks of their comparisons, as ``supervision.compare`` makes them."""
+    """Return rows and blocks of their comparisons, as `LabeledRows.compare` makes them."""
     y = data.y
     weights = data.weights
-    chosen = sample_rows(how, data, rng)
-    if chosen is not None:
-        rows = rows.keep(chosen)
-        y = y[chosen]
-        weights = None if weights is None else weights[chosen]
-    if how.mining == "neighbors":
-        return rows, neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
-    present = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    sample = sample_rows(data.codes, weights, mining.max_anchors, mining.n_targets, rng)
+    if sample is not None:
+        rows = rows.keep(sample)
+        y = y[sample]
+        if weights is not None:
+            weights = weights[sample]
+    if mining.mining == "neighbors":
+        return rows, neighbor_blocks(mining, rows, y, weights)
+    triplets = draw_triplets(mining, y, weights, rng)
+    return rows, [send(rows.client, triplets)]
+
+
+def draw_triplets(
+    mining: Mining, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> ComparisonBlock:
+    """Return random triplets of the rows of positive weight."""
+    present = np.arange(len(y))
+    if weights is not None:
+        present = np.flatnonzero(weights)
     seed = int(rng.integers(2**31 - 1))
-    n_per_row = how.n_targets * how.n_impostors
-    made = present[random_triplets(y[present], n_per_row, random_state=seed)]
-    return rows, [
-        held(rows.client, (made, None if weights is None else weights[made[:, 0]]))
-    ]
+    n_per_row = mining.n_targets * mining.n_impostors
+    drawn = random_triplets(y[present], n_per_row, random_state=seed)
+    triplets = present[drawn]
+    if weights is None:
+        return ComparisonBlock(triplets)
+    return ComparisonBlock(triplets, weights[triplets[:, 0]])
 
 
 def neighbor_blocks(
-    rows: Rows, y: np.ndarray, weights: np.ndarray | None, wanted: tuple[int, int]
+    mining: Mining, rows: Rows, y: np.ndarray, weights: np.ndarray | None
 ) -> list[Any]:
     """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
 
@@ -97,28 +159,46 @@ def neighbor_blocks(
     """
     client = rows.client
     keys = np.concatenate(gather(client, client.map(row_keys, rows.blocks, pure=False)))
-    chosen, weight = distinct_rows(keys, np.unique(y, return_inverse=True)[1], weights)
-    rows = rows.keep(chosen)
-    y = y[chosen]
+    codes = np.unique(y, return_inverse=True)[1]
+    distinct, weight = distinct_rows(keys, codes, weights)
+    rows = rows.keep(distinct)
+    y = y[distinct]
     codes = np.unique(y, return_inverse=True)[1]
     warn_of_single_rows(y, codes)
     is_anchor = np.bincount(codes)[codes] > 1
-    check_not_empty(chosen[is_anchor][:, None])
-    is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
-    numbers = held(client, chosen)
+    check_not_empty(distinct[is_anchor][:, None])
+    weights_differ = bool((weight[is_anchor] != weight[is_anchor][0]).any())
+    numbers = send(client, distinct)
     starts = rows.starts.tolist()
-    cuts = [slice(*pair) for pair in pairwise(starts)]
-    made = []
-    sides = [
-        (block, codes[there]) for block, there in zip(rows.blocks, cuts, strict=True)
+    spans = [slice(first, stop) for first, stop in pairwise(starts)]
+    labelled = [
+        (block, codes[span]) for block, span in zip(rows.blocks, spans, strict=True)
     ]
-    for q, here in enumerate(cuts):
-        parts = [
+    blocks = []
+    for k, span in enumerate(spans):
+        candidates = [
             client.submit(
-                nearest, sides[q], side, starts[k], wanted, q == k, pure=False
+                find_candidates,
+                labelled[k],
+                index,
+                starts[j],
+                mining,
+                exclude_self=j == k,
+                pure=False,
             )
-            for k, side in enumerate(sides)
+            for j, index in enumerate(labelled)
         ]
-        given = here.start, None if is_equal else weight[here], numbers
-        made.append(client.submit(triplets_of, *given, *parts, pure=False))
-    return made
+        weights_of_block = None
+        if weights_differ:
+            weights_of_block = weight[span]
+        blocks.append(
+            client.submit(
+                make_triplets,
+                span.start,
+                weights_of_block,
+                numbers,
+                *candidates,
+                pure=False,
+            )
+        )
+    return blocks

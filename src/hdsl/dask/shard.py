@@ -5,7 +5,10 @@ of one machine whose weights are shares of the whole. Its answers add up over th
 shards.
 """
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,24 +28,24 @@ from ..solver.protocols import Correction, Loss, Margins, Move, Step
 REMEMBERED = 3
 
 
-class Setting(NamedTuple):
-    """What makes a problem of a layout; `key` is a new one after each `forget`."""
+class ProblemKey(NamedTuple):
+    """What makes a problem of a layout; `name` is a new one after each `forget`."""
 
-    key: str
+    name: str
     loss: Loss
     scale: float
     fixed_weights: tuple[float, ...]
 
 
-class At(NamedTuple):
-    """Which gradient: its problem, a name, and the comparisons of a batch."""
+class GradientKey(NamedTuple):
+    """Which gradient: its problem, a name, and the comparisons of a batch or None for all."""
 
-    setting: Setting
-    key: str
+    problem: ProblemKey
+    name: str
     batch: np.ndarray | None = None
 
 
-class Data(NamedTuple):
+class ShardData(NamedTuple):
     """Comparisons of some anchors, and the rows that they name.
 
     Parameters
@@ -65,8 +68,38 @@ class Data(NamedTuple):
     n_features: int
 
 
+class GradientStart(NamedTuple):
+    """What is asked of each gradient first; these of the shards add up.
+
+    Parameters
+    ----------
+    batch_weight : float
+        0 where there is no batch.
+    n_with_slopes : int
+        Shards that have a slope other than zero.
+    rounding : float
+    scores : ndarray of shape (n_atoms,)
+        Of atoms that are asked ahead.
+    """
+
+    batch_weight: float
+    n_with_slopes: int
+    rounding: float
+    scores: np.ndarray
+
+    @classmethod
+    def sum(cls, starts: Sequence[GradientStart]) -> GradientStart:
+        """Return the sums over shards, in order."""
+        return cls(
+            batch_weight=sum(start.batch_weight for start in starts),
+            n_with_slopes=sum(start.n_with_slopes for start in starts),
+            rounding=sum(start.rounding for start in starts),
+            scores=add(*[start.scores for start in starts]),
+        )
+
+
 class Shard:
-    """What answers for some comparisons.
+    """What answers for the comparisons of some anchors.
 
     It travels as plain arrays: problem and gradients are made where it is asked. An
     answer depends on the question alone, so that a shard that is built again gives the
@@ -74,14 +107,14 @@ class Shard:
 
     Parameters
     ----------
-    data : Data
+    data : ShardData
     """
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: ShardData) -> None:
         self.data = data
         self.lock = threading.Lock()
         self._problem: CPUProblem | None = None
-        self._setting = ""
+        self._problem_name = ""
         self._atoms = as_array([])  # that the last question was about
         self._gradients: dict[str, CPUGradient] = {}
 
@@ -92,38 +125,46 @@ class Shard:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
         return 36 * self.data.X.nnz + 80 * len(self.data.compared)
 
-    # --- what is made here ------------------------------------------------------------
+    # --- what is made on the worker ---------------------------------------------------
 
     @cached
     def comparisons(self) -> Comparisons:
         """Rows and comparisons, laid out."""
-        weights = 1.0 if self.data.weights is None else self.data.weights
         rows = Rows(self.data.X, Workers(1), self.data.n_features)
+        weights: np.ndarray | float = 1.0
+        if self.data.weights is not None:
+            weights = self.data.weights
         return Comparisons(rows, self.data.compared, weights / self.data.total_weight)
 
-    def problem(self, setting: Setting) -> CPUProblem:
-        """Return the problem of a setting; the one before is forgotten."""
-        if self._problem is None or setting.key != self._setting:
+    def problem(self, key: ProblemKey) -> CPUProblem:
+        """Return the problem of a key; the one before is forgotten."""
+        if self._problem is None or key.name != self._problem_name:
             columns = np.arange(self.data.n_features)
-            offset = self.comparisons.fixed_margins(setting.fixed_weights)
+            offset = self.comparisons.fixed_margins(key.fixed_weights)
             self._problem = CPUProblem(
-                self.comparisons, columns, setting.loss, setting.scale, offset
+                self.comparisons, columns, key.loss, key.scale, offset
             )
-            self._setting = setting.key
+            self._problem_name = key.name
             self._gradients = {}
         return self._problem
 
-    def gradient(self, step: Step, at: At) -> CPUGradient:
-        """Return a gradient, not divided by the weight of a batch; it is asked again."""
-        problem = self.problem(at.setting)
-        if at.key not in self._gradients:
+    def gradient(self, step: Step, key: GradientKey) -> CPUGradient:
+        """Return a gradient, not divided by the weight of a batch.
+
+        It is remembered, as it is asked more than once.
+        """
+        problem = self.problem(key.problem)
+        if key.name not in self._gradients:
             while len(self._gradients) >= REMEMBERED:
-                del self._gradients[next(iter(self._gradients))]
-            self._gradients[at.key] = problem.gradient(step.margins, at.batch, 1.0)
-        return self._gradients[at.key]
+                oldest = next(iter(self._gradients))
+                del self._gradients[oldest]
+            self._gradients[key.name] = problem.gradient(step.margins, key.batch, 1.0)
+        return self._gradients[key.name]
+
+    # --- statistics -------------------------------------------------------------------
 
     def sums(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the sums over some comparisons that statistics are made of."""
+        """Return the sums over comparisons of these numbers that statistics are made of."""
         return np.array(comparison_sums(self.comparisons, self.data.weights, numbers))
 
     def n_anchors(self) -> int:
@@ -132,89 +173,106 @@ class Shard:
 
     # --- margins ----------------------------------------------------------------------
 
-    def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Step:
+    def margins(self, key: ProblemKey, atoms: np.ndarray, weights: np.ndarray) -> Step:
         """Return the margins of a model."""
-        problem = self.problem(setting)
+        problem = self.problem(key)
         self._turn_to(atoms)
         margins = problem.margins(atoms, weights)
         return Step(margins, np.nan, problem.value(margins))
 
     def direction(
-        self, setting: Setting, step: Step, move: Move | Correction
+        self, key: ProblemKey, step: Step, move: Move | Correction
     ) -> Margins:
         """Return how margins change along a move."""
-        problem = self.problem(setting)
-        self._turn_to(getattr(move, "atoms", self._atoms))
+        problem = self.problem(key)
+        if isinstance(move, Correction):
+            self._turn_to(move.atoms)
         return problem.direction(step.margins, move)
 
-    def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
+    def advance(
+        self, key: ProblemKey, step: Step, direction: Margins, size: float
+    ) -> Step:
         """Return the margins after a step."""
-        return self.problem(setting).advance(step.margins, way.copy(), size)
+        return self.problem(key).advance(step.margins, direction.copy(), size)
 
     def slopes(
-        self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray
+        self, key: ProblemKey, step: Step, direction: Margins, sizes: np.ndarray
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size."""
-        return self.problem(setting).slopes(step.margins, way, sizes.tolist())
+        return self.problem(key).slopes(step.margins, direction, sizes.tolist())
 
-    def n_curved(self, setting: Setting, step: Step, numbers: np.ndarray) -> int:
-        """Return how many of some comparisons have a loss that is curved."""
-        return self.problem(setting).n_curved(step.margins[numbers])
+    def n_curved(self, key: ProblemKey, step: Step, numbers: np.ndarray) -> int:
+        """Return how many comparisons of these numbers have a loss that is curved."""
+        return self.problem(key).n_curved(step.margins[numbers])
 
     def curvature(
         self,
-        setting: Setting,
+        key: ProblemKey,
         step: Step,
         sample: tuple[np.ndarray, float],
         atoms: np.ndarray,
     ) -> np.ndarray:
-        """Return the second derivatives in the weights of atoms, from some comparisons."""
-        if not len(sample[0]):
+        """Return the second derivatives in the weights of atoms, from a sample of comparisons."""
+        numbers, _ = sample
+        if not len(numbers):
             return np.zeros((len(atoms), len(atoms)))
-        problem = self.problem(setting)
+        problem = self.problem(key)
         self._turn_to(atoms)
         return problem.curvature(step.margins, atoms, sample)
 
-    def exact_search_cost(self, setting: Setting) -> float:
+    def exact_search_cost(self, key: ProblemKey) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
-        return self.problem(setting).exact_search_cost()
+        return self.problem(key).exact_search_cost()
 
     # --- gradients --------------------------------------------------------------------
 
-    def first(self, step: Step, at: At, atoms: np.ndarray, at_once: bool) -> np.ndarray:
-        """Return the weight of the batch, whether there are slopes, rounding, scores of atoms."""
-        gradient = self.gradient(step, at)
-        weight = (
-            0.0 if at.batch is None else self.problem(at.setting).batch_weight(at.batch)
+    def start(
+        self, step: Step, key: GradientKey, atoms: np.ndarray, in_one_pass: bool
+    ) -> GradientStart:
+        """Return what is asked of each gradient first, with the scores of atoms."""
+        gradient = self.gradient(step, key)
+        batch_weight = 0.0
+        if key.batch is not None:
+            batch_weight = self.problem(key.problem).batch_weight(key.batch)
+        return GradientStart(
+            batch_weight=batch_weight,
+            n_with_slopes=int(not gradient.is_zero()),
+            rounding=gradient.rounding,
+            scores=self.scores(step, key, atoms, in_one_pass),
         )
-        known = weight, not gradient.is_zero(), gradient.rounding
-        return np.array([*known, *self.scores(step, at, atoms, at_once)])
 
     def scores(
-        self, step: Step, at: At, atoms: np.ndarray, at_once: bool
+        self, step: Step, key: GradientKey, atoms: np.ndarray, in_one_pass: bool
     ) -> np.ndarray:
         """Return the scores of atoms, of all in one pass or from the terms of each."""
-        gradient = self.gradient(step, at)
+        gradient = self.gradient(step, key)
         self._turn_to(atoms)
-        if at_once and len(atoms):
+        if in_one_pass and len(atoms):
             gradient.atoms.active(atoms)
         return gradient.scores(atoms)
 
-    def diagonal(self, step: Step, at: At) -> np.ndarray:
+    def diagonal(self, step: Step, key: GradientKey) -> np.ndarray:
         """Return C_jj of every feature."""
-        return self.gradient(step, at).diagonal
+        return self.gradient(step, key).diagonal
 
-    def rows(self, step: Step, at: At, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S of some features."""
-        return self.gradient(step, at).rows(features)
+    def rows(self, step: Step, key: GradientKey, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S of these features."""
+        return self.gradient(step, key).rows(features)
 
-    def drift(self, step: Step, at: At, before: Step, then: At) -> np.ndarray:
+    def drift(
+        self,
+        step: Step,
+        key: GradientKey,
+        earlier_step: Step,
+        earlier_key: GradientKey,
+    ) -> np.ndarray:
         """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
-        return self.gradient(step, at).drift_since(self.gradient(before, then))
+        earlier = self.gradient(earlier_step, earlier_key)
+        return self.gradient(step, key).drift_since(earlier)
 
-    def dot(self, step: Step, at: At, other: Step) -> float:
+    def dot(self, step: Step, key: GradientKey, model: Step) -> float:
         """Return the product of the gradient and a model with these margins."""
-        return self.gradient(step, at).dot(other.margins)
+        return self.gradient(step, key).dot(model.margins)
 
     def _turn_to(self, atoms: np.ndarray) -> None:
         """Forget what the problem remembers of other atoms than these.
@@ -236,29 +294,52 @@ def ask(shard: Shard, question: str, *args: Any) -> Any:
         return getattr(shard, question)(*args)
 
 
-def add(*parts: np.ndarray) -> np.ndarray:
+def add(*terms: np.ndarray) -> np.ndarray:
     """Return the sum, in order."""
-    total = np.array(parts[0])
-    for part in parts[1:]:
-        total += part
+    total = np.array(terms[0])
+    for term in terms[1:]:
+        total += term
     return total
 
 
-def best_partners(
-    diagonal: np.ndarray, features: np.ndarray, after: bool, *parts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each feature i the largest C_jj + |S_ij|, the smallest such j, and S_ij.
+class Partners(NamedTuple):
+    """The best partner of each of several features.
 
-    Rows of S are the sum of the parts.
+    Parameters
+    ----------
+    values : ndarray
+        C_jj + |S_ij|; -inf where there is no partner.
+    features : ndarray
+        j; -1 where there is none.
+    entries : ndarray
+        S_ij; 0 where there is none.
     """
-    rows = add(*parts)
-    values = np.abs(rows)
-    number = np.arange(len(features))
+
+    values: np.ndarray
+    features: np.ndarray
+    entries: np.ndarray
+
+
+def best_partners(
+    diagonal: np.ndarray, features: np.ndarray, *rows: np.ndarray, after: bool
+) -> Partners:
+    """Return for each feature i the j of the largest C_jj + |S_ij|, the smallest of equals.
+
+    Rows of S are the sum of the given ones. `after` asks for j > i.
+    """
+    S = add(*rows)
+    values = np.abs(S)
     values += diagonal
+    number = np.arange(len(features))
     if after:
-        values[np.arange(rows.shape[1]) <= features[:, None]] = -np.inf
+        values[np.arange(S.shape[1]) <= features[:, None]] = -np.inf
     else:
         values[number, features] = -np.inf
-    at = number, values.argmax(axis=1)
-    none = values[at] == -np.inf
-    return values[at], np.where(none, -1, at[1]), np.where(none, 0.0, rows[at])
+    partners = values.argmax(axis=1)
+    best = values[number, partners]
+    is_none = best == -np.inf
+    return Partners(
+        values=best,
+        features=np.where(is_none, -1, partners),
+        entries=np.where(is_none, 0.0, S[number, partners]),
+    )

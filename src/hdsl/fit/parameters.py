@@ -70,7 +70,7 @@ def check_parameters(model: Any) -> None:
     check_device(name, model.device)
     if model.device != "cpu":
         if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
-            names = ", ".join(filter(losses.has_kernel, losses.LOSSES))
+            names = ", ".join(losses.names_with_kernel())
             raise ValueError(
                 f"The 'loss' parameter of {name} must be one of {names} with "
                 f"device={model.device!r}. Got {model.loss!r}: a loss without a "

@@ -52,15 +52,20 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         laid_out = lay_out(model, run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
-        try:
-            store(run.learned, outcome)
-        except KeyboardInterrupt:
-            result = replace(outcome.result, status="interrupted")
-            store(run.learned, outcome._replace(result=result))
-        replace_fitted(model, run.learned)
+        keep_outcome(model, run, outcome)
         progress.say(summary(model))
     keep_checkpoint(model, run.checkpoint)
     return model
+
+
+def keep_outcome(model: Any, run: CheckedInput, outcome: FitOutcome) -> None:
+    """Replace the fitted attributes of a model, all at once, also at an interrupt."""
+    try:
+        store(run.learned, outcome)
+    except KeyboardInterrupt:
+        result = replace(outcome.result, status="interrupted")
+        store(run.learned, outcome._replace(result=result))
+    replace_fitted(model, run.learned)
 
 
 @dataclass(frozen=True)

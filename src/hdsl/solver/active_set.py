@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -64,16 +64,20 @@ class ActiveSet:
     @property
     def features(self) -> np.ndarray:
         """Features of the atoms that have values, those of largest entries of M_ii first."""
-        features, place = np.unique(self.atoms[:, :2], return_inverse=True)
-        entries = np.bincount(place.ravel(), np.repeat(self.weights, 2), len(features))
+        features, position = np.unique(self.atoms[:, :2], return_inverse=True)
+        weights = np.repeat(self.weights, 2)
+        entries = np.bincount(position.ravel(), weights, len(features))
         order = np.argsort(-entries, kind="stable")
         return features[order[features[order] >= 0]]
 
     def find(self, atom: Atom) -> int | None:
         """Return the position of an atom, None where it is not active."""
         i, j, sign = atom
-        at = ((self.atoms[:, 0] == i) & (self.atoms[:, 1] == j)).nonzero()[0].tolist()
-        return next((k for k in at if self.atoms[k, 2] == sign), None)
+        has_features = (self.atoms[:, 0] == i) & (self.atoms[:, 1] == j)
+        for k in has_features.nonzero()[0].tolist():
+            if self.atoms[k, 2] == sign:
+                return k
+        return None
 
     def extreme(self, scores: np.ndarray, *, largest: bool) -> Scored:
         """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals.
@@ -86,14 +90,16 @@ class ActiveSet:
             scores = np.append(scores, 0.0)
         high = float(scores.max())
         low = float(scores.min())
-        near = TIE * max(abs(high), abs(low))
-        candidates = (
-            scores >= high - near if largest else scores <= low + near
-        ).nonzero()[0]
+        tolerance = TIE * max(abs(high), abs(low))
+        if largest:
+            is_extreme = scores >= high - tolerance
+        else:
+            is_extreme = scores <= low + tolerance
+        candidates = is_extreme.nonzero()[0].tolist()
         if len(candidates) == 1:
-            return self._scored(int(candidates[0]), scores)
-        found = (self._scored(k, scores) for k in candidates.tolist())
-        return min(found, key=lambda scored: scored.atom.order)
+            return self._scored(candidates[0], scores)
+        scored_atoms = [self._scored(k, scores) for k in candidates]
+        return min(scored_atoms, key=lambda scored: scored.atom.order)
 
     def _scored(self, k: int, scores: np.ndarray) -> Scored:
         if k == len(self):
@@ -122,42 +128,63 @@ class ActiveSet:
         γ(e - e'). `drop` says that the step has its largest size, so that the atom
         moved away from leaves.
         """
-        atoms = self.atoms
-        weights = self.weights.copy()
-        zero = self.zero
         factor = 1.0
         if away is None:
             factor = 1.0 - step_size
         elif toward is None:
             factor = 1.0 + step_size
-        weights *= factor
-        zero = None if zero is None else zero * factor
-        if away == ZERO and zero is not None:
-            zero = 0.0 if drop else max(zero - step_size, 0.0)
-        elif away is not None:
-            k = self.find(away)
-            if k is None:  # only a trace from a file does this
-                raise ValueError(
-                    f"The trace moves away from {tuple(away)}, which is not active."
-                )
-            weights[k] = 0.0 if drop else max(weights[k] - step_size, 0.0)
-        if toward == ZERO and zero is not None:
-            zero += step_size
-        elif toward is not None:
-            k = self.find(toward)
-            if k is None:
-                atoms = np.concatenate([atoms, [toward]])
-                weights = np.concatenate([weights, [step_size]])
-            else:
-                weights[k] += step_size
-        positive = weights > 0.0
-        if not positive.all():
-            atoms = atoms[positive]
-            weights = weights[positive]
-        total = weights.sum() + (zero or 0.0)
-        return ActiveSet(
-            atoms, weights / total, None if zero is None else float(zero / total)
-        )
+        active = self._scaled(factor)
+        if away is not None:
+            active = active._with_less_of(away, step_size, drop)
+        if toward is not None:
+            active = active._with_more_of(toward, step_size)
+        return active._normalized()
+
+    def _scaled(self, factor: float) -> ActiveSet:
+        """Return the set with all weights times a factor."""
+        if self.zero is None:
+            return ActiveSet(self.atoms, self.weights * factor)
+        return ActiveSet(self.atoms, self.weights * factor, self.zero * factor)
+
+    def _with_less_of(self, atom: Atom, size: float, drop: bool) -> ActiveSet:
+        """Return the set with less weight of an atom, with none if the step drops it."""
+        if atom == ZERO and self.zero is not None:
+            if drop:
+                return replace(self, zero=0.0)
+            return replace(self, zero=max(self.zero - size, 0.0))
+        k = self.find(atom)
+        if k is None:  # only a trace from a file does this
+            raise ValueError(
+                f"The trace moves away from {tuple(atom)}, which is not active."
+            )
+        weights = self.weights.copy()
+        weights[k] = max(weights[k] - size, 0.0)
+        if drop:
+            weights[k] = 0.0
+        return replace(self, weights=weights)
+
+    def _with_more_of(self, atom: Atom, size: float) -> ActiveSet:
+        """Return the set with more weight of an atom, which may be new."""
+        if atom == ZERO and self.zero is not None:
+            return replace(self, zero=self.zero + size)
+        k = self.find(atom)
+        if k is None:
+            atoms = np.concatenate([self.atoms, [atom]])
+            weights = np.concatenate([self.weights, [size]])
+            return replace(self, atoms=atoms, weights=weights)
+        weights = self.weights.copy()
+        weights[k] += size
+        return replace(self, weights=weights)
+
+    def _normalized(self) -> ActiveSet:
+        """Return the set without atoms of no weight, and with weights that sum to 1."""
+        positive = self.weights > 0.0
+        atoms = self.atoms[positive]
+        weights = self.weights[positive]
+        if self.zero is None:
+            return ActiveSet(atoms, weights / weights.sum())
+        total = weights.sum() + self.zero
+        return ActiveSet(atoms, weights / total, float(self.zero / total))
 
     def corrected(self, atoms: np.ndarray, weights: np.ndarray) -> ActiveSet:
         """Return the set with these weights of the active atoms, in their order, and of new ones.
@@ -170,9 +197,11 @@ class ActiveSet:
         total = float(weights.sum())
         if self.zero is None or total > 1.0:
             weights = weights / total
-        zero = None if self.zero is None else 1.0 - float(weights.sum())
-        if zero is not None and zero <= DUST:
-            zero = 0.0
+        zero = None
+        if self.zero is not None:
+            zero = 1.0 - float(weights.sum())
+            if zero <= DUST:
+                zero = 0.0
         return ActiveSet(atoms[positive], weights[positive], zero)
 
     def after(

@@ -19,7 +19,11 @@ class Atom(NamedTuple):
     @classmethod
     def of(cls, i: int, j: int, sign: float) -> Atom:
         """Return the canonical atom of two features in any order; a sign of 0 counts as +1."""
-        return cls(int(min(i, j)), int(max(i, j)), -1 if sign < 0 else 1)
+        low = int(min(i, j))
+        high = int(max(i, j))
+        if sign < 0:
+            return cls(low, high, -1)
+        return cls(low, high, 1)
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -68,10 +72,10 @@ def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     [[0, 1, -1], [-1, 0, 1]]
     """
     order = np.argsort(features)
-    ends = atoms[:, :2]
-    place = np.searchsorted(features, ends, sorter=order)
-    found = order[np.minimum(place, len(features) - 1)]
-    ends = np.where(features[found] == ends, found, -1)
+    numbers = atoms[:, :2]
+    rank = np.searchsorted(features, numbers, sorter=order)
+    position = order[np.minimum(rank, len(features) - 1)]
+    ends = np.where(features[position] == numbers, position, -1)
     return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 
@@ -97,13 +101,12 @@ def names(atoms: np.ndarray, feature_names: Sequence[str] | np.ndarray) -> np.nd
     >>> names(np.array([[0, 1, 1], [0, 2, -1]]), ["price", "cost", "goal"]).tolist()
     ['price+cost', 'price-goal']
     """
-    return np.array(
-        [
-            f"{feature_names[i]}{'+' if sign > 0 else '-'}{feature_names[j]}"
-            for i, j, sign in atoms
-        ],
-        dtype=object,
-    )
+    signs = {1: "+", -1: "-"}
+    readable = [
+        f"{feature_names[i]}{signs[sign]}{feature_names[j]}"
+        for i, j, sign in atoms.tolist()
+    ]
+    return np.array(readable, dtype=object)
 
 
 def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
@@ -144,15 +147,14 @@ def are_atoms(columns: Any, n_features: int) -> np.ndarray:
 
 def are_vertices(columns: Any, n_features: int) -> np.ndarray:
     """Return which of the columns (i, j, sign) are atoms, or the zero atom."""
-    is_zero = np.all(
-        [part == zero for part, zero in zip(columns, ZERO, strict=True)], axis=0
-    )
+    i, j, sign = columns
+    is_zero = (i == ZERO.i) & (j == ZERO.j) & (sign == ZERO.sign)
     return is_zero | are_atoms(columns, n_features)
 
 
 def not_an_atom(where: str, atom: Any, n_features: int) -> str:
     """Return the message for what is no atom."""
     return (
-        f"{where} is {[int(part) for part in atom]}, expected (i, j, sign) with "
+        f"{where} is {[int(number) for number in atom]}, expected (i, j, sign) with "
         f"0 <= i < j < n_features_in = {n_features} and a sign of -1 or 1."
     )

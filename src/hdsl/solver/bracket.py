@@ -69,7 +69,9 @@ class Bracket:
     @property
     def flatter(self) -> Point:
         """The end of the smaller slope."""
-        return self.low if -self.low.slope < self.high.slope else self.high
+        if -self.low.slope < self.high.slope:
+            return self.low
+        return self.high
 
     def contains(self, size: float) -> bool:
         """Whether a step size is between the ends."""
@@ -98,7 +100,9 @@ class Bracket:
             size = self.cut(share)
         else:
             size = 0.5 * (self.low.size + self.high.size)
-        return size if self.contains(size) else None
+        if self.contains(size):
+            return size
+        return None
 
     def narrow(self, point: Point) -> None:
         """Replace the end that is on the same side of the minimum as a point."""

@@ -96,9 +96,8 @@ def frank_wolfe(
     run = _Run(problem, oracle, rule, options or Options(), rng)
     records: list[tuple] = []
     if rests is not None and rests.latest is not None:
-        n_before = 0 if earlier is None else earlier.n_iter
         try:
-            first, records = run.restore(rests.latest, n_before)
+            first, records = run.restore(rests.latest, n_iterations_of(earlier))
         except ValueError as error:
             raise RestError(str(error)) from None
     elif earlier is not None:
@@ -112,6 +111,13 @@ def frank_wolfe(
         return run.finish(state, status, earlier)
     except KeyboardInterrupt:  # the model is replaced as a whole: it is a valid one
         return run.finish(state, "interrupted", earlier)
+
+
+def n_iterations_of(earlier: Result | None) -> int:
+    """Return how many iterations an earlier run had; none where there is none."""
+    if earlier is None:
+        return 0
+    return earlier.n_iter
 
 
 class _Run:
@@ -147,7 +153,8 @@ class _Run:
             i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            gradient = self.gradient(self.problem.margins(*NOTHING))
+            atoms, weights = NOTHING
+            gradient = self.gradient(self.problem.margins(atoms, weights))
             atom = self.oracle(gradient, self.rng).atom
         return self.first(0, ActiveSet.of(atom))
 
@@ -165,10 +172,11 @@ class _Run:
 
     def first(self, n_iter: int, active: ActiveSet) -> Iterate:
         """Return a model that no step of this run led to."""
-        atom = self.user_atom(active[0] if len(active) else ZERO)
-        return Iterate(
-            n_iter, active, StepRecord.of("start", 1.0, atom, NO_ATOM, False)
-        )
+        atom = ZERO
+        if len(active):
+            atom = active[0]
+        step = StepRecord.of("start", 1.0, self.user_atom(atom), NO_ATOM, False)
+        return Iterate(n_iter, active, step)
 
     # --- the loop ---------------------------------------------------------------------
 
@@ -193,7 +201,9 @@ class _Run:
                 show()
                 return "no_violation"
             move = self.next_move(state, context)
-            if (move is None or context.asked) and context.gap <= self.options.tol:
+            if (
+                move is None or context.oracle_was_called
+            ) and context.gap <= self.options.tol:
                 status, context = self.check(state, context)
                 if status is not None:
                     self.record(state, context.gap, context.certifies)
@@ -280,11 +290,15 @@ class _Run:
         counters.next_check = state.n_iter + counters.wait
         counters.wait *= 2
         state.margins, state.objective = self.measured(state.active)
-        oracle = self.checker if affordable else self.oracle
+        oracle: Oracle = self.oracle
+        if affordable:
+            oracle = self.checker
         full = self.context(state, self.problem.gradient(state.margins), oracle)
         if full.gap > self.options.tol:
             return None, full
-        return "optimal" if full.certifies else "gap_not_certified", full
+        if full.certifies:
+            return "optimal", full
+        return "gap_not_certified", full
 
     def take(self, state: State, move: Move | Correction) -> bool:
         """Carry out a move; return whether it went anywhere."""
@@ -341,9 +355,15 @@ class _Run:
             return NO_ATOM
         if atom == ZERO:
             return ZERO
-        features = self.problem.features
-        ends = [features[k] if k >= 0 else -1 for k in (atom.i, atom.j)]
-        return Atom.of(ends[0], ends[1], atom.sign)
+        i = self.user_feature(atom.i)
+        j = self.user_feature(atom.j)
+        return Atom.of(i, j, atom.sign)
+
+    def user_feature(self, k: int) -> int:
+        """Return the user's number of a feature; -1 stays."""
+        if k < 0:
+            return -1
+        return self.problem.features[k]
 
     def in_user(self, active: ActiveSet) -> ActiveSet:
         """Return a model in the user's feature numbers."""
@@ -376,8 +396,7 @@ class _Run:
         """Return the model in the user's feature numbers, with an objective free of drift."""
         by_steps = state.objective
         state.margins, state.objective = self.measured(state.active)
-        n_before = 0 if earlier is None else earlier.n_iter
-        if len(state.records) <= state.n_iter - n_before:
+        if len(state.records) <= state.n_iter - n_iterations_of(earlier):
             self.record(state, np.nan, False)  # interrupted before the step's record
         trace = np.array(state.records, TRACE_DTYPE)
         corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])

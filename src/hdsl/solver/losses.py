@@ -125,7 +125,9 @@ def get(loss: str | Loss) -> Loss:
     >>> get("smoothed_hinge").value(np.array([-1.0, 0.5, 2.0])).tolist()
     [1.5, 0.125, 0.0]
     """
-    return LOSSES[loss]() if isinstance(loss, str) else loss
+    if isinstance(loss, str):
+        return LOSSES[loss]()
+    return loss
 
 
 def kernel_code(loss: Loss) -> int | None:
@@ -138,12 +140,30 @@ def kernel_code(loss: Loss) -> int | None:
     >>> kernel_code(Logistic())
     2
     """
-    return loss.code if type(loss) in LOSSES.values() else None  # type: ignore[attr-defined]
+    if is_of_library(loss):
+        return loss.code  # type: ignore[attr-defined]
+    return None
+
+
+def is_of_library(loss: Loss) -> bool:
+    """Return whether a loss is listed, and not a child of one that is."""
+    return type(loss) in LOSSES.values()
 
 
 def has_kernel(name: str) -> bool:
     """Return whether kernels know the loss of a name, which a graphics card needs."""
     return LOSSES[name].code is not None
+
+
+def names_with_kernel() -> list[str]:
+    """Return the names of the losses that kernels know.
+
+    Examples
+    --------
+    >>> names_with_kernel()
+    ['smoothed_hinge', 'squared_hinge', 'logistic', 'exponential']
+    """
+    return [name for name in LOSSES if has_kernel(name)]
 
 
 def is_loss(candidate: Any) -> bool:
@@ -198,4 +218,6 @@ class CheckedLoss:
 
 def checked(loss: Loss) -> Loss:
     """Return a loss that is safe to use: one of the library as it is, another one checked."""
-    return loss if type(loss) in LOSSES.values() else CheckedLoss(loss)
+    if is_of_library(loss):
+        return loss
+    return CheckedLoss(loss)

@@ -86,16 +86,16 @@ class Exact(Oracle):
             rows = np.arange(gradient.n_features)
             return rows, *gradient.partners(rows, after=True)
         rows = self._candidates(gradient)
-        found = rows, *gradient.partners(rows, after=True)
-        self._value[rows] = found[1]
+        value, partner, entry = gradient.partners(rows, after=True)
+        self._value[rows] = value
         if len(rows) == gradient.n_features:
             self._base = gradient
-            self._base_value = found[1].copy()
+            self._base_value = value.copy()
             self._budget = gradient.n_features
         else:
             self._budget -= len(rows)
         self._last = gradient
-        return found
+        return rows, value, partner, entry
 
     def _candidates(self, gradient: Gradient) -> np.ndarray:
         """Return the rows whose best pair may be the best of all."""
@@ -105,12 +105,13 @@ class Exact(Oracle):
             return everything
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
-        reached = (
-            gradient.climb((), ASCENT_LARGEST, best_only=True)[0].score / gradient.scale
-        )
+        climbed = gradient.climb((), ASCENT_LARGEST, best_only=True)[0]
+        reached = climbed.score / gradient.scale
         slack = ROUNDING * abs(reached) + gradient.rounding
         rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
-        return rows if 0 < len(rows) <= self._budget else everything
+        if 0 < len(rows) <= self._budget:
+            return rows
+        return everything
 
 
 def _rise(gradient: Gradient, since: Gradient) -> np.ndarray:
@@ -144,7 +145,7 @@ class Ascent(Oracle):
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best atom found."""
         random = rng.integers(gradient.n_features, size=ASCENT_RANDOM)
-        starts = *self._recent, *random
+        starts = [*self._recent, *random]
         vertex = gradient.climb(starts, ASCENT_LARGEST, best_only=True)[0]
         self._recent.append(vertex.atom.i)
         return vertex

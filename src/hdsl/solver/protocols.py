@@ -72,9 +72,7 @@ class Correction(NamedTuple):
     away: Atom | None
     max_step_size: float
     atoms: np.ndarray  # the active ones, then new ones
-    change: (
-        np.ndarray
-    )  # of the weight of each atom; what is left is that of the zero atom
+    change: np.ndarray  # of the weight of each; what is left is that of the zero atom
 
 
 class Step(NamedTuple):
@@ -98,15 +96,50 @@ class Vertex(NamedTuple):
         )
 
 
-class Statistics(NamedTuple):
-    """Sizes that an automatic scale and prior are chosen by."""
+class FeaturePairs(NamedTuple):
+    """Pairs of features i and j, as arrays: their better atoms and the scores of these."""
 
-    typical_margin: (
-        float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
-    )
-    n_anchors: int  # rows that comparisons start from
-    values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
-    own_similarity: float  # dot product of an anchor with itself, in the mean
+    scores: np.ndarray
+    features: np.ndarray  # i
+    partners: np.ndarray  # j
+    entries: np.ndarray  # S_ij
+
+    def take(self, is_taken: np.ndarray) -> FeaturePairs:
+        """Return the pairs of a mask."""
+        return FeaturePairs(
+            scores=self.scores[is_taken],
+            features=self.features[is_taken],
+            partners=self.partners[is_taken],
+            entries=self.entries[is_taken],
+        )
+
+    def atoms(self) -> list[Atom]:
+        """Return the better atom of each pair."""
+        features = self.features.tolist()
+        partners = self.partners.tolist()
+        entries = self.entries.tolist()
+        return list(map(Atom.of, features, partners, entries))
+
+
+class Statistics(NamedTuple):
+    """Sizes that an automatic scale and prior are chosen by.
+
+    Parameters
+    ----------
+    typical_margin : float
+        Mean absolute margin of the dot product; mean of ‖x‖² where all are 0.
+    n_anchors : int
+        Rows that comparisons start from.
+    values_per_anchor : float
+        Values that a row rests on, (Σx²)² / Σx⁴, in the mean.
+    own_similarity : float
+        Dot product of an anchor with itself, in the mean.
+    """
+
+    typical_margin: float
+    n_anchors: int
+    values_per_anchor: float
+    own_similarity: float
 
 
 class Gradient(Protocol):
@@ -173,10 +206,10 @@ class Gradient(Protocol):
         n_parts = min(n, 8 * count)
         # So many parts have an entry from this on, and few other entries are above it.
         largest = np.maximum.reduceat(diagonal, n * np.arange(n_parts) // n_parts)
-        some = np.flatnonzero(
-            diagonal >= np.partition(largest, n_parts - count)[n_parts - count]
-        )
-        return some[np.argsort(-diagonal[some], kind="stable")[:count]]
+        least = np.partition(largest, n_parts - count)[n_parts - count]
+        candidates = np.flatnonzero(diagonal >= least)
+        order = np.argsort(-diagonal[candidates], kind="stable")
+        return candidates[order[:count]]
 
     @abstractmethod
     def partners(
@@ -201,28 +234,27 @@ class Gradient(Protocol):
         partner. Starts move together: their rows of S share a pass over X. More half
         steps cost passes and find hardly better atoms.
         """
-        found = self.half_steps(starts, n_largest)
+        pairs = self.half_steps(starts, n_largest)
         if best_only:
-            found = found[:, found[0] == found[0].max()]
-        distinct = {Atom.of(*pair): score for score, *pair in found.T.tolist()}
-        vertices = (Vertex(score, atom) for atom, score in distinct.items())
+            pairs = pairs.take(pairs.scores == pairs.scores.max())
+        score_of = dict(zip(pairs.atoms(), pairs.scores.tolist(), strict=True))
+        vertices = [Vertex(score, atom) for atom, score in score_of.items()]
         return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
 
-    def half_steps(self, starts: Iterable[int], n_largest: int) -> np.ndarray:
-        """Return scores, i, j and S_ij of each start and its partner, and each partner and its."""
+    def half_steps(self, starts: Iterable[int], n_largest: int) -> FeaturePairs:
+        """Return each start with its best partner, and each of these with its own."""
         features = sorted(
             {*self.largest_diagonal(n_largest).tolist(), *map(int, starts)}
         )
-        _, partner, entry = self.partners(np.array(features))
-        others = sorted(set(partner.tolist()).difference(features))
+        _, partners, entries = self.partners(np.array(features))
+        others = sorted(set(partners.tolist()).difference(features))
         if others:
-            _, *found = self.partners(np.array(others))
+            _, more_partners, more_entries = self.partners(np.array(others))
             features = features + others
-            partner = np.append(partner, found[0])
-            entry = np.append(entry, found[1])
-        return np.array(
-            [self.score(features, partner, entry), features, partner, entry]
-        )
+            partners = np.append(partners, more_partners)
+            entries = np.append(entries, more_entries)
+        scores = self.score(features, partners, entries)
+        return FeaturePairs(scores, np.array(features), partners, entries)
 
 
 class Problem(Protocol):
@@ -288,18 +320,29 @@ class Problem(Protocol):
 
 
 def curvature_stride(
-    n_comparisons: int, n_atoms: int, count: Callable[[int], int]
+    n_comparisons: int, n_atoms: int, n_curved: Callable[[int], int]
 ) -> int:
-    """Return which comparisons second derivatives of so many atoms rest on: every so manieth.
+    """Return the stride of the sample of comparisons that a curvature is estimated from.
 
-    ``count(step)`` returns how many of every step-th comparison have a loss that is
-    curved there.
+    Parameters
+    ----------
+    n_comparisons, n_atoms : int
+    n_curved : callable
+        From a stride k to the number of comparisons 0, k, 2k, ... whose loss is curved.
+
+    Examples
+    --------
+    >>> curvature_stride(10**6, 100, n_curved=lambda k: 10**6 // k)
+    48
+    >>> curvature_stride(1000, 100, n_curved=lambda k: 1000 // k)
+    1
     """
-    most = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
-    if n_comparisons <= most:
+    size_of_sample = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
+    if n_comparisons <= size_of_sample:
         return 1
-    step = -(-n_comparisons // COUNTED)
-    return max(1, -(-step * count(step) // most))
+    stride_of_count = -(-n_comparisons // COUNTED)
+    n_curved_of_all = stride_of_count * n_curved(stride_of_count)
+    return max(1, -(-n_curved_of_all // size_of_sample))
 
 
 class Layout(Protocol):

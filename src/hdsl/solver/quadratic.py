@@ -1,4 +1,8 @@
-"""The change of weights that minimises a quadratic model of the value over the simplex."""
+"""The change of weights that minimises a quadratic model of the value over the simplex.
+
+It has the one compiled loop outside of ``cpu/kernels``: it is over atoms, not over data,
+and the solver imports no machine.
+"""
 
 import numpy as np
 from numba import njit
@@ -46,56 +50,49 @@ def best_change(
     """
     curvature = np.ascontiguousarray(curvature, dtype=np.float64)
     scores = scores.astype(np.float64)
-    weights = weights.astype(np.float64)
-    change, sizes, gains = np.zeros((3, len(weights)))
-    _move_weights(
-        curvature, scores, weights, float(tol), weights.copy(), sizes, gains, change
-    )
+    change = np.zeros(len(weights))
+    _move_weights(curvature, scores, weights.astype(np.float64), float(tol), change)
     return change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
-    """Add the best change to `change`; scores and weights are overwritten.
+def _move_weights(curvature, scores, start, tol, change):
+    """Add the best change of the weights `start` to `change`; scores are overwritten.
 
     The change is summed by itself: as a difference of weights it would be all rounding
     at the end.
     """
-    n = weights.size
+    n = start.size
+    weights = start.copy()
+    sizes = np.zeros(n)
+    gains = np.zeros(n)
     ridge = 0.0
     for k in range(n):
         ridge += curvature[k, k]
     ridge *= RIDGE / n
     for _ in range(100 + 20 * n):
-        highest = scores[0]
+        best = _first_from(scores, scores.max() - EQUAL * tol)
+        widest_lead = 0.0
+        largest_gain = 0.0
+        curvature_of_best = curvature[best, best] + ridge
         for k in range(n):
-            highest = scores[k] if scores[k] > highest else highest
-        best = 0
-        worst = 0
-        while scores[best] < highest - EQUAL * tol:
-            best += 1
-        widest = 0.0
-        most = 0.0
-        at_best = curvature[best, best] + ridge
-        for k in range(n):
+            sizes[k] = 0.0
+            gains[k] = 0.0
             lead = scores[best] - scores[k]
-            weight = weights[k]
-            size = 0.0
-            gain = 0.0
-            if weight > 0.0 and lead > 0.0:
-                widest = lead if lead > widest else widest
-                bend = at_best - 2.0 * curvature[best, k] + curvature[k, k] + ridge
-                bend = bend if bend > TINY else TINY
-                size = lead / bend
-                size = size if size < weight else weight
-                gain = size * (lead - 0.5 * size * bend)
-                most = gain if gain > most else most
-            sizes[k] = size
-            gains[k] = gain
-        while gains[worst] < (1.0 - EQUAL) * most:
-            worst += 1
+            if not (weights[k] > 0.0 and lead > 0.0):
+                continue
+            widest_lead = max(widest_lead, lead)
+            bend = (
+                curvature_of_best - 2.0 * curvature[best, k] + curvature[k, k] + ridge
+            )
+            if not bend > TINY:
+                bend = TINY
+            sizes[k] = min(lead / bend, weights[k])
+            gains[k] = sizes[k] * (lead - 0.5 * sizes[k] * bend)
+            largest_gain = max(largest_gain, gains[k])
+        worst = _first_from(gains, (1.0 - EQUAL) * largest_gain)
         size = sizes[worst]
-        if not widest > tol or best == worst or not size > 0.0:
+        if not widest_lead > tol or best == worst or not size > 0.0:
             break
         weights[best] += size
         change[best] += size
@@ -108,3 +105,12 @@ def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
             scores[k] -= size * (curvature[best, k] - curvature[worst, k])
         scores[best] -= size * ridge
         scores[worst] += size * ridge
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_from(values, least):
+    """Return the number of the first value that is not below a bound."""
+    k = 0
+    while values[k] < least:
+        k += 1
+    return k

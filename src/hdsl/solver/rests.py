@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +83,9 @@ class Rest:
 
     def as_arrays(self) -> Arrays:
         """Return the rest as arrays, all lines of the trace among them."""
-        zero = np.nan if self.active.zero is None else self.active.zero
+        zero = np.nan
+        if self.active.zero is not None:
+            zero = self.active.zero
         lines = [*self.records[: self.n_records], self.line]
         return {
             "atoms": self.active.atoms,
@@ -107,12 +109,12 @@ class Rest:
             What depends on the problem is not checked.
         """
         check_kinds(arrays)
+        active = ActiveSet(arrays["atoms"], arrays["weights"])
         zero = float(arrays["zero"][0])
-        active = ActiveSet(
-            arrays["atoms"], arrays["weights"], None if np.isnan(zero) else zero
-        )
-        if active.zero is not None and active.zero < 0.0:
-            raise ValueError(f"'zero' is {active.zero}, expected a number >= 0.")
+        if zero < 0.0:
+            raise ValueError(f"'zero' is {zero}, expected a number >= 0.")
+        if not np.isnan(zero):
+            active = replace(active, zero=zero)
         total = float(active.weights.sum()) + (active.zero or 0.0)
         if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")
@@ -128,7 +130,7 @@ class Rest:
             raise ValueError("'counts' has a number that is too small.")
         if not len(arrays["trace"]):
             raise ValueError("the trace is empty.")
-        *records, line = (record.item() for record in arrays["trace"])
+        *records, line = arrays["trace"].tolist()
         return cls(
             n_iter=n_iter,
             active=active,

@@ -63,7 +63,7 @@ class StepContext:
 
     Attributes
     ----------
-    asked : bool
+    oracle_was_called : bool
         Whether the oracle was called.
     """
 
@@ -76,7 +76,7 @@ class StepContext:
     tol: float
     gap_estimate: float
     are_mined: bool = False
-    asked: bool = field(default=False, init=False)
+    oracle_was_called: bool = field(default=False, init=False)
     _active_scores: np.ndarray | None = field(default=None, init=False)
     _score: float | None = field(default=None, init=False)
     _vertex: Vertex | None = field(default=None, init=False)
@@ -104,8 +104,8 @@ class StepContext:
         if self._active_scores is None:
             self._score = self.gradient.dot(self.margins)
         else:
-            parts = self.active.weights * self._active_scores
-            self._score = float(parts.sum())  # not by BLAS, which has other bits
+            products = self.active.weights * self._active_scores
+            self._score = float(products.sum())  # not by BLAS, which has other bits
         return self._score
 
     @property
@@ -118,7 +118,7 @@ class StepContext:
         n = MOST_STARTS
         if self.are_mined:
             n = n_starts(self.problem.n_comparisons)
-        self.asked = True
+        self.oracle_was_called = True
         self._vertices = self.oracle.vertices(
             self.gradient, self.rng, n, self.active.features
         )
@@ -132,7 +132,7 @@ class StepContext:
         return self._vertex
 
     def _best_vertex(self) -> Vertex:
-        self.asked = True
+        self.oracle_was_called = True
         if self._vertices:
             vertex = self._vertices[0]
         else:
@@ -154,12 +154,14 @@ class StepContext:
     @property
     def known_gap(self) -> float:
         """The gap, NaN where the oracle was not called."""
-        return self.gap if self.asked else np.nan
+        if self.oracle_was_called:
+            return self.gap
+        return np.nan
 
     @property
     def gap_is_exact(self) -> bool:
         """Whether the gap is known, and bounds the distance to the optimum."""
-        return self.asked and self.certifies
+        return self.oracle_was_called and self.certifies
 
 
 def n_starts(n_comparisons: int) -> int:
@@ -231,9 +233,8 @@ def corrective(context: StepContext) -> Move | Correction:
     scores = np.concatenate([active_scores, [vertex.score for vertex in new]])
     weights = active.weights_among(atoms)
     curvature = context.problem.curvature(context.margins, atoms)
-    if (
-        not context.gradient.covers_all
-    ):  # a batch names atoms, all comparisons weigh them
+    if not context.gradient.covers_all:
+        # A batch names atoms, all comparisons weigh them.
         scores = context.problem.gradient(context.margins).scores(atoms)
     if active.zero is not None:  # one more atom, with score and curvature 0
         scores = np.append(scores, 0.0)
@@ -288,4 +289,6 @@ RULES: dict[str, StepRule] = {
 
 def rest_every(rule: StepRule) -> int:
     """Return after how many iterations the loop rests, so that rests cost next to nothing."""
-    return 4 if rule is corrective else 64
+    if rule is corrective:
+        return 4
+    return 64

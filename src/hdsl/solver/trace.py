@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, are_vertices, as_array, as_keys, not_an_atom
+from .atoms import ZERO, Atom, are_vertices, as_array, as_keys, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -71,8 +71,10 @@ NO_ATOM = Atom(-1, -1, 0)
 
 def atom_of(record: np.void, prefix: str = "") -> Atom | None:
     """Return the atom of a record that the step goes to, or away from with prefix "away_"."""
-    atom = Atom(*(int(record[prefix + part]) for part in ("i", "j", "sign")))
-    return None if atom == NO_ATOM else atom
+    atom = Atom(*[int(record[prefix + name]) for name in Atom._fields])
+    if atom == NO_ATOM:
+        return None
+    return atom
 
 
 def replay(
@@ -109,9 +111,8 @@ def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.n
     ]
     if after.zero is not None:
         changed.append((n_iter, *ZERO, after.zero))
-    elif (
-        not changed
-    ):  # a step too short to change a weight is a correction all the same
+    elif not changed:
+        # A step too short to change a weight is a correction all the same.
         changed.append((n_iter, *after[0], float(after.weights[0])))
     return np.array(changed, dtype=CORRECTION_DTYPE)
 
@@ -142,19 +143,19 @@ def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) 
         raise ValueError(
             f"corrections has dtype {corrections.dtype}, expected {CORRECTION_DTYPE}."
         )
-    at = corrections["n_iter"]
-    weight = corrections["weight"]
-    if len(at) and not (at[0] >= 1 and at[-1] < n_records and (np.diff(at) >= 0).all()):
+    n_iter = corrections["n_iter"]
+    is_inside = ((n_iter >= 1) & (n_iter < n_records)).all()
+    if not is_inside or not (np.diff(n_iter) >= 0).all():
         raise ValueError(
             f"corrections must be of rising iterations from 1 to {n_records - 1}."
         )
-    columns = [corrections[part] for part in ("i", "j", "sign")]
+    columns = atom_columns(corrections)
     bad = np.flatnonzero(~are_vertices(columns, n_features))
     if len(bad):
         k = int(bad[0])
-        raise ValueError(
-            not_an_atom(f"corrections[{k}]", [c[k] for c in columns], n_features)
-        )
+        atom = [column[k] for column in columns]
+        raise ValueError(not_an_atom(f"corrections[{k}]", atom, n_features))
+    weight = corrections["weight"]
     if not ((weight >= 0.0) & (weight <= 1.0 + 1e-9)).all():
         raise ValueError("corrections has a weight that is not between 0 and 1.")
 
@@ -166,26 +167,27 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
     for name in sorted(REPLAYED):
         code = TRACE_DTYPE[name].newbyteorder("<").str
         if codes.get(name) != code:
-            found = codes.get(name, "missing")
-            raise ValueError(f"column {name!r} of trace is {found}, expected {code}.")
+            actual = codes.get(name, "missing")
+            raise ValueError(f"column {name!r} of trace is {actual}, expected {code}.")
     if trace.ndim != 1 or len(trace) <= n_iter:
         raise ValueError(
             f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows "
             "or more."
         )
     for prefix in ("", "away_"):
-        atoms = [trace[prefix + part] for part in ("i", "j", "sign")]
-        others = (
-            (atoms[0] == -1)
-            & (atoms[1] == -1)
-            & np.isin(atoms[2], (NO_ATOM.sign, ZERO.sign))
-        )
+        columns = atom_columns(trace, prefix)
+        i, j, sign = columns
+        is_none = (i == NO_ATOM.i) & (j == NO_ATOM.j) & (sign == NO_ATOM.sign)
         if not prefix:
-            others[0] &= atoms[2][0] != NO_ATOM.sign  # a step may have no atom to go to
-        bad = np.flatnonzero(~(others | are_atoms(atoms, n_features)))
+            is_none[0] = False  # a step may have no atom to go to, the start has one
+        bad = np.flatnonzero(~(is_none | are_vertices(columns, n_features)))
         if len(bad):
             k = int(bad[0])
             where = f"the {prefix}atom of trace[{k}]".replace("_", " ")
-            raise ValueError(
-                not_an_atom(where, [part[k] for part in atoms], n_features)
-            )
+            atom = [column[k] for column in columns]
+            raise ValueError(not_an_atom(where, atom, n_features))
+
+
+def atom_columns(table: np.ndarray, prefix: str = "") -> list[np.ndarray]:
+    """Return the columns i, j and sign of a table of records."""
+    return [table[prefix + name] for name in Atom._fields]

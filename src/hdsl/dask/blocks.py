@@ -1,0 +1,72 @@
+"""Data in blocks, as users give them: told from whole arrays, and made futures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .cluster import send
+
+#: Rows of the client are cut into blocks of so many.
+LOCAL_ROWS = 1 << 14
+
+
+def is_in_blocks(data: Any) -> bool:
+    """Whether data are a Dask collection, a future, or a list of blocks."""
+    if isinstance(data, list | tuple):
+        return len(data) > 0 and all(map(is_block, data))
+    return is_collection(data) or is_future(data)
+
+
+def is_block(data: Any) -> bool:
+    """Whether an item of a list is a block of rows, and not a row."""
+    return is_in_blocks(data) or getattr(data, "ndim", 0) == 2
+
+
+def is_collection(data: Any) -> bool:
+    """Whether data are a Dask array or a delayed object."""
+    return hasattr(data, "__dask_graph__")
+
+
+def is_future(data: Any) -> bool:
+    """Whether data are on the cluster already."""
+    return hasattr(data, "key") and hasattr(data, "status")
+
+
+def as_futures(client: Any, data: Any) -> list[Any]:
+    """Return blocks of rows as futures."""
+    return [as_future(client, block) for block in blocks_of(data)]
+
+
+def blocks_of(data: Any) -> list[Any]:
+    """Return the blocks of data; whole arrays are cut into some."""
+    if not is_in_blocks(data):
+        starts = range(0, data.shape[0], LOCAL_ROWS)
+        return [data[first : first + LOCAL_ROWS] for first in starts]
+    if hasattr(data, "to_delayed"):
+        return delayed_blocks(data)
+    if isinstance(data, list | tuple):
+        return list(data)
+    return [data]
+
+
+def delayed_blocks(data: Any) -> list[Any]:
+    """Return the blocks of rows of a Dask collection; raise ValueError where columns are cut."""
+    blocks = np.asarray(data.to_delayed(), dtype=object)
+    if blocks.ndim == 2 and blocks.shape[1] > 1:
+        raise ValueError(
+            f"The array has {blocks.shape[1]} blocks of columns, but blocks must be "
+            "of whole rows: use rechunk({1: -1}), or build it from blocks of "
+            "rows."
+        )
+    return blocks.ravel().tolist()
+
+
+def as_future(client: Any, block: Any) -> Any:
+    """Return a block as a future."""
+    if is_collection(block):
+        return client.compute(block)
+    if is_future(block):
+        return block
+    return send(client, block)

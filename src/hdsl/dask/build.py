@@ -1,0 +1,173 @@
+"""Blocks of rows and of comparisons in, shards out.
+
+Blocks stay where Dask has them. A shard takes the rows that it needs out of each block,
+so that no machine has all of X. All of it is a graph of tasks: what a worker loses Dask
+makes again.
+"""
+
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..input.matrices import check_live_features
+from .cluster import send
+from .comparisons import ComparisonSummary, summarize
+from .layout import DaskLayout
+from .partition import Partition, ShardComparisons, choose_partition, deal, join
+from .rows import Rows
+from .shard import Shard, ShardData
+from .shards import Shards
+
+
+class Columns(NamedTuple):
+    """The columns of X with a value; their numbers in a shard are positions in this order."""
+
+    features: np.ndarray  # the fullest first
+    others: np.ndarray  # that only count in ⟨x, y⟩
+
+
+def build_layout(
+    rows: Rows,
+    blocks: list[Any],
+    columns: np.ndarray | None = None,
+    min_rows: int = 1,
+) -> DaskLayout:
+    """Return the layout of rows and comparisons.
+
+    Parameters
+    ----------
+    rows : Rows
+    blocks : list of Future
+        Of comparisons.
+    columns : ndarray, default=None
+        Columns that are features although they may be rare or empty.
+    min_rows : int, default=1
+        Rows that a feature must have a value in.
+    """
+    chosen = choose_columns(rows, columns, min_rows)
+    summary = summarize(rows.client, blocks)
+    partition = choose_partition(summary, rows.shape[0])
+    by_shard = deal_out(rows, blocks, summary, partition)
+    futures = make_shards(rows, by_shard, chosen, summary.total_weight)
+    shards = Shards(rows.client, futures, partition)
+    return DaskLayout(shards, chosen.features, rows.mean_squared_norm)
+
+
+def choose_columns(rows: Rows, columns: np.ndarray | None, min_rows: int) -> Columns:
+    """Return the columns that are features, and those that only count in ⟨x, y⟩.
+
+    Features have values in `min_rows` rows at least, or as many as the second fullest,
+    or are listed in `columns`.
+    """
+    used, counts = rows.count_columns()
+    fullest_first = used[np.argsort(-counts, kind="stable")]
+    fewest = np.sort(counts)[-2:].min(initial=min_rows)
+    n_full = np.count_nonzero(counts >= fewest)
+    features = fullest_first[:n_full]
+    others = fullest_first[n_full:]
+    if columns is not None:
+        features = np.concatenate([features, np.setdiff1d(columns, features)])
+        others = np.setdiff1d(others, columns)
+    check_live_features(len(features), rows.shape[1])
+    return Columns(features, others)
+
+
+def deal_out(
+    rows: Rows, blocks: list[Any], summary: ComparisonSummary, partition: Partition
+) -> list[Any]:
+    """Return the comparisons of each shard, as futures of `ShardComparisons`."""
+    client = rows.client
+    n_shards = partition.n_shards
+    shard_of_row = np.full(rows.shape[0], -1, dtype=np.int32)
+    shard_of_row[summary.anchors] = partition.shards
+    dealt = client.map(
+        deal,
+        blocks,
+        shard_of_row=send(client, shard_of_row),
+        n_shards=n_shards,
+        pure=False,
+    )
+    joined = []
+    for k in range(n_shards):
+        of_blocks = client.map(getitem, dealt, [k] * len(dealt), pure=False)
+        joined.append(client.submit(join, *of_blocks, pure=False))
+    return joined
+
+
+def make_shards(
+    rows: Rows, by_shard: list[Any], columns: Columns, total_weight: float
+) -> list[Any]:
+    """Return the shards as futures, spread evenly over the threads of the workers."""
+    client = rows.client
+    columns_on_cluster = send(client, columns)
+    starts = rows.starts[:-1].tolist()
+    threads = client.nthreads()
+    homes = [address for address in sorted(threads) for _ in range(threads[address])]
+    shards = []
+    for k, comparisons in enumerate(by_shard):
+        needed = client.submit(getattr, comparisons, "rows", pure=False)
+        taken = client.map(
+            take_rows, rows.blocks, [needed] * len(starts), starts, pure=False
+        )
+        shards.append(
+            client.submit(
+                make_shard,
+                comparisons,
+                columns_on_cluster,
+                total_weight,
+                *taken,
+                workers=[homes[k * len(homes) // len(by_shard)]],
+                allow_other_workers=True,
+                pure=False,
+            )
+        )
+    return shards
+
+
+# --- tasks ----------------------------------------------------------------------------
+
+
+def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
+    """Return those rows that are in a block; `first` is the number of its first row."""
+    begin, end = np.searchsorted(rows, [first, first + block.shape[0]])
+    return sp.csr_array(block)[rows[begin:end] - first]
+
+
+def make_shard(
+    comparisons: ShardComparisons,
+    columns: Columns,
+    total_weight: float,
+    *blocks: sp.csr_array,
+) -> Shard:
+    """Return the shard of comparisons; its rows come in blocks."""
+    X = sp.csr_array(sp.vstack(blocks, format="csr"))
+    return Shard(
+        ShardData(
+            X=renumber_columns(X, np.concatenate(columns)),
+            compared=comparisons.block.compared,
+            weights=comparisons.block.weights,
+            total_weight=total_weight,
+            n_features=len(columns.features),
+        )
+    )
+
+
+def renumber_columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return a matrix whose columns are numbered by their positions in `columns`.
+
+    Examples
+    --------
+    >>> X = sp.csr_array(np.array([[0.0, 2.0, 0.0, 4.0]]))
+    >>> renumber_columns(X, np.array([3, 1])).toarray().tolist()
+    [[4.0, 2.0]]
+    """
+    order = np.argsort(columns)
+    numbers = order[np.searchsorted(columns, X.indices, sorter=order)]
+    shape = (X.shape[0], len(columns))
+    renumbered = sp.csr_array((X.data, numbers, X.indptr), shape=shape)
+    renumbered.sort_indices()
+    return renumbered

@@ -1,0 +1,57 @@
+"""The data that the prior is chosen on: a sample that goes to the client."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.labeled_rows import LabeledRows
+from ..supervision.mining import Mining
+from ..supervision.sampling import sample_rows
+from .cluster import gather
+from .comparisons import ComparisonBlock, summarize, with_anchors
+from .inputs import ClusterInput
+
+#: Most rows.
+MOST_ROWS = 20_000
+
+#: Most anchors of comparisons.
+MOST_ANCHORS = 5_000
+
+
+def choice_data(
+    run: ClusterInput, rng: np.random.Generator
+) -> LabeledRows | ComparedRows:
+    """Return rows to choose the prior on, on the client: all where there are few, else a sample."""
+    if run.is_judged:
+        return sample_comparisons(run, rng)
+    return sample_labels(run, rng)
+
+
+def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
+    """Return labeled rows; each class has its share."""
+    data = run.data
+    n_targets = Mining().n_targets
+    rows = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
+    if rows is None:
+        rows = np.arange(run.rows.shape[0])
+    weights = None
+    if data.weights is not None:
+        weights = data.weights[rows]
+    return LabeledRows(run.rows.fetch(rows), data.y[rows], weights)
+
+
+def sample_comparisons(run: ClusterInput, rng: np.random.Generator) -> ComparedRows:
+    """Return all comparisons of a sample of the anchors, and the rows that they name."""
+    client = run.rows.client
+    anchors = summarize(client, run.blocks).anchors
+    if len(anchors) > MOST_ANCHORS:
+        anchors = rng.choice(anchors, MOST_ANCHORS, replace=False)
+    chosen = client.map(with_anchors, run.blocks, anchors=anchors, pure=False)
+    block = ComparisonBlock.join(gather(client, chosen))
+    n_rows = run.rows.shape[0]
+    rows = np.arange(n_rows)
+    if n_rows > MOST_ROWS:
+        rows = np.unique(block.compared)
+    compared = np.searchsorted(rows, block.compared)
+    return ComparedRows(run.rows.fetch(rows), compared, block.weights)

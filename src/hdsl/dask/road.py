@@ -1,0 +1,68 @@
+"""The road of a fit on a cluster, as in ``fit.road``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..cpu.workers import Workers
+from ..fit.automatic import least_rows
+from ..fit.inputs import FitInput
+from ..fit.path import summary
+from ..fit.resume import keep_checkpoint
+from ..fit.road import LaidOutRun, choose_open_settings, keep_outcome, solve
+from ..progress import Progress
+from ..supervision.mining import Mining
+from .build import build_layout
+from .choice_data import choice_data
+from .cluster import ClusterError
+from .inputs import ClusterInput, check_cluster_input
+from .mining import compare
+from .rows import Rows
+
+
+def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
+    """Fit a model to blocks; parameters are those of ``fit.road.learn``."""
+    run = check_cluster_input(model, fit_input, continues)
+    with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+        try:
+            laid_out = lay_out(model, run, workers, progress)
+            outcome = solve(model, run, laid_out, progress)
+        except Exception as error:
+            if run.rows.client.status == "running" or isinstance(error, ClusterError):
+                raise
+            raise ClusterError(
+                f"The Dask client was lost during the fit: {error}"
+            ) from error
+        keep_outcome(model, run, outcome)
+        progress.say(summary(model))
+    keep_checkpoint(model, run.checkpoint)
+    return model
+
+
+def lay_out(
+    model: Any, run: ClusterInput, workers: Workers, progress: Progress
+) -> LaidOutRun:
+    """Choose what is left open, make comparisons, and lay them out."""
+    make_data = partial(choice_data, run)
+    choice = choose_open_settings(model, run, make_data, workers, progress)
+    rows = run.rows
+    blocks = run.blocks
+    if not run.is_judged:
+        progress.stage("making comparisons")
+        rows, blocks = compare(Mining.of(model), run.data, rows, run.rng)
+    progress.stage("building shards")
+    columns = None
+    if run.earlier is not None:
+        columns = np.unique(run.earlier.atoms[:, :2])
+    min_rows = least_rows(model, rows.shape[0])
+    layout = build_layout(rows, blocks, columns, min_rows)
+    return LaidOutRun(layout, choice, data=None, margin_rows=one_like_the_longest(rows))
+
+
+def one_like_the_longest(rows: Rows) -> sp.csr_array:
+    """Return a row whose product with itself is as large as one of any two rows can be."""
+    return sp.csr_array(np.full((1, rows.longest_row), rows.largest_value))
