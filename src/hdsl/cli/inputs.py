@@ -231,7 +231,7 @@ def _read_table(path: Path, source: Namespace) -> Data:
     try:
         table = tables.read_table(
             path,
-            named or {"--text": "\0"},
+            named,
             sep=sep,
             encoding=source.encoding,
             skip_missing=source.skip_missing,
@@ -388,7 +388,7 @@ def _judged(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray |
 
 def _links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of rows and their signs; random pairs are unlike where no pair is said to be."""
-    has_signs = "same" in tables.read_columns(path)
+    has_signs = "same" in tables.column_names(path)
     names = ("left", "right", "same")[: 2 + has_signs]
     table = tables.read_table(path, dict(zip(names, names, strict=True)))
     index = tables.row_index(data.ids, table.is_text)
