@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from ..fit.layouts import row_norm
 from ..fit.path import store, summary
 from ..fit.resume import identity_of_run, keep_checkpoint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..choose.candidates import FIXED_STEPS, Choice
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from ..input.matrices import (
     check_margins,
 )
