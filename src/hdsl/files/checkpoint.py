@@ -216,7 +216,7 @@ class Checkpoint:
     def _warn_once(self, error: OSError | MemoryError) -> None:
         """Warn of the first write that fails; a later one may succeed."""
         if not self._has_failed:
-            reason = "There is no memory to write the checkpoint"
+            reason: str | None = "There is no memory to write the checkpoint"
             if isinstance(error, OSError):
                 reason = error.strerror
             warn(

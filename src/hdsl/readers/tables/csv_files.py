@@ -35,7 +35,7 @@ class CsvFile:
         columns: dict[str, list[str]] = {column: [] for column in wanted.values()}
         lines = array("q")
         with self._records() as records:
-            header = next(records, [])
+            header: list[str] = next(records, [])
             check_wanted(name, header, wanted)
             appends = [
                 (header.index(c), values.append) for c, values in columns.items()
