@@ -15,7 +15,9 @@ def test_objects_on_several_threads_do_not_wait_for_each_other():
             return both.wait() in (0, 1)
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda one: one.found, (Meeting(), Meeting()))) == [
+        assert list(
+            pool.map(lambda meeting: meeting.found, (Meeting(), Meeting()))
+        ) == [
             True,
             True,
         ]

@@ -96,9 +96,9 @@ def damaged(form, **arrays):
     """Return sparse rows with other index arrays than SciPy would make."""
     rows = sp.csr_array(X).asformat(form)
     for name, change in arrays.items():
-        part = getattr(rows, name).copy()
-        part[change[0]] = change[1]
-        setattr(rows, name, part)
+        array = getattr(rows, name).copy()
+        array[change[0]] = change[1]
+        setattr(rows, name, array)
     return rows
 
 
@@ -251,8 +251,10 @@ QUADRUPLETS = np.array([[0, 1, 2, 3], [0, 1, 0, 2], [2, 2, 0, 1]])
 
 @pytest.mark.parametrize("form", [np.int32, np.uint64, np.ndarray.tolist], ids=str)
 def test_quadruplets_come_back_as_int64(form):
-    given = form(QUADRUPLETS) if form is np.ndarray.tolist else QUADRUPLETS.astype(form)
-    checked = check_comparisons(given, 4, "quadruplets", 4)
+    comparisons = (
+        form(QUADRUPLETS) if form is np.ndarray.tolist else QUADRUPLETS.astype(form)
+    )
+    checked = check_comparisons(comparisons, 4, "quadruplets", 4)
     assert checked.dtype == np.int64
     assert_array_equal(checked, QUADRUPLETS)
 

@@ -1,13 +1,17 @@
 """The supply chain: locked versions, pinned actions, minimal permissions, one version number."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+import structure
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -180,6 +184,29 @@ def test_one_version_number_and_one_list_of_dependencies(tmp_path):
         [sys.executable, tool, "requirements/run.txt", new], cwd=ROOT, check=True
     )
     assert new.read_bytes() == (ROOT / "requirements" / "sbom.cdx.json").read_bytes()
+
+
+def imported_at_the_top(tree):
+    """Yield the packages that a module imports when it is imported itself."""
+    for node in tree.body:
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield alias.name.partition(".")[0]
+            case ast.ImportFrom(module=module, level=0):
+                yield module.partition(".")[0]
+
+
+def test_what_is_imported_at_the_top_of_a_module_is_a_declared_dependency():
+    declared = {
+        re.split("[<>=!~ ;[]", dependency)[0].lower()
+        for dependency in project()["dependencies"]
+    }
+    providers = packages_distributions()
+    for path, tree in structure.parsed().items():
+        for package in set(imported_at_the_top(tree)) - sys.stdlib_module_names:
+            names = {name.lower() for name in providers.get(package, [])}
+            assert names & declared, f"{path} imports {package}, which is not declared"
 
 
 def test_the_sdist_has_what_the_checks_need():

@@ -25,7 +25,7 @@ class cached(Generic[T]):  # noqa: N801 - a decorator
         self._name = find.__name__
         self.__doc__ = find.__doc__
 
-    def __get__(self, one: Any, owner: Any = None) -> T:
-        if one is None:
+    def __get__(self, instance: Any, owner: Any = None) -> T:
+        if instance is None:
             return self  # type: ignore[return-value]
-        return vars(one).setdefault(self._name, self._find(one))
+        return vars(instance).setdefault(self._name, self._find(instance))

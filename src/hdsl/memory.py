@@ -49,12 +49,21 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
         """Return the facts, with the caller's name for the limit and its ways out."""
         needed = format_bytes(self.needed)
         allowed = format_bytes(self.allowed)
-        why = f"are allowed by {limit}" if self.is_limit else "are free on this machine"
-        way_out = ", or ".join(filter(None, [", ".join(options[:-1]), *options[-1:]]))
+        why = "are free on this machine"
+        if self.is_limit:
+            why = f"are allowed by {limit}"
+        way_out = _alternatives(options)
         return (
             f"{self.what} needs about {needed}, but only {allowed} {why}. "
             f"{way_out[:1].upper()}{way_out[1:]}."
         )
+
+
+def _alternatives(options: Sequence[str]) -> str:
+    """Return clauses as those of a sentence: "drop rows, or drop columns"."""
+    first = ", ".join(options[:-1])
+    last = "".join(options[-1:])
+    return f"{first}, or {last}" if first else last
 
 
 def check_fits(
@@ -67,16 +76,19 @@ def check_fits(
     """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free ("auto")."""
     if memory_limit is None:
         return
-    is_limit = memory_limit != "auto"
-    limit = (
-        float(memory_limit) * 2**30
-        if is_limit
-        else available()
-        if free is None
-        else free
-    )
-    if limit is not None and needed > limit:
-        raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
+    allowed = _allowed(memory_limit, free)
+    if allowed is not None and needed > allowed:
+        is_limit = memory_limit != "auto"
+        raise NotEnoughMemory(what, needed, int(allowed), is_limit, options)
+
+
+def _allowed(memory_limit: str | float, free: int | None) -> float | None:
+    """Return the bytes that work may take, None if the system does not say what is free."""
+    if memory_limit != "auto":
+        return float(memory_limit) * 2**30
+    if free is not None:
+        return free
+    return available()
 
 
 def available() -> int | None:

@@ -11,6 +11,7 @@ from .files.container import Arrays, dumps
 from .files.tables import get_value
 from .input.errors import short
 from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
+from .similarity.similarity import Similarity
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
@@ -24,8 +25,9 @@ NOT_SAVED = {
     "verbose",
 }
 
+#: Fitted numbers that are saved, and the least value of each count.
 FLOATS = ("objective", "gap")
-COUNTS = ("n_iter", "n_triplets")
+COUNTS = {"n_iter": 0, "n_triplets": 1}
 
 #: Columns of what was tried for the prior, as `choose.table` has them.
 CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
@@ -36,14 +38,15 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     arrays, header = similarity_to_arrays(model.similarity_)
     trace = model.trace_.copy()
     trace["seconds"] = np.nan  # the same model makes the same bytes
-    for name, table in (("trace", trace), ("corrections", model.corrections_)):
+    for name, table in {"trace": trace, "corrections": model.corrections_}.items():
         columns, header[name] = tables.pack_table(table, name)
         arrays |= columns
     arrays |= names_to_arrays(model)
     arrays |= tables.nested(choice=getattr(model, "choice_", None) or {})
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
-    header |= {"status": model.status_, "gap_is_exact": bool(model.gap_is_exact_)}
+    header["status"] = model.status_
+    header["gap_is_exact"] = bool(model.gap_is_exact_)
     header["loss"] = model.loss_
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
@@ -53,10 +56,18 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
     similarity = similarity_from_arrays(arrays, header)
     params = get_value(header, "params", dict)
-    known = kind().get_params(deep=False)
-    model = kind(
-        **{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED}
-    )
+    known = kind().get_params(deep=False).keys() - NOT_SAVED
+    model = kind(**{name: value for name, value in params.items() if name in known})
+    _set_similarity(model, similarity)
+    _set_numbers(model, header)
+    _set_path(model, arrays, header)
+    model.choice_ = choice_from(arrays)
+    names_from_arrays(model, arrays)
+    return model
+
+
+def _set_similarity(model: Any, similarity: Similarity) -> None:
+    """Give a model the attributes that its similarity has too."""
     model.atoms_ = similarity.atoms
     model.weights_ = similarity.weights
     model.scale_ = similarity.scale
@@ -65,28 +76,32 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     model.prior_ = prior.weight
     model.norm_ = prior.norm
     model.columns_ = prior.length_columns
-    for name, least in zip(COUNTS, (0, 1), strict=True):
+
+
+def _set_numbers(model: Any, header: dict[str, Any]) -> None:
+    """Give a model what a header says of its fit."""
+    for name, least in COUNTS.items():
         value = get_value(header, name, int)
         if not least <= value < 2**63:
             raise ValueError(f"{name} is {short(value)}, expected an int >= {least}")
         setattr(model, name + "_", value)
     for name in FLOATS:
         setattr(model, name + "_", get_value(header, name, float))
-    model.status_, model.loss_ = (
-        get_value(header, name, str) for name in ("status", "loss")
-    )
+    model.status_ = get_value(header, "status", str)
+    model.loss_ = get_value(header, "loss", str)
     model.gap_is_exact_ = get_value(header, "gap_is_exact", bool)
+
+
+def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
+    """Give a model the steps of its path, checked against its numbers."""
+    n_features = model.n_features_in_
     model.trace_ = tables.unpack_table(arrays, "trace", header.get("trace"))
-    check_trace(model.trace_, model.n_iter_, similarity.n_features)
-    model.corrections_ = tables.unpack_table(
-        arrays, "corrections", header.get("corrections")
-    )
+    check_trace(model.trace_, model.n_iter_, n_features)
+    layout = header.get("corrections")
+    model.corrections_ = tables.unpack_table(arrays, "corrections", layout)
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
-    check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
-    model.choice_ = choice_from(arrays)
-    names_from_arrays(model, arrays)
-    return model
+    check_corrections(model.corrections_, len(model.trace_), n_features)
 
 
 def choice_from(arrays: Arrays) -> Arrays | None:
@@ -104,7 +119,9 @@ def choice_from(arrays: Arrays) -> Arrays | None:
 def names_to_arrays(model: Any) -> Arrays:
     """Return the names of the features as arrays; none where the model has no names."""
     names = getattr(model, "feature_names_in_", None)
-    return {} if names is None else tables.pack_strings("feature_names", names.tolist())
+    if names is None:
+        return {}
+    return tables.pack_strings("feature_names", names.tolist())
 
 
 def names_from_arrays(model: Any, arrays: Arrays) -> None:

@@ -67,7 +67,9 @@ def save(model: Any, path: Any) -> None:
     versions = {"hdsl": version("hdsl"), "numpy": np.__version__}
     versions["python"] = platform.python_version()
     container.write(path, arrays, {**header, "versions": versions})
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    steps = [model]
+    if hasattr(model, "steps"):
+        steps = [step for _, step in model.steps]
     for step in steps:
         checkpoint = vars(step).pop("checkpoint_file_", None)
         if checkpoint is not None:
@@ -128,29 +130,39 @@ def load(path: Any) -> Any:
 def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return a fitted model as arrays of numbers, and a header that says its kind."""
     if type(model).__name__ == PIPELINE:
-        parts = [to_arrays(step) for _, step in model.steps]
-        arrays = nested(**{str(k): part for k, (part, _) in enumerate(parts)})
-        steps = [
-            [name, part]
-            for (name, _), (_, part) in zip(model.steps, parts, strict=True)
-        ]
-        return arrays, {"kind": PIPELINE, "steps": steps}
-    ours = (c for c in type(model).__mro__ if c.__module__.split(".")[0] == __package__)
-    kind = next((c.__name__ for c in ours if c.__name__ in KINDS), None)
-    if kind is None:
-        raise ValueError(
-            f"A model file holds {', '.join(KINDS)}, or a pipeline of them. Got "
-            f"{type(model).__name__}: save it with joblib."
-        )
+        return _pipeline_to_arrays(model)
+    kind = _kind_of(model)
     arrays, header = model.to_arrays()
     return arrays, {**header, "kind": kind}
+
+
+def _pipeline_to_arrays(pipeline: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of each step under its number, and the header of each with its name."""
+    arrays = {}
+    headers = []
+    for number, (name, step) in enumerate(pipeline.steps):
+        arrays[str(number)], header = to_arrays(step)
+        headers.append([name, header])
+    return nested(**arrays), {"kind": PIPELINE, "steps": headers}
+
+
+def _kind_of(model: Any) -> str:
+    """Return the class of the package that a model is of; raise ValueError where it is of none."""
+    for base in type(model).__mro__:
+        is_ours = base.__module__.split(".")[0] == __package__
+        if is_ours and base.__name__ in KINDS:
+            return base.__name__
+    raise ValueError(
+        f"A model file holds {', '.join(KINDS)}, or a pipeline of them. Got "
+        f"{type(model).__name__}: save it with joblib."
+    )
 
 
 def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model of `to_arrays`; raise ValueError, TypeError or KeyError where it is none."""
     kind = get_value(header, "kind", str)
     if kind == PIPELINE:
-        return _pipeline(arrays, get_value(header, "steps", list))
+        return _pipeline_from_arrays(arrays, get_value(header, "steps", list))
     if kind in GONE:
         raise ValueError(
             f"it holds {kind}, which has left the package: fit again, with {GONE[kind]} "
@@ -158,29 +170,22 @@ def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
         )
     if kind not in KINDS:
         raise ValueError(f"it holds {short(kind)}, which this version does not know")
-    return getattr(import_module(f".{KINDS[kind]}", __package__), kind).from_arrays(
-        arrays, header
-    )
+    module = import_module(f".{KINDS[kind]}", __package__)
+    return getattr(module, kind).from_arrays(arrays, header)
 
 
-def _pipeline(arrays: Arrays, parts: list[Any]) -> Any:
+def _pipeline_from_arrays(arrays: Arrays, headers: list[Any]) -> Any:
+    """Return the pipeline of steps, a name and a header each; raise ValueError where it is none."""
     from sklearn.pipeline import Pipeline
 
     steps = []
-    for k, (name, header) in enumerate(parts):
-        if (
-            not isinstance(name, str)
-            or "__" in name
-            or header.get("kind") in (PIPELINE, None)
-        ):
-            raise ValueError(f"step {k} of the pipeline is none")
-        steps.append((name, from_arrays(part_of(arrays, str(k)), header)))
+    for number, (name, header) in enumerate(headers):
+        is_name = isinstance(name, str) and "__" not in name
+        if not is_name or header.get("kind") in (PIPELINE, None):
+            raise ValueError(f"step {number} of the pipeline is none")
+        steps.append((name, from_arrays(part_of(arrays, str(number)), header)))
     for (_, first), (_, second) in pairwise(steps):
-        n_columns = first.n_features_in_ + len(getattr(first, "classes_", ()))
-        if hasattr(first, "similarity_"):
-            n_columns = first.similarity_.transform(sp.csr_array((1, n_columns))).shape[
-                1
-            ]
+        n_columns = _n_columns_out(first)
         if n_columns != second.n_features_in_:
             raise ValueError(
                 f"a step makes {n_columns} columns for {second.n_features_in_}"
@@ -188,3 +193,11 @@ def _pipeline(arrays: Arrays, parts: list[Any]) -> Any:
     if len(dict(steps)) < len(steps) or not steps:
         raise ValueError("the steps of the pipeline have no names of their own")
     return Pipeline(steps)
+
+
+def _n_columns_out(step: Any) -> int:
+    """Return how many columns a step passes on to the next one."""
+    n_columns = step.n_features_in_ + len(getattr(step, "classes_", ()))
+    if not hasattr(step, "similarity_"):
+        return n_columns
+    return step.similarity_.transform(sp.csr_array((1, n_columns))).shape[1]

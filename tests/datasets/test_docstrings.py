@@ -37,8 +37,8 @@ def test_docstrings_are_distinct_texts_labelled_by_module(docs):
 def test_docstrings_are_those_that_python_shows(docs):
     import logging
 
-    place = docs.names.tolist().index("logging.Logger.debug")
-    assert docs.texts[place].split() == logging.Logger.debug.__doc__.split()
+    row = docs.names.tolist().index("logging.Logger.debug")
+    assert docs.texts[row].split() == logging.Logger.debug.__doc__.split()
 
 
 def test_docstring_rows_have_length_1(docs):
@@ -89,17 +89,17 @@ def test_public_docstrings_of_enough_words_are_loaded(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     before = set(sys.modules)
-    made = load_docstrings(min_rows_per_label=2, vectorize=False)
+    loaded = load_docstrings(min_rows_per_label=2, vectorize=False)
     assert not {"alpha", "beta"} & (set(sys.modules) - before)
     # The text of `shown` has two labels, and occurs twice under one of them.
-    assert made.names.tolist() == [
+    assert loaded.names.tolist() == [
         "alpha.Thing",
         "alpha.Thing.method",
         "beta.inside.Thing",
         "beta.inside.Thing.method",
     ]
-    assert made.y.tolist() == ["alpha", "alpha", "beta", "beta"]
-    assert "X" not in made
+    assert loaded.y.tolist() == ["alpha", "alpha", "beta", "beta"]
+    assert "X" not in loaded
     with pytest.raises(ValueError, match=r"No module in .* has 3 docstrings: lower"):
         load_docstrings(min_rows_per_label=3)
     with pytest.raises(

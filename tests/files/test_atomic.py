@@ -214,17 +214,17 @@ def test_impossible_names_are_refused_before_any_work(
     X = np.eye(4)
     y = [0, 0, 1, 1]
     model = HDSL(n_targets=1, n_impostors=1, max_iter=2, tol=1.0).fit(X, y)
-    for place in (name, str(tmp_path / name), tmp_path / name):
+    for path in (name, str(tmp_path / name), tmp_path / name):
         with pytest.raises(OSError, match=f"Cannot write the model: {fragment}"):
-            model.save(place)
+            model.save(path)
         with monkeypatch.context() as patch:
             patch.setattr(
                 report, "page", lambda *_, **__: pytest.fail("the page is made")
             )
             with pytest.raises(OSError, match=f"Cannot write the report: {fragment}"):
-                model.report(place)
+                model.report(path)
         with pytest.raises(OSError, match=f"Cannot write the checkpoint: {fragment}"):
             HDSL(
-                checkpoint=place, mining=lambda *_: pytest.fail("triplets are made")
+                checkpoint=path, mining=lambda *_: pytest.fail("triplets are made")
             ).fit(X, y)
     assert not names_in(tmp_path)

@@ -145,25 +145,25 @@ class Curved:
 
 
 def test_a_choice_is_not_made_twice(tmp_path, path):
-    given = {"prior": "auto", "step": "corrective", "max_iter": 18}
-    whole = saved(small(**given).fit(X, Y), tmp_path)
-    model = small(path, **given).fit(X, Y)
+    parameters = {"prior": "auto", "step": "corrective", "max_iter": 18}
+    whole = saved(small(**parameters).fit(X, Y), tmp_path)
+    model = small(path, **parameters).fit(X, Y)
     assert saved(model, tmp_path) == whole
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.slow
 def test_a_killed_process_loses_nothing(tmp_path):
-    given = json.dumps({"step": "away", "prior": 1.0, "tol": 0.0, "max_iter": 200})
+    parameters = json.dumps({"step": "away", "prior": 1.0, "tol": 0.0, "max_iter": 200})
     ended = subprocess.run(
-        [sys.executable, killed.__file__, tmp_path, "0", "3", given],
+        [sys.executable, killed.__file__, tmp_path, "0", "3", parameters],
         capture_output=True,
         text=True,
         check=True,
     )
-    found = json.loads(ended.stdout)
-    assert found["same"]
-    assert found["left"] == ["pieced.hdsl", "whole.hdsl"]
+    report = json.loads(ended.stdout)
+    assert report["same"]
+    assert report["left"] == ["pieced.hdsl", "whole.hdsl"]
 
 
 # --- the file -------------------------------------------------------------------------
@@ -287,8 +287,8 @@ def test_an_interrupt_writes_what_was_not_due(path, monkeypatch):
         if state.n_iter == 7:
             raise KeyboardInterrupt
 
-    given = {"prior": 1.0, "step": "away", "max_iter": 9, "random_state": 0}
-    HDSL(**given, checkpoint=path, callback=interrupt).fit(X, Y)
+    parameters = {"prior": 1.0, "step": "away", "max_iter": 9, "random_state": 0}
+    HDSL(**parameters, checkpoint=path, callback=interrupt).fit(X, Y)
     assert path.exists()
 
 
@@ -297,17 +297,17 @@ def test_arrays_are_made_when_they_are_written(path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
     kept = Checkpoint(path)
     kept.begin(np.random.default_rng(0), {})
-    made = []
+    written = []
 
     def arrays(k):
-        made.append(k)
+        written.append(k)
         return {"number": np.array([k])}
 
     for k in range(5):
         kept.write_if_due(lambda k=k: arrays(k))
-    assert made == []
+    assert written == []
     assert not path.exists()
     kept.flush()
     kept.flush()
-    assert made == [4]
+    assert written == [4]
     assert Checkpoint(path).arrays["number"] == 4

@@ -39,9 +39,9 @@ def path(tmp_path):
 def test_arrays_come_back_here_and_in_safetensors(tmp_path_factory, arrays):
     path = tmp_path_factory.getbasetemp() / "arrays.hdsl"
     write(path, arrays, HEADER)
-    found, header = read(path)
+    loaded, header = read(path)
     assert header == HEADER
-    for others in (found, safetensors.numpy.load_file(path)):
+    for others in (loaded, safetensors.numpy.load_file(path)):
         assert others.keys() == arrays.keys()
         for name, array in arrays.items():
             assert others[name].dtype == array.dtype.newbyteorder("=")
@@ -104,7 +104,7 @@ def sealed(arrays=(), **changes):
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (b"", "empty"),
         (pickle.dumps({"a": 1}), "not a model"),
@@ -120,9 +120,9 @@ def sealed(arrays=(), **changes):
     ],
     ids=range(11),
 )
-def test_other_and_hostile_files_are_refused(path, raw, said):
+def test_other_and_hostile_files_are_refused(path, raw, message):
     path.write_bytes(raw)
-    with pytest.raises(ValueError, match=said) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         read(path)
     assert len(str(caught.value)) < 700
 

@@ -29,8 +29,8 @@ def test_broken_strings_are_refused(text):
     [np.array([2, 1]), np.array([0.5]), np.array(["b", "a"]), np.array(["x"], object)],
 )
 def test_labels_come_back_as_numbers_or_strings(values):
-    found = tables.unpack_values(tables.pack_values("y", values), "y", len(values))
-    assert found.tolist() == values.tolist()
+    unpacked = tables.unpack_values(tables.pack_values("y", values), "y", len(values))
+    assert unpacked.tolist() == values.tolist()
     with pytest.raises(ValueError, match="y"):
         tables.unpack_values(tables.pack_values("y", values), "y", 7)
     with pytest.raises(ValueError, match="numbers or strings"):
@@ -46,9 +46,9 @@ TABLE = np.array(
 def test_tables_come_back_bit_for_bit():
     for table in (TABLE, TABLE[:0]):
         arrays, layout = tables.pack_table(table, "t")
-        found = tables.unpack_table(arrays, "t", layout)
-        assert found.dtype == table.dtype
-        assert found.tobytes() == table.tobytes()
+        unpacked = tables.unpack_table(arrays, "t", layout)
+        assert unpacked.dtype == table.dtype
+        assert unpacked.tobytes() == table.tobytes()
 
 
 @pytest.mark.parametrize(

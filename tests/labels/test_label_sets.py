@@ -35,7 +35,7 @@ def make_rows(n=240, seed=0):
 def test_overlap_is_the_f1_score_of_two_sets(a, b):
     n = min(len(a), len(b))
     first, second = aligned(
-        *(label_sets([sorted(s) for s in part[:n]]) for part in (a, b))
+        *(label_sets([sorted(s) for s in sets[:n]]) for sets in (a, b))
     )
     pairs = zip(a[:n], b[:n], strict=True)
     expected = [2 * len(x & y) / (len(x) + len(y)) if x | y else 1.0 for x, y in pairs]
@@ -49,10 +49,12 @@ def test_comparisons_are_of_rows_that_share_more_and_weigh_the_difference(sets, 
     X = np.random.default_rng(seed).integers(0, 3, size=(len(sets), 5)).astype(float)
     y = label_sets([sorted(s) for s in sets])
     try:
-        made = triplets.shared_label_triplets(X, y, 2, 2)
+        judgements = triplets.shared_label_triplets(X, y, 2, 2)
     except ValueError:
         return
-    for (a, p, q), weight in zip(made.triplets.tolist(), made.weights, strict=True):
+    for (a, p, q), weight in zip(
+        judgements.triplets.tolist(), judgements.weights, strict=True
+    ):
         assert len({a, p, q}) == 3
         assert sets[a]
         shares = [
@@ -60,25 +62,27 @@ def test_comparisons_are_of_rows_that_share_more_and_weigh_the_difference(sets, 
         ]
         assert weight == pytest.approx(shares[0] - shares[1])
         assert weight > 0
-    assert len(np.unique(made.triplets, axis=0)) == len(made.triplets)
+    assert len(np.unique(judgements.triplets, axis=0)) == len(judgements.triplets)
 
 
 def test_one_label_each_makes_the_triplets_of_one_label_per_row():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 4, size=(40, 12)).astype(float)
     y = rng.integers(3, size=40)
-    made = triplets.shared_label_triplets(X, [[label] for label in y.tolist()], 3, 4)
+    judgements = triplets.shared_label_triplets(
+        X, [[label] for label in y.tolist()], 3, 4
+    )
     expected = triplets.neighbor_triplets(X, y, 3, 4)
-    assert sorted(made.triplets.tolist()) == sorted(expected.tolist())
-    assert (made.weights == 1).all()
+    assert sorted(judgements.triplets.tolist()) == sorted(expected.tolist())
+    assert (judgements.weights == 1).all()
 
 
 @pytest.mark.parametrize("mining", ["neighbors", "random"])
 def test_learning_from_several_labels_lowers_the_error(mining):
     X, Y = make_rows()
     model = HDSL(random_state=0, mining=mining, max_iter=5).fit(X[:160], Y[:160])
-    found = evaluate.compare_errors(model, X[:160], Y[:160], X[160:], Y[160:])
-    assert found.after.share < found.before.share
+    errors = evaluate.compare_errors(model, X[:160], Y[:160], X[160:], Y[160:])
+    assert errors.after.share < errors.before.share
     assert model.choice_ is not None
     assert model.choice_["score"].max() <= 1
 
@@ -96,16 +100,18 @@ def test_indicators_and_lists_are_one_and_come_back_as_given():
     knn = {
         name: SimilarityKNeighborsClassifier(5).fit(X, y) for name, y in forms.items()
     }
-    found = knn["dense"].predict(X)
-    assert found.shape == Y.shape
-    assert set(np.unique(found)) <= {0, 1}
-    assert np.array_equal(knn["sparse"].predict(X).toarray(), found)
-    assert knn["lists"].predict(X) == [tuple(names[row > 0].tolist()) for row in found]
+    predicted = knn["dense"].predict(X)
+    assert predicted.shape == Y.shape
+    assert set(np.unique(predicted)) <= {0, 1}
+    assert np.array_equal(knn["sparse"].predict(X).toarray(), predicted)
+    assert knn["lists"].predict(X) == [
+        tuple(names[row > 0].tolist()) for row in predicted
+    ]
     assert knn["lists"].classes_.tolist() == names.tolist()
-    share = np.mean((found == Y).all(axis=1))
+    share = np.mean((predicted == Y).all(axis=1))
     assert all(each.score(X, forms[name]) == share for name, each in knn.items())
     votes = knn["dense"].predict_proba(X)
-    assert np.array_equal(votes > 0.5, found == 1)
+    assert np.array_equal(votes > 0.5, predicted == 1)
     assert votes.max() <= 1
 
 
@@ -122,9 +128,9 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
     X, Y = make_rows()
     Y[:, 3] = 0  # a label that no row has
     scores = ClassScores(random_state=0)
-    made = scores.fit_transform(X, Y)
-    assert made.shape == (240, X.shape[1] + 4)
-    assert not made[:, [-1]].toarray().any()
+    rows = scores.fit_transform(X, Y)
+    assert rows.shape == (240, X.shape[1] + 4)
+    assert not rows[:, [-1]].toarray().any()
     model = make_pipeline(scores, HDSL(prior=1.0, max_iter=3)).fit(X, Y)
     hdsl.save(model, tmp_path / "m.hdsl")
     again = hdsl.load(tmp_path / "m.hdsl")
@@ -183,8 +189,8 @@ def test_labels_that_no_row_has_take_no_votes():
     )
     model = SimilarityKNeighborsClassifier()
     tracemalloc.start()
-    found = model.fit(X, wide).predict(X)
+    predicted = model.fit(X, wide).predict(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e8
-    assert np.array_equal(found[:, ::250_000].toarray(), model.fit(X, Y).predict(X))
+    assert np.array_equal(predicted[:, ::250_000].toarray(), model.fit(X, Y).predict(X))

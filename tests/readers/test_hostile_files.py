@@ -153,9 +153,9 @@ print("DONE")
 def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
     """A process that may allocate 250 MB more and run no code refuses each of them."""
     names = [name for name in fuzz.TARGETS if name != "checkpoint"]
-    for name, made in LARGE.items():
+    for name, makers in LARGE.items():
         (tmp_path / name).mkdir()
-        for k, make in enumerate(made):
+        for k, make in enumerate(makers):
             (tmp_path / name / f"large-{k}{fuzz.TARGETS[name].suffix}").write_bytes(
                 make()
             )
@@ -209,18 +209,18 @@ def test_memory_is_a_small_multiple_of_the_file(tmp_path, name):
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_anything_but_a_regular_file_is_refused(tmp_path, name):
     skip_without_library(name)
-    places = [tmp_path / f"{what}{fuzz.TARGETS[name].suffix}" for what in "abcdef"]
-    pipe, device, folder, loop, nowhere, empty = places
+    paths = [tmp_path / f"{what}{fuzz.TARGETS[name].suffix}" for what in "abcdef"]
+    pipe, device, folder, loop, nowhere, empty = paths
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
     folder.mkdir()
     loop.symlink_to(loop)
     nowhere.symlink_to(tmp_path / "nowhere")
     empty.touch()
-    for place in places:
-        if name == "checkpoint" and place in (loop, nowhere):
+    for path in paths:
+        if name == "checkpoint" and path in (loop, nowhere):
             continue  # a new run begins
-        assert fuzz.attempt(name, place, seconds=10) is not None
+        assert fuzz.attempt(name, path, seconds=10) is not None
 
 
 # --- tables ---------------------------------------------------------------------------
@@ -281,9 +281,9 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     pytest.importorskip("pyarrow.parquet").write_table(
         table, path, use_dictionary=use_dictionary
     )
-    for one in (path, table):
+    for source in (path, table):
         with pytest.raises(ValueError, match=r"table.*UTF-?8"):
-            tables.read_table(one, {"a": "word"})
+            tables.read_table(source, {"a": "word"})
 
 
 def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
@@ -295,8 +295,8 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     ]
     from hdsl.cli import inputs
 
-    found = inputs.read_data(path, text="text", label="topic")
-    assert found.labels.tolist() == ["1", "sport"]
+    data = inputs.read_data(path, text="text", label="topic")
+    assert data.labels.tolist() == ["1", "sport"]
 
 
 # --- the source -----------------------------------------------------------------------
@@ -336,11 +336,11 @@ def test_nothing_in_the_source_unpickles_or_runs_text():
             assert function not in RUNS_CODE, where
             owner, _, name = function.rpartition(".")
             assert not (owner == "joblib" and name == "load"), where
-            given = [
+            allowed = [
                 ast.unparse(word)
                 for word in call.keywords
                 if word.arg == "allow_pickle"
             ]
             if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
-                assert given == ["allow_pickle=False"], where
-            assert "allow_pickle=True" not in given, where
+                assert allowed == ["allow_pickle=False"], where
+            assert "allow_pickle=True" not in allowed, where

@@ -85,6 +85,24 @@ def test_numbers_of_64_bits_stay_different(learned):
     assert '"name" bigint' in head
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([None, None], "text"),
+        ([True, None], "boolean"),
+        ([True, 2], "text"),
+        ([True, 0.5], "text"),
+        ([1, None], "bigint"),
+        ([1, 2**63], "double precision"),
+        ([1, 0.5], "double precision"),
+        ([1, "a"], "text"),
+    ],
+)
+def test_a_column_of_pgvector_has_a_type_that_takes_all_of_its_values(values, kind):
+    lines = export_rows("pgvector", [[1.0], [2.0]], fields={"name": values})
+    assert f'"name" {kind},' in next(iter(lines))
+
+
 def test_wrong_input_is_refused():
     with pytest.raises(
         ValueError, match="'to' parameter of export_rows must be one of 'pgvector'"

@@ -63,7 +63,7 @@ def _read_clicks(path: Path, ids: np.ndarray | None) -> np.ndarray:
 def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of rows and their signs; random pairs are unlike where no pair is said to be."""
     names = ["left", "right"]
-    has_signs = "same" in tables.read_columns(path)
+    has_signs = "same" in tables.column_names(path)
     if has_signs:
         names.append("same")
     table = tables.read_table(path, dict(zip(names, names, strict=True)))

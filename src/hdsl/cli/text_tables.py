@@ -50,7 +50,7 @@ def _read_columns(path: Path, options: Namespace) -> tables.Table:
     """Return the columns that the options name; raise ValueError with the way to name them."""
     sep = separator(options.sep)
     if options.text is None:
-        names = tables.read_columns(path, sep=sep, encoding=options.encoding)
+        names = tables.column_names(path, sep=sep, encoding=options.encoding)
         raise ValueError(
             f"{path} is a table: name its column of texts with --text (it has "
             f"{one_line(', '.join(map(repr, names)))}). Rows of numbers are read from "

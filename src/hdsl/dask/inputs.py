@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from ..fit.inputs import CheckedInput, FitInput, earlier_path, open_checkpoint
 from ..fit.layouts import row_norm
 from ..fit.parameters import check_parameters

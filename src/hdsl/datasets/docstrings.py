@@ -1,5 +1,7 @@
 """The docstrings of Python's standard library as labelled texts."""
 
+from __future__ import annotations
+
 import ast
 import gc
 import sysconfig
@@ -7,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -32,6 +34,22 @@ NOT_LIBRARY = frozenset(
 
 #: Fewest words of a docstring.
 FEWEST_WORDS = 8
+
+
+class Docstring(NamedTuple):
+    """The qualified name of an object, and its docstring."""
+
+    name: str
+    text: str
+
+    @property
+    def label(self) -> str:
+        """The top-level module or package."""
+        return self.name.partition(".")[0]
+
+    def summary(self) -> Docstring:
+        """Return the first paragraph."""
+        return self._replace(text=self.text.partition("\n\n")[0])
 
 
 def load_docstrings(
@@ -72,27 +90,22 @@ def load_docstrings(
     owner = "load_docstrings"
     check_number(owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True)
     library = Path(sysconfig.get_path("stdlib"))
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for name, text in _all_docstrings(library):
-        text = text.partition("\n\n")[0] if summaries else text
-        same = found.setdefault(" ".join(text.split()), [])
-        same.append((text, name, name.partition(".")[0]))
-    rows = [
-        same[0] for same in found.values() if len({label for *_, label in same}) == 1
-    ]
-    count = Counter(label for _, _, label in rows)
-    rows = [row for row in rows if count[row[2]] >= min_rows_per_label]
-    if not rows:
+    docstrings = _all_docstrings(library)
+    if summaries:
+        docstrings = [docstring.summary() for docstring in docstrings]
+    chosen = _of_frequent_labels(_distinct(docstrings), min_rows_per_label)
+    if not chosen:
         raise ValueError(
             f"No module in {library} has {min_rows_per_label} docstrings: lower "
             "min_rows_per_label, or run a Python that has its standard library as "
             "source files."
         )
-    texts, names, labels = (list(column) for column in zip(*rows, strict=True))
+    texts = [docstring.text for docstring in chosen]
+    labels = [docstring.label for docstring in chosen]
     docs = Bunch(
         texts=texts,
         y=np.array(labels),
-        names=np.array(names),
+        names=np.array([docstring.name for docstring in chosen]),
         DESCR=(
             f"{len(texts)} docstrings of public functions, classes and methods in "
             f"{len(set(labels))} modules of Python {sysconfig.get_python_version()}'s "
@@ -110,18 +123,40 @@ def load_docstrings(
     return docs
 
 
+def _distinct(docstrings: list[Docstring]) -> list[Docstring]:
+    """Return one docstring per text, none of a text that has several labels."""
+    by_words: dict[str, list[Docstring]] = {}
+    for docstring in docstrings:
+        words = " ".join(docstring.text.split())
+        by_words.setdefault(words, []).append(docstring)
+    return [
+        same[0]
+        for same in by_words.values()
+        if len({docstring.label for docstring in same}) == 1
+    ]
+
+
+def _of_frequent_labels(docstrings: list[Docstring], n_rows: int) -> list[Docstring]:
+    """Return the docstrings whose label has so many of them or more."""
+    count = Counter(docstring.label for docstring in docstrings)
+    return [docstring for docstring in docstrings if count[docstring.label] >= n_rows]
+
+
+# --- source files ---------------------------------------------------------------------
+
+
 @lru_cache(maxsize=1)
-def _all_docstrings(library: Path) -> list[tuple[str, str]]:
-    """Return the qualified names and docstrings of public objects; read once per process."""
+def _all_docstrings(library: Path) -> list[Docstring]:
+    """Return the docstrings of public objects; read once per process."""
     # Syntax trees have many objects and no cycles: to look for cycles would double the
     # time.
     collects = gc.isenabled()
     gc.disable()
     try:
         return [
-            found
+            docstring
             for path in _source_files(library)
-            for found in _docstrings(path, library)
+            for docstring in _docstrings(path, library)
         ]
     finally:
         if collects:
@@ -139,8 +174,8 @@ def _source_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _docstrings(path: Path, library: Path) -> Iterator[tuple[str, str]]:
-    """Yield the qualified names and docstrings of public objects in a source file."""
+def _docstrings(path: Path, library: Path) -> Iterator[Docstring]:
+    """Yield the docstrings of public objects in a source file."""
     source = path.read_bytes()
     if b'"""' not in source and b"'''" not in source:
         return
@@ -148,11 +183,12 @@ def _docstrings(path: Path, library: Path) -> Iterator[tuple[str, str]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a template, or meant for another version
         return
-    module = path.relative_to(library).with_suffix("").parts
-    yield from _described(tree, [part for part in module if part != "__init__"])
+    modules = path.relative_to(library).with_suffix("").parts
+    yield from _described(tree, [name for name in modules if name != "__init__"])
 
 
-def _described(node: Any, name: list[str]) -> Iterator[tuple[str, str]]:
+def _described(node: Any, name: list[str]) -> Iterator[Docstring]:
+    """Yield the docstrings of public objects inside a node of a syntax tree."""
     for child in node.body:
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
@@ -160,6 +196,6 @@ def _described(node: Any, name: list[str]) -> Iterator[tuple[str, str]]:
             continue
         text = ast.get_docstring(child) or ""
         if len(text.split()) >= FEWEST_WORDS:
-            yield ".".join([*name, child.name]), text
+            yield Docstring(".".join([*name, child.name]), text)
         if isinstance(child, ast.ClassDef):
             yield from _described(child, [*name, child.name])

@@ -133,9 +133,8 @@ def _temporary_file(target: str) -> Iterator[BinaryIO]:
             path = os.path.join(folder, f".hdsl-{digest}-{os.urandom(8).hex()}.tmp")
             file = open(path, "xb")  # noqa: SIM115 - closed below
             _lock(file.fileno(), wait=True)
-            if not os.path.exists(
-                path
-            ):  # another process removed it before it was locked
+            if not os.path.exists(path):
+                # Another process removed it before it was locked.
                 file.close()
                 file = None
         yield file
@@ -155,9 +154,9 @@ def _remove_left_behind(folder: str, prefix: str) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith(prefix) or not entry.is_file(
-                follow_symlinks=False
-            ):
+            if not entry.name.startswith(prefix):
+                continue
+            if not entry.is_file(follow_symlinks=False):
                 continue
             with suppress(OSError), open(entry.path, "r+b") as file:
                 if _lock(file.fileno(), wait=False):
@@ -168,10 +167,11 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
     """Return whether this process now holds the lock of an open file."""
     if fcntl is None:
         return False
+    operation = fcntl.LOCK_EX
+    if not wait:
+        operation |= fcntl.LOCK_NB
     try:
-        fcntl.flock(
-            descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-        )
+        fcntl.flock(descriptor, operation)
     except OSError:  # another process has it, or the file system has no locks
         return False
     return True

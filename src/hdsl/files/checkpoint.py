@@ -6,16 +6,14 @@ other inputs. Those who pass arrays check their values when they come back.
 """
 
 import errno
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..input.errors import short, warn
 from ..input.paths import FilePath
@@ -31,6 +29,9 @@ INTERVAL = 30.0
 #: Largest share of the time of a run that is spent writing: large ones are written less
 #: often.
 TIME_SHARE = 0.05
+
+#: Inputs that a message names where they differ.
+N_NAMED = 5
 
 
 class CheckpointFile(NamedTuple):
@@ -55,10 +56,29 @@ class CheckpointFile(NamedTuple):
 def _identity(path: str) -> tuple[int, ...] | None:
     """Return what tells a file from the next one of its name, None if there is no file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class Schedule:
+    """When the next write is due: after an interval, a longer one where writing takes long."""
+
+    def __init__(self) -> None:
+        self._due = time.monotonic() + INTERVAL
+
+    def is_due(self) -> bool:
+        """Whether it is time to write."""
+        return time.monotonic() >= self._due
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Measure a write, and put off the next one."""
+        begin = time.monotonic()
+        yield
+        end = time.monotonic()
+        self._due = end + max(INTERVAL, (end - begin) / TIME_SHARE)
 
 
 class Checkpoint:
@@ -84,12 +104,15 @@ class Checkpoint:
         self._start: Arrays = {}
         self._has_failed = False
         self._latest: Callable[[], Arrays] | None = None
-        self._due = time.monotonic() + INTERVAL
+        self._schedule = Schedule()
         if not os.path.exists(self.path):
             check_can_write(self.path, "the checkpoint")
         self._identity = _identity(self.path)
-        if self._identity is None:
-            return
+        if self._identity is not None:
+            self._read()
+
+    def _read(self) -> None:
+        """Take inputs and arrays from the file."""
         arrays, header = container.read(self.path)
         tables = header.get("tables")
         inputs = header.get("checkpoint")
@@ -138,36 +161,37 @@ class Checkpoint:
         ValueError
             The file is of a run with other inputs.
         """
-        inputs = json.loads(
-            container.dumps(dict(inputs))
-        )  # tuples are lists in the file
-        if self.arrays is not None and self._inputs != inputs:
-            names = {**inputs, **self._inputs}
-            changed = [
-                name for name in names if self._inputs.get(name) != inputs.get(name)
-            ]
-            raise ValueError(
-                f"{self.name!r} is the checkpoint of another run, with "
-                f"{'; '.join(self._difference(name, inputs) for name in changed[:5])}. "
-                "Fit with the inputs of that run, name another file, or delete this "
-                "one to start again. The checkpoint of a run that has ended is "
-                "deleted when its model is saved."
-            )
+        # As they are in a file, where tuples are lists.
+        inputs = json.loads(container.dumps(dict(inputs)))
         if self.arrays is not None:
+            self._check_same_run(inputs)
             with self.explain_damage():
                 set_generator_state(rng, self.arrays["begin"])
         self._inputs = inputs
         self._start = {"begin": generator_state(rng)}
 
+    def _check_same_run(self, inputs: dict[str, Any]) -> None:
+        """Raise ValueError where the run of the file had other inputs."""
+        if self._inputs == inputs:
+            return
+        names = {**inputs, **self._inputs}
+        changed = [name for name in names if self._inputs.get(name) != inputs.get(name)]
+        differences = [self._difference(name, inputs) for name in changed[:N_NAMED]]
+        raise ValueError(
+            f"{self.name!r} is the checkpoint of another run, with "
+            f"{'; '.join(differences)}. Fit with the inputs of that run, name another "
+            "file, or delete this one to start again. The checkpoint of a run that has "
+            "ended is deleted when its model is saved."
+        )
+
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
-        there = self._inputs.get(name)
-        here = inputs.get(name)
-        name = name if name in inputs else short(name)  # a file may hold anything
-        if isinstance(here, dict) or isinstance(
-            there, dict
-        ):  # a digest says nothing to people
-            return f"other {name}"
-        return f"{name}={short(there)} (now {short(here)})"
+        """Return what an input was in the run of the file, and what it is now."""
+        before = self._inputs.get(name)
+        now = inputs.get(name)
+        shown = name if name in inputs else short(name)  # a file may hold anything
+        if isinstance(before, dict) or isinstance(now, dict):
+            return f"other {shown}"  # a digest says nothing to people
+        return f"{shown}={short(before)} (now {short(now)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to, or later, when it is flushed.
@@ -175,31 +199,31 @@ class Checkpoint:
         It is called when it is written, and not where a later one takes its place.
         """
         self._latest = arrays
-        if time.monotonic() >= self._due:
+        if self._schedule.is_due():
             self.flush()
 
     def flush(self) -> None:
         """Write what was not due; if that fails, warn and go on."""
-        begin = time.monotonic()
         if self._latest is None:
             return
-        try:
-            self.write(self._latest())
-            self._latest = None
-        except (OSError, MemoryError) as error:
-            if (
-                not self._has_failed
-            ):  # one warning is enough; the next write may succeed
-                reason = getattr(
-                    error, "strerror", "There is no memory to write the checkpoint"
-                )
-                warn(
-                    f"{reason} ({self.name!r}). The fit goes on without a checkpoint, "
-                    "and tries again from time to time."
-                )
-            self._has_failed = True
-        end = time.monotonic()
-        self._due = end + max(INTERVAL, (end - begin) / TIME_SHARE)
+        with self._schedule.writing():
+            try:
+                self.write(self._latest())
+                self._latest = None
+            except (OSError, MemoryError) as error:
+                self._warn_once(error)
+
+    def _warn_once(self, error: OSError | MemoryError) -> None:
+        """Warn of the first write that fails; a later one may succeed."""
+        if not self._has_failed:
+            reason: str | None = "There is no memory to write the checkpoint"
+            if isinstance(error, OSError):
+                reason = error.strerror
+            warn(
+                f"{reason} ({self.name!r}). The fit goes on without a checkpoint, and "
+                "tries again from time to time."
+            )
+        self._has_failed = True
 
     def write(self, arrays: Arrays) -> None:
         """Write plain and structured arrays, as a whole or not at all."""
@@ -217,37 +241,3 @@ class Checkpoint:
         header = {"checkpoint": self._inputs, "tables": tables}
         container.write(self.path, plain, header, what="the checkpoint")
         self._identity = _identity(self.path)
-
-
-def digest(*parts: Any) -> dict[str, str]:
-    """Return a fingerprint of arrays, sparse arrays and None; equal for equal content.
-
-    Examples
-    --------
-    >>> digest(np.arange(3)) == digest(np.arange(3)) != digest(np.arange(4))
-    True
-    """
-    sha = hashlib.sha256()
-    for part in _flat(parts):
-        array = np.asarray(part)
-        if array.dtype.kind == "O":
-            array = np.array([repr(value) for value in array.ravel()], dtype=str)
-        if array.dtype.kind in "iu":  # equal integers count as equal in any width
-            array = array.astype(np.int64 if array.dtype.kind == "i" else np.uint64)
-        array = np.ascontiguousarray(array)
-        sha.update(f"{array.dtype.str}{array.shape}".encode())
-        sha.update(array.reshape(-1).view(np.uint8).data)
-    return {"sha256": sha.hexdigest()}
-
-
-def _flat(parts: Iterable[Any]) -> Iterable[Any]:
-    for part in parts:
-        if sp.issparse(part):
-            yield np.array(part.shape)
-            yield from (
-                part.indptr.astype(np.int64),
-                part.indices.astype(np.int64),
-                part.data,
-            )
-        else:
-            yield "none" if part is None else part

@@ -66,12 +66,10 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         raw = file.read()
     try:
         arrays = safetensors.numpy.load(raw)
-        metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])[
-            "__metadata__"
-        ]
-    except (
-        Exception
-    ) as error:  # errors of safetensors, and of NumPy for dtypes it has not
+        header_size = int.from_bytes(raw[:8], "little")
+        metadata = json.loads(raw[8 : 8 + header_size])["__metadata__"]
+    except Exception as error:
+        # Errors of safetensors, and of NumPy for dtypes that it has not.
         raise ValueError(_not_ours(name, raw, str(error))) from None
     if KEY not in metadata:
         raise ValueError(_not_ours(name, raw, ""))
@@ -79,13 +77,13 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         sealed = json.loads(metadata[KEY])
         version = sealed["format"]
         text = sealed["header"]
-        given = sealed["sha256"]
+        recorded = sealed["sha256"]
         if version not in READABLE:
             way_out = "fit again"
             if isinstance(version, int) and version > FORMAT:
                 way_out = "update hdsl"
             raise ValueError(f"it has another format: {way_out}")
-        if given != checksum(arrays, text):
+        if recorded != checksum(arrays, text):
             raise ValueError("its checksum is wrong")
         header = json.loads(text)
         if not isinstance(header, dict):
@@ -139,7 +137,7 @@ def checksum(arrays: Arrays, text: str) -> str:
 def _not_ours(name: str, raw: bytes, reason: str) -> str:
     if not raw:
         return f"Cannot load {name!r}: it is empty."
-    why = f" ({reason[:100]})" if reason else ""
-    return (
-        f"Cannot load {name!r}: it is not a model file of hdsl, or it is damaged{why}."
-    )
+    message = f"Cannot load {name!r}: it is not a model file of hdsl, or it is damaged"
+    if reason:
+        message += f" ({reason[:100]})"
+    return f"{message}."

@@ -18,23 +18,27 @@ from .container import Arrays
 
 def nested(**parts: Arrays) -> Arrays:
     """Return the arrays of several parts as one dictionary, under ``part.name``."""
-    return {
-        f"{part}.{name}": a
-        for part, arrays in parts.items()
-        for name, a in arrays.items()
-    }
+    joined = {}
+    for prefix, arrays in parts.items():
+        for name, array in arrays.items():
+            joined[f"{prefix}.{name}"] = array
+    return joined
 
 
-def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays of one part.
+def part_of(arrays: Arrays, prefix: str) -> Arrays:
+    """Return the arrays of the part of `nested` that has this name.
 
     Examples
     --------
     >>> part_of(nested(a={"x": np.zeros(1)}, b={"y": np.ones(1)}), "b")
     {'y': array([1.])}
     """
-    start = part + "."
-    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
+    start = prefix + "."
+    return {
+        name.removeprefix(start): array
+        for name, array in arrays.items()
+        if name.startswith(start)
+    }
 
 
 def get_array(
@@ -62,11 +66,7 @@ def get_array(
     array = arrays.get(name)
     if not isinstance(array, np.ndarray):
         raise ValueError(f"array {short(name)} is missing")
-    is_same = shape is None or (
-        array.ndim == len(shape)
-        and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    )
-    if array.dtype.kind not in kinds or not is_same:
+    if array.dtype.kind not in kinds or not _has_shape(array, shape):
         expected = str(shape).replace("None", "n")
         raise ValueError(
             f"{name} is of {array.dtype} and shape {array.shape}, expected a dtype in "
@@ -77,9 +77,20 @@ def get_array(
     return array
 
 
+def _has_shape(array: np.ndarray, shape: tuple[int | None, ...] | None) -> bool:
+    """Whether an array has a shape, in which None is any number; None is any shape."""
+    if shape is None:
+        return True
+    if array.ndim != len(shape):
+        return False
+    return all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+
+
 def get_value(header: dict[str, Any], name: str, kind: type) -> Any:
     """Return a value of a header; raise ValueError unless it is of exactly this type."""
-    value = header.get(name) if isinstance(header, Mapping) else None
+    value = None
+    if isinstance(header, Mapping):
+        value = header.get(name)
     if type(value) is not kind:
         raise ValueError(f"{short(name)} is {short(value)}, expected {kind.__name__}")
     return value
@@ -96,23 +107,18 @@ def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
     >>> get_strings(pack_strings("words", ["one", "", "ü"]), "words").tolist()
     ['one', '', 'ü']
     """
-    text = json.dumps(list(strings), ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
-    )
-    return {f"{name}.text": np.frombuffer(text, dtype=np.uint8)}
+    text = json.dumps(list(strings), ensure_ascii=False)
+    raw = text.encode("utf-8", "surrogatepass")
+    return {f"{name}.text": np.frombuffer(raw, dtype=np.uint8)}
 
 
 def get_strings(arrays: Arrays, name: str) -> np.ndarray:
     """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
-    raw = (
-        get_array(arrays, f"{name}.text", "u", (None,))
-        .astype(np.uint8, copy=False)
-        .tobytes()
-    )
+    letters = get_array(arrays, f"{name}.text", "u", (None,))
+    raw = letters.astype(np.uint8, copy=False).tobytes()
     strings = json.loads(raw.decode("utf-8", "surrogatepass"))
-    if not isinstance(strings, list) or not all(
-        isinstance(string, str) for string in strings
-    ):
+    is_list = isinstance(strings, list)
+    if not is_list or not all(isinstance(string, str) for string in strings):
         raise ValueError(f"{name} must be a list of strings")
     return np.array(strings, dtype=object)
 
@@ -171,8 +177,8 @@ def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
     array([(  1, 'up'), (300, 'up')], dtype=[('n', '<i8'), ('kind', '<U8')])
     """
     columns = [
-        [part, table.dtype[part].newbyteorder("<").str]
-        for part in table.dtype.names or ()
+        [column, table.dtype[column].newbyteorder("<").str]
+        for column in table.dtype.names or ()
     ]
     raw = table.astype([tuple(column) for column in columns]).tobytes()
     return {name: np.frombuffer(raw, np.uint8)}, {"columns": columns}
@@ -183,11 +189,7 @@ def unpack_table(arrays: Arrays, name: str, layout: Any) -> np.ndarray:
     raw = get_array(arrays, name, "u", (None,))
     columns = get_value(layout, "columns", list)
     for column in columns:
-        is_pair = isinstance(column, list) and len(column) == 2
-        is_pair = is_pair and all(isinstance(part, str) for part in column)
-        if not is_pair or not re.fullmatch(
-            r"[<|][biuf][1248]|<U[1-9][0-9]?", column[1]
-        ):
+        if not _is_column(column):
             raise ValueError(f"{name} has the impossible column {short(column)}")
     dtype = np.dtype([tuple(column) for column in columns])
     if raw.dtype != np.uint8 or not columns or raw.size % dtype.itemsize:
@@ -195,17 +197,28 @@ def unpack_table(arrays: Arrays, name: str, layout: Any) -> np.ndarray:
             f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}"
         )
     table = np.frombuffer(raw.tobytes(), dtype).copy()
-    for part in dtype.names or ():
-        codes = (
-            np.ascontiguousarray(table[part]).view(np.uint32)
-            if dtype[part].kind == "U"
-            else 0
-        )
-        if np.max(codes, initial=0) > sys.maxunicode:
+    for column in dtype.names or ():
+        if dtype[column].kind == "U" and not _is_unicode(table[column]):
             raise ValueError(
-                f"column {part!r} of {name} has characters that there are not"
+                f"column {column!r} of {name} has characters that there are not"
             )
     return table
+
+
+def _is_column(column: Any) -> bool:
+    """Whether a value of a layout is the name of a column and its dtype, a plain one."""
+    if not isinstance(column, list) or len(column) != 2:
+        return False
+    if not all(isinstance(text, str) for text in column):
+        return False
+    _, dtype = column
+    return re.fullmatch(r"[<|][biuf][1248]|<U[1-9][0-9]?", dtype) is not None
+
+
+def _is_unicode(strings: np.ndarray) -> bool:
+    """Whether all characters of an array of strings exist."""
+    codes = np.ascontiguousarray(strings).view(np.uint32)
+    return bool(np.max(codes, initial=0) <= sys.maxunicode)
 
 
 # --- columns and rows -----------------------------------------------------------------

@@ -74,7 +74,7 @@ class CheckedInput:
     validation: Any
     rng: np.random.Generator
     earlier: Result | None
-    checkpoint: Checkpoint | None
+    checkpoint: Any
     learned: Any
 
     @property

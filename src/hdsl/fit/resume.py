@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..files.checkpoint import Checkpoint, digest
+from ..files.checkpoint import Checkpoint
+from ..files.digests import digest
 from ..files.tables import nested, part_of
 from ..solver.loop import Arrays, Rests, Result
 from ..supervision.supervision import Supervision

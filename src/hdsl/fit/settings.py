@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..choose.candidates import Choice
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from
 from ..solver.protocols import Statistics

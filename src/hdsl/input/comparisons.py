@@ -1,8 +1,29 @@
 """Checks of triplets, quadruplets and weights."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+
+class Kind(NamedTuple):
+    """A kind of comparison.
+
+    Parameters
+    ----------
+    name : str
+    width : int
+        How many rows a comparison names.
+    columns : str
+        What these are.
+    """
+
+    name: str
+    width: int
+    columns: str
+
+
+TRIPLET = Kind("triplet", 3, "of anchor, positive and negative")
+QUADRUPLET = Kind("quadruplet", 4, "a, b, c, d of S(a, b) > S(c, d)")
 
 
 def check_comparisons(
@@ -19,40 +40,51 @@ def check_comparisons(
     except ValueError:
         array = np.empty(0)
         shape = "rows of unequal length"
-    width = width or (4 if array.shape[1:] == (4,) else 3)
-    kind = "triplet" if width == 3 else "quadruplet"
-    matrix = "X_val" if "_val" in name else "X"
-    if array.shape[1:] != (width,):
-        columns = "of anchor, positive and negative", "a, b, c, d of S(a, b) > S(c, d)"
+    kind = TRIPLET
+    if width == 4 or (width is None and array.shape[1:] == (4,)):
+        kind = QUADRUPLET
+    if array.shape[1:] != (kind.width,):
         raise ValueError(
-            f"{name} must have shape (n_{kind}s, {width}): the row numbers "
-            f"{columns[width - 3]}. Got {shape}."
+            f"{name} must have shape (n_{kind.name}s, {kind.width}): the row numbers "
+            f"{kind.columns}. Got {shape}."
         )
     if len(array) == 0:
-        raise ValueError(f"{name} is empty: at least one {kind} is needed.")
+        raise ValueError(f"{name} is empty: at least one {kind.name} is needed.")
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{name} must hold integers, row numbers of X. Got dtype {array.dtype}: "
             "convert with .astype(int) if the values are whole."
         )
+    _check_rows_exist(array, n_rows, name, kind)
+    _check_pairs_differ(array, name, kind)
+    return array.astype(np.int64, copy=False)
+
+
+def _check_rows_exist(array: np.ndarray, n_rows: int, name: str, kind: Kind) -> None:
+    """Raise ValueError with the first comparison that names a row that X has not."""
+    matrix = "X_val" if "_val" in name else "X"
     outside = np.argwhere((array < 0) | (array >= n_rows))
     if len(outside):
         t, column = outside[0]
         raise ValueError(
             f"{name}[{t}] names row {array[t, column]}, but {matrix} has {n_rows} "
-            f"rows. {kind.capitalize()}s number the rows of {matrix} from 0."
+            f"rows. {kind.name.capitalize()}s number the rows of {matrix} from 0."
         )
-    pairs = (
-        np.sort(array.reshape(-1, 2, 2), axis=2) if width == 4 else array[:, 1:, None]
-    )
+
+
+def _check_pairs_differ(array: np.ndarray, name: str, kind: Kind) -> None:
+    """Raise ValueError with the first comparison of a pair with itself."""
+    if kind is QUADRUPLET:
+        pairs = np.sort(array.reshape(-1, 2, 2), axis=2)
+    else:
+        pairs = array[:, 1:, None]
     same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]).all(axis=1))
     if len(same):
         a, b = array[same[0], :2]
         raise ValueError(
-            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such {kind}s "
-            f"say nothing: drop them ({len(same)} of {len(array)})."
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such "
+            f"{kind.name}s say nothing: drop them ({len(same)} of {len(array)})."
         )
-    return array.astype(np.int64, copy=False)
 
 
 def check_weights(sample_weight: Any, n: int, unit: str) -> np.ndarray | None:

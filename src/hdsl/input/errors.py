@@ -7,9 +7,12 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-_REPR = reprlib.Repr()
+#: Characters of a value in a message.
+SHORT = 200
 
-_REPR.maxstring = _REPR.maxother = 80
+_REPR = reprlib.Repr()
+_REPR.maxstring = 80
+_REPR.maxother = 80
 
 
 class ParameterError(ValueError):
@@ -111,10 +114,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 def short(value: Any) -> str:
     """Return any value for a message, at most some hundred characters."""
     try:
-        found = _REPR.repr(value)
+        text = _REPR.repr(value)
     except ValueError:  # Python does not print thousands of digits
-        found = f"a large {type(value).__name__}"
-    return found if len(found) <= 200 else found[:199] + "…"
+        text = f"a large {type(value).__name__}"
+    return text if len(text) <= SHORT else text[: SHORT - 1] + "…"
 
 
 def first_few(values: Iterable[Any], n: int = 5, width: int = 300) -> str:

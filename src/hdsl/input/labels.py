@@ -20,14 +20,16 @@ def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarra
             "label per row."
         )
     if isinstance(y, list | tuple) and _are_mixed(y):
-        y = np.array([*y, None], dtype=object)[
-            :-1
-        ]  # else a number would become a string
+        # None keeps numbers from becoming strings.
+        y = np.array([*y, None], dtype=object)[:-1]
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows, which)
-    if n := _n_missing(y):
-        facts = f"Input y{which} contains NaN: {n} of {n_rows} rows have no label."
-        raise ValueError(f"{facts} Drop them, or give them a label of their own.")
+    n_missing = _n_missing(y)
+    if n_missing:
+        raise ValueError(
+            f"Input y{which} contains NaN: {n_missing} of {n_rows} rows have no label. "
+            "Drop them, or give them a label of their own."
+        )
     if y.dtype == object and _are_mixed(y.tolist()):
         raise ValueError(MIXED_LABELS)
     assert_all_finite(y, input_name=f"y{which}")
@@ -85,9 +87,11 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     y = check_classes("fit", y, n_rows)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        there = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no label"
+        known = "no label"
+        if len(classes) == 1:
+            known = f"one class, {classes.tolist()[0]!r}"
         raise NoTripletError(
-            f"No triplet can be built: y has {there}. At least 2 classes are needed; "
+            f"No triplet can be built: y has {known}. At least 2 classes are needed; "
             "pass triplets= to give judgements directly."
         )
     return codes

@@ -14,6 +14,9 @@ INDEX_LIMIT = np.iinfo(np.int32).max
 #: No margin may be larger: losses square them.
 MARGIN_LIMIT = 1e150
 
+#: Stored values that are looked at first, as they tell of two features nearly always.
+FIRST_VALUES = 2**16
+
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
@@ -39,7 +42,8 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
         if str(error).startswith("X has "):  # scikit-learn calls it X
             raise ValueError(name + str(error)[1:]) from None
         raise
-    X = canonical(X) if sp.issparse(X) else X
+    if sp.issparse(X):
+        X = canonical(X)
     check_finite(X, name)
     return X
 
@@ -58,7 +62,8 @@ def check_names(model: Any, X: Any) -> None:
 def as_rows(X: Any, name: str = "X") -> Any:
     """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
     check_structure(X, name)
-    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    is_sparse = sp.issparse(X)
+    X = sp.csr_array(X) if is_sparse else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: "
@@ -66,8 +71,10 @@ def as_rows(X: Any, name: str = "X") -> Any:
         )
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}.")
-    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    X = canonical(X) if sp.issparse(X) else X
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if is_sparse:
+        X = canonical(X)
     check_finite(X, name)
     return X
 
@@ -96,40 +103,63 @@ def check_structure(X: Any, name: str = "X") -> None:
     if min(X.shape) < 0:
         raise ValueError(f"{name} has the shape {X.shape}: sizes must be 0 or larger.")
     if X.format == "coo":
-        lists = zip(X.coords, X.shape, strict=True)
-        if any(len(part) != len(X.data) for part in X.coords):
-            raise ValueError(f"{name} is damaged: its index arrays differ in length.")
+        _check_coordinates(X, name)
     elif X.format in ("csr", "csc", "bsr"):
-        major, minor = X.shape[::-1] if X.format == "csc" else X.shape
-        if X.format == "bsr":
-            major = major // X.blocksize[0]
-            minor = minor // X.blocksize[1]
-        indptr = X.indptr
-        n = min(len(X.indices), len(X.data))
-        if len(indptr) != major + 1 or indptr[0] != 0 or indptr[-1] > n:
-            raise ValueError(
-                f"{name} is damaged: indptr must have {major + 1} entries from 0 to at "
-                f"most {n}."
-            )
-        # Differences may overflow, comparisons do not.
-        if (indptr[1:] < indptr[:-1]).any():
-            raise ValueError(f"{name} is damaged: indptr must not decrease.")
-        lists = [(X.indices[: indptr[-1]], minor)]  # type: ignore[assignment]
-    else:
+        _check_compressed(X, name)
+
+
+def _check_coordinates(X: Any, name: str) -> None:
+    """Raise ValueError unless each value of a COO matrix has a row and a column."""
+    if any(len(numbers) != len(X.data) for numbers in X.coords):
+        raise ValueError(f"{name} is damaged: its index arrays differ in length.")
+    for numbers, size in zip(X.coords, X.shape, strict=True):
+        _check_numbers(numbers, size, name)
+
+
+def _check_compressed(X: Any, name: str) -> None:
+    """Raise ValueError unless ``indptr`` cuts the indices into lists of numbers that exist."""
+    n_lists, size = _compressed_shape(X)
+    indptr = X.indptr
+    n = min(len(X.indices), len(X.data))
+    if len(indptr) != n_lists + 1 or indptr[0] != 0 or indptr[-1] > n:
+        raise ValueError(
+            f"{name} is damaged: indptr must have {n_lists + 1} entries from 0 to at "
+            f"most {n}."
+        )
+    # Differences may overflow, comparisons do not.
+    if (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"{name} is damaged: indptr must not decrease.")
+    _check_numbers(X.indices[: indptr[-1]], size, name)
+
+
+def _compressed_shape(X: Any) -> tuple[int, int]:
+    """Return how many lists of indices X has, and how many rows or columns they may name."""
+    n_rows, n_columns = X.shape
+    if X.format == "csc":
+        return n_columns, n_rows
+    if X.format == "bsr":
+        height, width = X.blocksize
+        return n_rows // height, n_columns // width
+    return n_rows, n_columns
+
+
+def _check_numbers(numbers: np.ndarray, size: int, name: str) -> None:
+    """Raise ValueError unless all numbers are from 0 to below a size."""
+    if not len(numbers):
         return
-    for numbers_, size in lists:
-        if len(numbers_) and not (numbers_.min() >= 0 and numbers_.max() < size):
-            raise ValueError(
-                f"{name} is damaged: it names a column or row {numbers_.min()} to "
-                f"{numbers_.max()}, but has {size}."
-            )
+    low = numbers.min()
+    high = numbers.max()
+    if low < 0 or high >= size:
+        raise ValueError(
+            f"{name} is damaged: it names a column or row {low} to {high}, but has "
+            f"{size}."
+        )
 
 
 def used_columns(X: sp.csr_array) -> np.ndarray:
     """Return the columns with a stored value, sorted."""
-    if (
-        X.shape[1] > 8 * X.nnz + 2**20
-    ):  # a flag per column would be longer than the values
+    if X.shape[1] > 8 * X.nnz + 2**20:
+        # A flag per column would be longer than the values.
         return np.unique(X.indices).astype(np.int64)
     is_used = np.zeros(X.shape[1], dtype=bool)
     is_used[X.indices] = True
@@ -138,25 +168,21 @@ def used_columns(X: sp.csr_array) -> np.ndarray:
 
 def narrow(X: Any) -> Any:
     """Return a sparse X with 32-bit indices where they suffice: liblinear takes no others."""
-    if (
-        not sp.issparse(X)
-        or X.indices.dtype == np.int32
-        or max(X.nnz, *X.shape) >= INDEX_LIMIT
-    ):
+    if not sp.issparse(X) or X.indices.dtype == np.int32:
         return X
-    return type(X)(
-        (X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape
-    )
+    if max(X.nnz, *X.shape) >= INDEX_LIMIT:
+        return X
+    indices = X.indices.astype(np.int32)
+    indptr = X.indptr.astype(np.int32)
+    return type(X)((X.data, indices, indptr), X.shape)
 
 
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
     from sklearn import get_config
 
-    if (
-        sp.issparse(X)
-        and get_config().get("sparse_interface", "spmatrix") == "spmatrix"
-    ):
+    interface = get_config().get("sparse_interface", "spmatrix")
+    if sp.issparse(X) and interface == "spmatrix":
         return sp.csr_matrix(X)
     return X
 
@@ -167,22 +193,28 @@ def check_finite(X: Any, name: str = "X") -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):  # one pass and no memory if all are finite
             return
-    bad = ~np.isfinite(values)
-    if not bad.any():
+    is_bad = ~np.isfinite(values)
+    if not is_bad.any():
         return
     if sp.issparse(X):
-        k = int(np.flatnonzero(bad)[0])
+        k = int(np.flatnonzero(is_bad)[0])
         row = int(np.searchsorted(X.indptr, k, side="right")) - 1
         column = int(X.indices[k])
         value = X.data[k]
     else:
-        row, column = (int(part) for part in np.argwhere(bad)[0])
+        row, column = np.argwhere(is_bad)[0].tolist()
         value = X[row, column]
-    what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
     raise ValueError(
-        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop "
-        f"NaN and infinity first ({int(bad.sum())} in {name})."
+        f"{name}[{row}, {column}] is {_infinity(value)}. All values must be finite: "
+        f"impute or drop NaN and infinity first ({int(is_bad.sum())} in {name})."
     )
+
+
+def _infinity(value: float) -> str:
+    """Return what a value is that is not finite."""
+    if np.isnan(value):
+        return "NaN"
+    return "inf" if value > 0 else "-inf"
 
 
 def check_live_features(n_live: int, n_features: int) -> None:
@@ -211,14 +243,15 @@ def check_largest(largest: float) -> None:
 
 def as_problem_matrix(X: Any) -> sp.csr_array:
     """Return a checked X as the CSR array of float64 that a problem takes."""
-    X = X if sp.issparse(X) else canonical(sp.csr_array(X))
+    if not sp.issparse(X):
+        X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
         raise ValueError(
             f"X has {X.shape[0]} rows and {X.nnz} stored values. At most "
             f"{INDEX_LIMIT - 1} rows and {2 * INDEX_LIMIT - 1} values can be handled: "
             "fit on a sample of the rows."
         )
-    live = np.unique(X.indices[: 1 << 16])
+    live = np.unique(X.indices[:FIRST_VALUES])
     if live.size < 2:
         live = np.unique(X.indices)
     check_live_features(live.size, X.shape[1])

@@ -7,6 +7,7 @@ without it.
 import math
 import numbers
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,24 +30,62 @@ def check_number(
 
     The range is >= `low`, or > `low` if `strict`, and < `high` if given.
     """
-    if any(
-        value is word or (isinstance(value, str) and value == word) for word in words
-    ):
+    if any(_is_word(value, word) for word in words):
         return
-    kind = numbers.Integral if integer else numbers.Real
-    good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
-    if good and isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
-        raise ParameterError(owner, name, "a number of at most 64 bits", short(value))
-    good = good and math.isfinite(value) and (high is None or value < high)
-    if good and (value > low if strict else value >= low):
-        return
-    article = "an int" if integer else "a float"
-    wanted = f"{article} {'>' if strict else '>='} {low:g}"
-    wanted += "" if high is None else f" and < {high:g}"
-    wanted += "".join(f" or {word!r}" for word in words if word is not None)
-    raise ParameterError(
-        owner, name, wanted, short(value), " or None" if None in words else ""
-    )
+    wanted = _Range(low, high, is_open=strict, integer=integer)
+    if wanted.is_number(value):
+        if isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
+            limit = "a number of at most 64 bits"
+            raise ParameterError(owner, name, limit, short(value))
+        if wanted.contains(value):
+            return
+    description = wanted.description()
+    for word in words:
+        if word is not None:
+            description += f" or {word!r}"
+    in_python = " or None" if None in words else ""
+    raise ParameterError(owner, name, description, short(value), in_python)
+
+
+def _is_word(value: Any, word: str | None) -> bool:
+    return value is word or (isinstance(value, str) and value == word)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Finite numbers, or integers, from `low` on, which is left out if the range is open."""
+
+    low: float
+    high: float | None
+    is_open: bool
+    integer: bool
+
+    def is_number(self, value: Any) -> bool:
+        """Whether a value is of the right kind; True and False are none."""
+        if isinstance(value, bool | np.bool_):
+            return False
+        if self.integer:
+            return isinstance(value, numbers.Integral)
+        return isinstance(value, numbers.Real)
+
+    def contains(self, number: Any) -> bool:
+        """Whether a number is in the range."""
+        if not math.isfinite(number):
+            return False
+        if self.high is not None and number >= self.high:
+            return False
+        if self.is_open:
+            return number > self.low
+        return number >= self.low
+
+    def description(self) -> str:
+        """Return the range in words, for a message."""
+        kind = "an int" if self.integer else "a float"
+        relation = ">" if self.is_open else ">="
+        text = f"{kind} {relation} {self.low:g}"
+        if self.high is not None:
+            text += f" and < {self.high:g}"
+        return text
 
 
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
@@ -59,10 +98,8 @@ def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") ->
 
 def check_device(owner: str, device: Any) -> None:
     """Raise ValueError unless `device` is a word for the CPU or a GPU."""
-    if (
-        not isinstance(device, str)
-        or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None
-    ):
+    is_word = isinstance(device, str)
+    if not is_word or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
         wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
         raise ParameterError(owner, "device", wanted, short(device))
 
@@ -71,10 +108,8 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
     from sklearn.utils import check_random_state
 
-    if (
-        isinstance(random_state, numbers.Integral)
-        and not 0 <= int(random_state) < 2**32
-    ):
+    is_seed = isinstance(random_state, numbers.Integral)
+    if is_seed and not 0 <= int(random_state) < 2**32:
         wanted = "an int from 0 to 2**32 - 1"
         raise ParameterError("fit", "random_state", wanted, short(random_state))
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)

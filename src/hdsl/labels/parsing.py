@@ -31,8 +31,8 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
 
     Examples
     --------
-    >>> found = label_sets([["cat"], ["dog", "cat"], []])
-    >>> found.classes.tolist(), found.indicator.toarray().tolist()
+    >>> labels = label_sets([["cat"], ["dog", "cat"], []])
+    >>> labels.classes.tolist(), labels.indicator.toarray().tolist()
     (['cat', 'dog'], [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     >>> label_sets(["cat", "dog"]) is None
     True
@@ -48,7 +48,7 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
             return _from_indicator(y, "dense")
         if y.ndim != 1 or y.dtype != object:
             return None
-    n_sets = sum(isinstance(each, SETS) for each in y)
+    n_sets = sum(isinstance(label, SETS) for label in y)
     if not n_sets:
         return None
     if n_sets < len(y):
@@ -57,16 +57,10 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
             "for the others: pass a list of labels for each row, empty for a row "
             "without labels."
         )
-    lists = [list(each) for each in y]
-    n = len(lists[0])
-    if (
-        not are_sets
-        and n > 1
-        and all(len(each) == n and _is_bits(each) for each in lists)
-    ):
-        return _from_indicator(
-            np.array(lists), "dense"
-        )  # as lists all would be the same two
+    lists = [list(labels) for labels in y]
+    if not are_sets and _are_rows_of_bits(lists):
+        # As lists of labels, all would have the same two.
+        return _from_indicator(np.array(lists), "dense")
     return _from_lists(lists)
 
 
@@ -84,24 +78,44 @@ def split_labels(labels: Any, separator: str | None) -> Any:
         raise ValueError(
             "The separator of labels is empty: pass what stands between two labels."
         )
-    parts = ([part.strip() for part in str(each).split(separator)] for each in labels)
-    return _from_lists([list(dict.fromkeys(filter(None, each))) for each in parts])
+    return _from_lists([_split(str(text), separator) for text in labels])
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Return the labels in a text, each once and without spaces around it."""
+    labels = [label.strip() for label in text.split(separator)]
+    return list(dict.fromkeys(label for label in labels if label))
+
+
+def _are_rows_of_bits(lists: list[list[Any]]) -> bool:
+    """Whether lists are the rows of a matrix of 0 and 1, of two columns or more."""
+    width = len(lists[0])
+    if width < 2:
+        return False
+    return all(len(row) == width and _is_bits(row) for row in lists)
 
 
 def _is_bits(values: Iterable[Any]) -> bool:
     """Whether values, of any kind, are 0 and 1 only."""
-    return all(
-        isinstance(v, int | float | np.generic) and bool(v == 0 or v == 1)
-        for v in values
-    )
+    return all(map(_is_bit, values))
+
+
+def _is_bit(value: Any) -> bool:
+    is_number = isinstance(value, int | float | np.generic)
+    return is_number and bool(value == 0 or value == 1)
+
+
+def _are_bits(values: np.ndarray) -> bool:
+    """Whether all values of an array are 0 and 1; objects may be anything."""
+    if values.dtype.kind in "biuf":
+        return bool(((values == 0) | (values == 1)).all())
+    return _is_bits(values.flat)
 
 
 def _from_indicator(y: Any, form: str) -> LabelSets:
+    """Return the labels of a matrix with 1 where a row has a label."""
     values = y.data if sp.issparse(y) else y
-    is_number = values.dtype.kind in "biuf"
-    if not (
-        ((values == 0) | (values == 1)).all() if is_number else _is_bits(values.flat)
-    ):
+    if not _are_bits(values):
         raise ValueError(
             f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 "
             "where a row has a label and 0 elsewhere, but it has other values. Pass "
@@ -115,8 +129,9 @@ def _from_indicator(y: Any, form: str) -> LabelSets:
 
 
 def _from_lists(lists: list[list[Any]]) -> LabelSets:
-    size = np.array([len(each) for each in lists])
-    flat = [label for each in lists for label in each]
+    """Return the labels in a list per row."""
+    size = np.array([len(labels) for labels in lists])
+    flat = [label for labels in lists for label in labels]
     if any(isinstance(label, SETS) or is_missing(label) for label in flat):
         raise ValueError(
             "The labels of a row must be plain values, such as strings: got a list, "

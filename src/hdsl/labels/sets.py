@@ -46,49 +46,51 @@ class LabelSets:
     @property
     def codes(self) -> np.ndarray:
         """A number for each row, the same for rows with the same labels."""
-        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])[
-            : len(self)
-        ]
+        ends = self.indicator.indptr[1:-1]
+        lists = np.split(self.indicator.indices, ends)[: len(self)]
         number: dict[bytes, int] = {}
-        codes = [number.setdefault(each.tobytes(), len(number)) for each in lists]
+        codes = [number.setdefault(labels.tobytes(), len(number)) for labels in lists]
         return np.array(codes, dtype=np.int64)
 
     def as_given(self) -> Any:
         """Return the labels in the form they were given: an indicator matrix, or tuples."""
         if self.form == "lists":
-            names = np.split(
-                self.classes[self.indicator.indices], self.indicator.indptr[1:-1]
-            )
-            return [tuple(each.tolist()) for each in names]
-        found = self.indicator.astype(np.int64)
-        return as_user_sparse(found) if self.form == "sparse" else found.toarray()
+            names = self.classes[self.indicator.indices]
+            lists = np.split(names, self.indicator.indptr[1:-1])
+            return [tuple(labels.tolist()) for labels in lists]
+        indicator = self.indicator.astype(np.int64)
+        if self.form == "sparse":
+            return as_user_sparse(indicator)
+        return indicator.toarray()
 
     def shared(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return `overlap` of the labels of rows and of other rows, number by number."""
         return overlap(self.indicator[rows], self.indicator[others])
 
-    def shared_with(self, others: LabelSets, near: np.ndarray) -> np.ndarray:
-        """Return `overlap` of the labels of each row and of the other rows near it, as `near`."""
-        row = np.repeat(np.arange(len(near)), near.shape[1])
-        return overlap(self.indicator[row], others.indicator[near.ravel()]).reshape(
-            near.shape
-        )
+    def shared_with(self, others: LabelSets, neighbors: np.ndarray) -> np.ndarray:
+        """Return `overlap` of the labels of each row and of its neighbors among other rows.
 
-    def votes(self, near: np.ndarray, weights: np.ndarray) -> sp.csr_array:
-        """Return the share of each label in the weighted votes of the rows near each query."""
+        Both `neighbors`, row numbers of the others, and the result have shape (n_rows,
+        n_neighbors).
+        """
+        row = np.repeat(np.arange(len(neighbors)), neighbors.shape[1])
+        shared = overlap(self.indicator[row], others.indicator[neighbors.ravel()])
+        return shared.reshape(neighbors.shape)
+
+    def votes(self, neighbors: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+        """Return the share of each label in the weighted votes of each query's neighbors."""
+        n_queries, n_neighbors = neighbors.shape
         shares = weights / weights.sum(axis=1, keepdims=True)
-        starts = np.arange(len(near) + 1) * near.shape[1]
-        shape = (len(near), len(self))
-        found = (
-            sp.csr_array((shares.ravel(), near.ravel(), starts), shape) @ self.indicator
-        )
-        found.data.clip(max=1.0, out=found.data)
-        return found
+        starts = np.arange(n_queries + 1) * n_neighbors
+        arrays = (shares.ravel(), neighbors.ravel(), starts)
+        votes = sp.csr_array(arrays, (n_queries, len(self))) @ self.indicator
+        votes.data.clip(max=1.0, out=votes.data)
+        return votes
 
     def voted(self, votes: Any) -> LabelSets:
         """Return the labels with more than half of the votes, a matrix (n_rows, n_labels)."""
-        most = votes > 0.5 + 1e-9  # half of the votes may sum up to a little more
-        return replace(self, indicator=sp.csr_array(most, dtype=np.float64))
+        has_label = votes > 0.5 + 1e-9  # half of the votes may sum up to a little more
+        return replace(self, indicator=sp.csr_array(has_label, dtype=np.float64))
 
     def check(self, X: Any, which: str = "") -> LabelSets:
         """Raise ValueError unless each row of X has its labels; `which` ends both names."""
@@ -120,17 +122,20 @@ def overlap(a: sp.csr_array, b: sp.csr_array) -> np.ndarray:
     return np.where(total > 0, 2.0 * shared / np.maximum(total, 1), 1.0)
 
 
-def aligned(*parts: LabelSets) -> list[LabelSets]:
+def aligned(*label_sets: LabelSets) -> list[LabelSets]:
     """Return label sets that number the labels of all of them alike."""
     try:
-        classes = reduce(np.union1d, (part.classes for part in parts))
+        classes = reduce(np.union1d, (labels.classes for labels in label_sets))
     except TypeError:
         raise ValueError(MIXED_LABELS) from None
-    found = []
-    for part in parts:
-        old = part.indicator
-        columns = np.searchsorted(classes, part.classes)
-        arrays = old.data, columns[old.indices], old.indptr
-        indicator = sp.csr_array(arrays, (len(part), len(classes)))
-        found.append(replace(part, indicator=indicator, classes=classes))
-    return found
+    return [_renumbered(labels, classes) for labels in label_sets]
+
+
+def _renumbered(labels: LabelSets, classes: np.ndarray) -> LabelSets:
+    """Return label sets whose labels are numbered by classes that contain theirs."""
+    old = labels.indicator
+    columns = np.searchsorted(classes, labels.classes)
+    indicator = sp.csr_array(
+        (old.data, columns[old.indices], old.indptr), (len(labels), len(classes))
+    )
+    return replace(labels, indicator=indicator, classes=classes)

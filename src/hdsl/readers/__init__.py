@@ -5,8 +5,11 @@ against the file before memory is allocated. Any fault raises a `DataFileError` 
 names the file and, in a text file, the line.
 """
 
-from .files import DataFileError
-from .matrices import read_array, read_labels, read_matrix, read_npz, read_svmlight
+from .errors import DataFileError
+from .label_files import read_labels
+from .matrices import read_matrix
+from .numpy_files import read_array, read_npz
+from .svmlight import read_svmlight
 
 __all__ = [
     "DataFileError",

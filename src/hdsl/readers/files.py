@@ -1,37 +1,25 @@
-"""What all readers share: opening files, limits on sizes, errors that name the file and line."""
+"""Data files as users name them: regular, not empty, and unpacked where they hold text."""
 
 import bz2
 import gzip
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..input.errors import WayOutError
 from ..input.paths import FilePath
-from ..memory import format_bytes
+from .errors import DataFileError, bad_line, parsing
+from .expansion import check_expansion, expansion_limit
 
-#: What a file is parsed to may take this many times its size, or FREE_BYTES if that is
-#: more.
-MAX_EXPANSION = 200
-FREE_BYTES = 8 * 2**20
-
-#: Bytes that parsing takes per word of text, and per number of a binary file, at its
-#: peak.
+#: Bytes that parsing takes per word of text, at its peak.
 BYTES_PER_WORD = 64
-BYTES_PER_NUMBER = 32
+
+#: Bytes that are unpacked at a time.
+BLOCK = 2**20
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-
-
-class DataFileError(WayOutError):
-    """A data file that cannot be read as what it should be."""
-
-
-# --- files ----------------------------------------------------------------------------
 
 
 def check_file(path: FilePath) -> Path:
@@ -49,23 +37,9 @@ def check_file(path: FilePath) -> Path:
 
 
 def read_text(path: FilePath) -> tuple[Path, bytes]:
-    """Return the UTF-8 text of a file, decompressed and not blank."""
+    """Return the path and the UTF-8 text of a file, decompressed and not blank."""
     path = check_file(path)
-    if path.suffix in OPENERS:
-        limit = expansion_limit(path)
-        with (
-            parsing(path, f"a {path.suffix} file"),
-            OPENERS[path.suffix](path, "rb") as stream,
-        ):
-            parts = []
-            size = 0
-            while size <= limit and (part := stream.read(2**20)):
-                parts.append(part)
-                size += max(len(part), BYTES_PER_WORD * _n_words(part))
-        check_expansion(path, size, "Decompress it first")
-        text = b"".join(parts)
-    else:
-        text = path.read_bytes()
+    text = _unpacked(path) if path.suffix in OPENERS else path.read_bytes()
     text = text.removeprefix(b"\xef\xbb\xbf")
     if not text.strip():
         raise DataFileError(f"{path} is empty.")
@@ -74,6 +48,22 @@ def read_text(path: FilePath) -> tuple[Path, bytes]:
             if not _is_utf8(line):
                 raise bad_line(path, number, line, "UTF-8 text")
     return path, text
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return the content of a compressed file; refuse it as soon as it takes too much memory."""
+    limit = expansion_limit(path)
+    blocks = []
+    size = 0
+    with (
+        parsing(path, f"a {path.suffix} file"),
+        OPENERS[path.suffix](path, "rb") as stream,
+    ):
+        while size <= limit and (block := stream.read(BLOCK)):
+            blocks.append(block)
+            size += max(len(block), BYTES_PER_WORD * _n_words(block))
+    check_expansion(path, size, "Decompress it first")
+    return b"".join(blocks)
 
 
 def _n_words(text: bytes) -> int:
@@ -90,70 +80,3 @@ def _is_utf8(text: bytes) -> bool:
         return text.isascii() or bool(text.decode())
     except UnicodeDecodeError:
         return False
-
-
-def expansion_limit(path: Path) -> int:
-    """Return the most bytes that the content of a file may take in memory."""
-    return max(MAX_EXPANSION * path.stat().st_size, FREE_BYTES)
-
-
-def check_expansion(path: Path, size: int, way_out: str) -> None:
-    """Raise DataFileError if a file expands to far more than its size."""
-    if size > expansion_limit(path):
-        raise DataFileError(
-            f"{path} expands from {format_bytes(path.stat().st_size)} to "
-            f"{format_bytes(size)} or more, over {MAX_EXPANSION} times its size. "
-            f"{way_out} if you trust it."
-        )
-
-
-def check_n_rows(path: Path, n_rows: int, size: int) -> None:
-    """Raise DataFileError if the row pointers alone take far more memory than the file."""
-    if n_rows > max(size, FREE_BYTES // 8):  # a pointer per row
-        raise DataFileError(
-            f"{path} claims {n_rows:.3g} rows, more than {format_bytes(size)} can hold."
-        )
-
-
-@contextmanager
-def parsing(path: Path, what: str) -> Iterator[None]:
-    """Turn any error of a library's parser into a DataFileError that names the file."""
-    try:
-        yield
-    except (DataFileError, MemoryError):
-        raise
-    except Exception as error:
-        message = shorten(str(error) or type(error).__name__)
-        raise DataFileError(f"{path} cannot be read as {what}: {message}") from error
-
-
-# --- lines of text --------------------------------------------------------------------
-
-
-def bad_line(
-    path: Path,
-    number: int,
-    line: bytes,
-    wanted: str,
-    word: bytes | None = None,
-    way_out: tuple[str, str] | None = None,
-) -> DataFileError:
-    """Return the error about a line, or about one word of it, with a way out and its remedy."""
-    found = _quoted(line if word is None else word)
-    where = "" if word is None or word == line.strip() else f" in {_quoted(line)}"
-    facts = f"{path}, line {number}: expected {wanted}. Got {found}{where}"
-    return DataFileError(facts, *way_out) if way_out else DataFileError(f"{facts}.")
-
-
-def _quoted(line: bytes) -> str:
-    line = line.strip()
-    return (
-        shorten(repr(line[:200].decode(errors="backslashreplace")))
-        if line
-        else "an empty line"
-    )
-
-
-def shorten(text: str, width: int = 60) -> str:
-    """Return at most `width` characters of a text."""
-    return text if len(text) <= width else text[: width - 3] + "..."

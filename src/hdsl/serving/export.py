@@ -271,21 +271,7 @@ def _json(value: Any) -> str:
 
 
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
-    known = {
-        name: [v for v in values if v is not None] for name, values in fields.items()
-    }
-    kinds = {
-        name: "text"
-        if not values
-        else "boolean"
-        if all(isinstance(v, bool) for v in values)
-        else "bigint"
-        if all(isinstance(v, int) and abs(v) < 1 << 63 for v in values)
-        else "double precision"
-        if all(isinstance(v, int | float) for v in values)
-        else "text"
-        for name, values in known.items()
-    }
+    kinds = {name: _sql_type(values) for name, values in fields.items()}
     columns = "".join(f"    {_quoted(name)} {kind},\n" for name, kind in kinds.items())
     yield (
         "CREATE EXTENSION IF NOT EXISTS vector;\n"
@@ -302,6 +288,23 @@ def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
             ]
             yield "\t".join(cells) + "\n"
     yield "\\.\n"
+
+
+def _sql_type(values: list[Any]) -> str:
+    """Return the type of a column that holds values of a field; None is no value."""
+    values = [value for value in values if value is not None]
+    if not values:
+        return "text"
+    are_flags = [isinstance(value, bool) for value in values]
+    if all(are_flags):
+        return "boolean"
+    if any(are_flags):  # COPY refuses True among numbers
+        return "text"
+    if all(isinstance(value, int) and abs(value) < 1 << 63 for value in values):
+        return "bigint"
+    if all(isinstance(value, int | float) for value in values):
+        return "double precision"
+    return "text"
 
 
 def _quoted(name: str) -> str:

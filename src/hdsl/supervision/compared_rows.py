@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from .judges import Judge, judge_comparisons
 from .mining import Mining
 from .supervision import Supervision
@@ -144,11 +144,11 @@ class ComparedRows(Supervision):
     ) -> tuple[ComparedRows, ComparedRows]:
         """Return the triplets to learn from and to hold out; a mask says which rows are out."""
         pairs = self._pairs_of_triplets()
-        validates = is_held_out[:, 0]
+        validates: Any = is_held_out[:, 0]
         is_known = np.isin(pairs, pairs[~validates]).all(axis=1)
         if np.sum(is_known & validates) <= MOST_KNOWN * np.sum(validates):
             validates = validates & ~is_known
-            trains = ~is_held_out[:, 0]
+            trains: Any = ~is_held_out[:, 0]
         else:
             trains = ~is_held_out.any(axis=1)
         return self.with_compared(trains), self.with_compared(validates)
@@ -165,8 +165,8 @@ class ComparedRows(Supervision):
         self, is_held_out: np.ndarray
     ) -> tuple[ComparedRows, ComparedRows]:
         """Return the quadruplets to learn from and to hold out."""
-        validates = is_held_out[:, :2].any(axis=1) & is_held_out[:, 2:].any(axis=1)
-        trains = ~is_held_out.any(axis=1)
+        validates: Any = is_held_out[:, :2].any(axis=1) & is_held_out[:, 2:].any(axis=1)
+        trains: Any = ~is_held_out.any(axis=1)
         return self.with_compared(trains), self.with_compared(validates)
 
     def can_teach(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
-from ..files.checkpoint import digest
+from ..files.digests import digest
 from ..labels import LabelSets, aligned, label_sets, overlap
 from .labeled_rows import N_VOTES, ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
 from .mining import Mining

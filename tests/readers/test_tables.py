@@ -1,0 +1,93 @@
+"""Tables from files, frames and mappings: their names come first, and only what is wanted."""
+
+import numpy as np
+import pytest
+
+from hdsl.readers import tables
+
+CONTENT = {
+    "t.csv": "id,title\n1,an apple\n",
+    "t.tsv": "id\ttitle\n1\tan apple\n",
+    "t.jsonl": '{"id": 1}\n{"title": "an apple"}\n',
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_file_tells_the_names_of_its_columns(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(CONTENT[name])
+    assert tables.column_names(path) == ["id", "title"]
+
+
+def test_the_header_alone_names_the_columns_of_a_csv_file(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,title\n1,2,3,4\n")
+    assert tables.column_names(path) == ["id", "title"]
+    with pytest.raises(ValueError, match=r"line 2 has 4 fields, but the header has 2"):
+        tables.read_columns(path)
+
+
+def test_the_schema_names_the_columns_of_a_parquet_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "t.parquet"
+    table = pa.table({"id": [1, 2], "parts": [[1], [2, 3]]})
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    assert tables.column_names(path) == ["id", "parts"]
+    assert tables.column_names(table) == ["id", "parts"]
+
+
+def test_a_mapping_tells_the_names_of_its_columns():
+    assert tables.column_names({"id": [1], "title": ["an apple"]}) == ["id", "title"]
+
+
+@pytest.mark.parametrize("read", [tables.column_names, tables.read_columns])
+def test_a_single_name_that_looks_like_several_is_refused(tmp_path, read):
+    path = tmp_path / "t.csv"
+    path.write_text("id;title\n1;an apple\n")
+    with pytest.raises(ValueError, match="one column, 'id;title': if ';' separates"):
+        read(path)
+    assert list(read(path, sep=";")) == ["id", "title"]
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_table_of_which_no_column_is_wanted_tells_its_names(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(CONTENT[name])
+    message = f"No column of {name} is named. Its columns are 'id', 'title'"
+    with pytest.raises(tables.MissingColumnError, match=message) as caught:
+        tables.read_table(path, {})
+    assert caught.value.columns == ("id", "title")
+
+
+def test_rows_without_a_value_are_refused_or_skipped(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,title\n1,an apple\n,a pear\n3,\n")
+    wanted = {"ids": "id", "text": "title"}
+    with pytest.raises(ValueError, match="line 3 has no value in column 'id': drop it"):
+        tables.read_table(path, wanted)
+    table = tables.read_table(path, wanted, skip_missing=True)
+    assert table.columns["id"].tolist() == ["1"]
+    assert table.n_skipped == 2
+    assert table.rows.tolist() == [0]
+    assert table.place(0) == "t.csv, line 2"
+
+
+def test_ids_keep_all_of_their_digits():
+    ids = [2**53 + 1, 1, 0.5]
+    table = tables.read_table({"id": ids}, {"a": "id"})
+    assert table.columns["id"].tolist() == ids
+
+
+@pytest.mark.parametrize("values", [[[1], [2, 3]], [[1], [2]], [{}, 1], np.eye(2)])
+def test_a_column_holds_one_value_per_row(values):
+    with pytest.raises(ValueError, match="'a' of table must hold one value in each"):
+        tables.read_table({"a": values}, {"x": "a"})
+
+
+def test_flags_and_numbers_are_read_from_text_and_from_values(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("same,weight\nTrue,1.5\n0,2\n")
+    for source in (path, {"same": [True, 0], "weight": [1.5, 2]}):
+        table = tables.read_table(source, {"a": "same", "b": "weight"})
+        assert tables.flags(table, "same").tolist() == [1, 0]
+        assert tables.numbers(table, "weight").tolist() == [1.5, 2.0]
