@@ -11,7 +11,7 @@ import reference
 from hdsl.cpu.kernels.compiled import CHUNK
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
-from hdsl.solver.protocols import Base, Correction, Move
+from hdsl.solver.protocols import Correction, Move
 from layouts import (
     LAYOUTS,
     NOTHING,
@@ -436,22 +436,17 @@ def test_an_ascent_to_many_vertices(layout, data):
 
 @fewer
 @given(data=st.data())
-def test_a_fixed_model_below(data):
-    """Its margins are an offset, as the prior's are; features that X does not have add nothing."""
+def test_margins_of_another_similarity_are_an_offset(data):
+    """They come in the order of the comparisons as given, and are added to the prior's."""
     twin = data.draw(some_twins(LAYOUTS["cpu"]))
     dense = twin.dense
-    features = twin.layout.features
-    below, weights = data.draw(models(dense.d))
-    users = twin.ours.to_user(below)
-    far = np.array([[int(users[0, 0]), twin.X.shape[1] + 5, 1]])  # e_i alone, in effect
-    base = Base(np.concatenate([users, far]), np.append(2.0 * weights, 0.5))
+    rng = np.random.default_rng(len(twin.triplets))
+    others = rng.normal(size=len(twin.triplets))
     ours = twin.layout.problem(
-        losses.get(dense.loss), dense.scale, (dense.prior,), base
+        losses.get(dense.loss), dense.scale, (dense.prior,), others
     )
-    M = 2.0 / dense.scale * reference.model_matrix(below, weights, dense.d, dense.scale)
-    at = int(np.flatnonzero(features == users[0, 0])[0])
-    M[at, at] += 0.5
-    offset = dense.offset + dense.margins_of(M)
+    order = np.argsort(twin.triplets[:, 0], kind="stable")
+    offset = dense.offset + others[order]
     room = 1e-12 * (dense.margin_size() + np.abs(offset).max())
     assert_allclose(flat(ours.margins(*NOTHING)), offset, rtol=0, atol=room)
     model = data.draw(models(dense.d))
