@@ -11,7 +11,7 @@ import reference
 from hdsl.cpu.kernels.compiled import CHUNK
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
-from hdsl.solver.protocols import Base, Correction, Move
+from hdsl.solver.protocols import Correction, Move
 from layouts import (
     LAYOUTS,
     NOTHING,
@@ -437,21 +437,18 @@ def test_an_ascent_to_many_vertices(layout, data):
 @fewer
 @given(data=st.data())
 def test_a_fixed_model_below(data):
-    """Its margins are an offset, as the prior's are; features that X does not have add nothing."""
+    """Its margins, in the order of the comparisons as given, are an offset, as the prior's are."""
     twin = data.draw(some_twins(LAYOUTS["cpu"]))
     dense = twin.dense
-    features = twin.layout.features
-    below, weights = data.draw(models(dense.d))
-    users = twin.ours.to_user(below)
-    far = np.array([[int(users[0, 0]), twin.X.shape[1] + 5, 1]])  # e_i alone, in effect
-    base = Base(np.concatenate([users, far]), np.append(2.0 * weights, 0.5))
+    M = reference.model_matrix(*data.draw(models(dense.d)), dense.d, scale=2.0)
+    below = dense.margins_of(M)
+    order = np.argsort(twin.triplets[:, 0], kind="stable")
+    as_given = np.empty(len(order))
+    as_given[order] = below
     ours = twin.layout.problem(
-        losses.get(dense.loss), dense.scale, (dense.prior,), base
+        losses.get(dense.loss), dense.scale, (dense.prior,), as_given
     )
-    M = 2.0 / dense.scale * reference.model_matrix(below, weights, dense.d, dense.scale)
-    at = int(np.flatnonzero(features == users[0, 0])[0])
-    M[at, at] += 0.5
-    offset = dense.offset + dense.margins_of(M)
+    offset = dense.offset + below
     room = 1e-12 * (dense.margin_size() + np.abs(offset).max())
     assert_allclose(flat(ours.margins(*NOTHING)), offset, rtol=0, atol=room)
     model = data.draw(models(dense.d))
