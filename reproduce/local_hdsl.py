@@ -38,8 +38,8 @@ from hdsl.similarity.pairwise import Pairwise
 from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
 from hdsl.solver.atoms import names as atom_names
-from hdsl.solver.columns import drop_unused_columns
 from hdsl.supervision.judges import Score
+from hdsl.wide_matrices import drop_unused_columns
 
 if TYPE_CHECKING:
     from hdsl.explain import Explanation, Importance

@@ -145,6 +145,18 @@ def circles(graph):
     )
 
 
+def imports_from(tree, library):
+    """Whether a module imports a library, or a module of it."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                names |= {alias.name for alias in aliases}
+            case ast.ImportFrom(module=name, level=0):
+                names.add(name)
+    return any(name.split(".")[0] == library for name in names)
+
+
 # --- private names --------------------------------------------------------------------
 
 

@@ -436,17 +436,19 @@ def test_an_ascent_to_many_vertices(layout, data):
 
 @fewer
 @given(data=st.data())
-def test_margins_of_another_similarity_are_an_offset(data):
-    """They come in the order of the comparisons as given, and are added to the prior's."""
+def test_a_fixed_model_below(data):
+    """Its margins, in the order of the comparisons as given, are an offset, as the prior's are."""
     twin = data.draw(some_twins(LAYOUTS["cpu"]))
     dense = twin.dense
-    rng = np.random.default_rng(len(twin.triplets))
-    others = rng.normal(size=len(twin.triplets))
-    ours = twin.layout.problem(
-        losses.get(dense.loss), dense.scale, (dense.prior,), others
-    )
+    M = reference.model_matrix(*data.draw(models(dense.d)), dense.d, scale=2.0)
+    below = dense.margins_of(M)
     order = np.argsort(twin.triplets[:, 0], kind="stable")
-    offset = dense.offset + others[order]
+    as_given = np.empty(len(order))
+    as_given[order] = below
+    ours = twin.layout.problem(
+        losses.get(dense.loss), dense.scale, (dense.prior,), as_given
+    )
+    offset = dense.offset + below
     room = 1e-12 * (dense.margin_size() + np.abs(offset).max())
     assert_allclose(flat(ours.margins(*NOTHING)), offset, rtol=0, atol=room)
     model = data.draw(models(dense.d))

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, load, memory
 from hdsl.input.matrices import as_problem_matrix
-from hdsl.solver.columns import drop_unused_columns
+from hdsl.wide_matrices import drop_unused_columns
 from small_fits import labelled_counts
 
 PACKAGE = os.path.dirname(hdsl.__file__)

@@ -25,6 +25,27 @@ def test_private_names_stay_inside_their_module_and_class(modules):
     assert not found, "\n".join(found)
 
 
+def test_compiled_loops_are_kernels(modules):
+    """All but one: the solver, which imports no machine, has a loop over atoms."""
+    compiled = {
+        path for path in modules if structure.imports_from(modules[path], "numba")
+    }
+    others = {path for path in compiled if not path.startswith("cpu/kernels/")}
+    assert others == {"solver/quadratic.py"}
+
+
+def test_the_solver_imports_nothing_of_the_package_but_itself(modules):
+    graph = structure.imports(modules)
+    imported = {
+        target
+        for path, targets in graph.items()
+        if path.startswith("solver/")
+        for target in targets
+    }
+    assert imported
+    assert all(path.startswith("solver/") for path in imported)
+
+
 def test_signatures_are_narrow(modules):
     kernels, others = structure.signatures(modules)
     assert structure.hdsl_parameters(modules) <= 26

@@ -27,7 +27,7 @@ from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
-from ..solver.columns import is_wide, take_columns
+from ..wide_matrices import is_wide, take_columns
 from .linear import LinearScorer
 from .scores import Scores
 from .training import Training, columns_with_values, stratified_folds

@@ -15,7 +15,7 @@ from ..files.tables import check_columns, get_array, get_value
 from ..input.parameters import check_number
 from ..model_arrays import names_from_arrays
 from ..similarity.rows import unit_rows
-from ..solver.columns import take_columns
+from ..wide_matrices import take_columns
 from .linear import LinearScorer
 from .words import N_WORDS, words_behind
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..cached import cached
-from ..solver.columns import check_count, sides_of
+from ..layout.feature_numbers import check_count
+from ..layout.sides import sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
 from .rows import Arrays, Recycled, Rows, counted, grouped, starts

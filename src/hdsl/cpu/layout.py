@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.columns import is_wide, number_features
+from ..layout.feature_numbers import number_features
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
+from ..wide_matrices import is_wide
 from .comparisons import Comparisons
 from .problem import CPUProblem
 from .rows import Rows, counted

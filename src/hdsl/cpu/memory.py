@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..layout.estimates import per_comparison
 from ..memory import format_bytes
-from ..solver.columns import per_comparison
 
 #: Share of the values of X that are in features of atoms: a guess, it depends on what
 #: is learned.

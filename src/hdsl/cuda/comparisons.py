@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cached import cached
-from ..solver.columns import check_count
+from ..layout.feature_numbers import check_count
 from .rows import Rows
 from .runtime import Array
 from .segments import Segments

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.columns import per_comparison
+from ..layout.estimates import per_comparison
 from ..solver.steps import CORRECTION_LIMIT
 from . import atom_rows, curvature, terms
 

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cached import cached
-from ..solver.columns import is_wide, number_features
+from ..layout.feature_numbers import number_features
+from ..wide_matrices import is_wide
 from .runtime import Array, Device
 from .segments import Segments
 

@@ -16,7 +16,7 @@ from ..similarity.known_items import half_rows, middle_ranks
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result
 from ..similarity.rows import unit_rows
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 from .intervals import share_interval, wilson_interval
 from .rows import checked_rows
 

@@ -11,7 +11,7 @@ from ..input.matrices import canonical
 from ..input.parameters import check_number, check_word
 from ..similarity import Similarity
 from ..similarity.products import check_result
-from ..solver.columns import take_columns
+from ..wide_matrices import take_columns
 from . import tables
 from .tables import Block, Readable, pair_names, table_of
 

@@ -16,8 +16,8 @@ from ..labels import LabelSets, label_sets
 from ..similarity import FixedPart
 from ..similarity.products import check_result
 from ..solver.atoms import ZERO
-from ..solver.columns import take_columns
 from ..solver.trace import NO_ATOM
+from ..wide_matrices import take_columns
 from .measured import Measured, measure_labels
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room

@@ -15,7 +15,7 @@ from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 
 #: Neighbours that vote, and most queries of a known-item search.
 N_NEIGHBORS = 3

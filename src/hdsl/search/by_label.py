@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import as_rows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 from .sparse import fill_sparse
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..neighbor_lists import NeighborLists
-from ..solver.columns import is_wide, take_columns
+from ..wide_matrices import is_wide, take_columns
 
 
 class CardIndex:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 
 
 def largest_magnitude(X: Any) -> float:

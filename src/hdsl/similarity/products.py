@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 
 
 def products(A: Any, B: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..solver import atoms as atoms_module
-from ..solver.columns import drop_unused_columns
+from ..wide_matrices import drop_unused_columns
 from .fixed import FixedPart, cover_columns
 from .products import check_result, products, row_products
 from .rows import lengths_from_squares, unit_rows

@@ -76,20 +76,20 @@ def _move_weights(curvature, scores, start, tol, change):
         largest_gain = 0.0
         curvature_of_best = curvature[best, best] + ridge
         for k in range(n):
-            sizes[k] = 0.0
-            gains[k] = 0.0
+            size = 0.0
+            gain = 0.0
             lead = scores[best] - scores[k]
-            if not (weights[k] > 0.0 and lead > 0.0):
-                continue
-            widest_lead = max(widest_lead, lead)
-            bend = (
-                curvature_of_best - 2.0 * curvature[best, k] + curvature[k, k] + ridge
-            )
-            if not bend > TINY:
-                bend = TINY
-            sizes[k] = min(lead / bend, weights[k])
-            gains[k] = sizes[k] * (lead - 0.5 * sizes[k] * bend)
-            largest_gain = max(largest_gain, gains[k])
+            if weights[k] > 0.0 and lead > 0.0:
+                widest_lead = max(widest_lead, lead)
+                bend = curvature_of_best - 2.0 * curvature[best, k]
+                bend = bend + curvature[k, k] + ridge
+                if not bend > TINY:
+                    bend = TINY
+                size = min(lead / bend, weights[k])
+                gain = size * (lead - 0.5 * size * bend)
+                largest_gain = max(largest_gain, gain)
+            sizes[k] = size
+            gains[k] = gain
         worst = _first_from(gains, (1.0 - EQUAL) * largest_gain)
         size = sizes[worst]
         if not widest_lead > tol or best == worst or not size > 0.0:

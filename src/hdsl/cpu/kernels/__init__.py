@@ -1,4 +1,4 @@
-"""Every compiled loop: arrays in, arrays out.
+"""Every compiled loop over data: arrays in, arrays out.
 
 Three index spaces, and each kernel crosses one border at most::
 

@@ -1,0 +1,1 @@
+"""What all machines do alike when they lay out rows and comparisons."""
