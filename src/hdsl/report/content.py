@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from ..explain.ranking import count_occurrences
+from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS, as_names
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import canonical, check_matrix
