@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from commands import LABELLED, bad, cosines, good, texts, told, write_csv
 from hdsl import load
 from hdsl.cli.measure import are_among
-from hdsl.serving.export import FORMATS, TEXT_FORMATS
+from hdsl.serving.full_text import TEXT_FORMATS
+from hdsl.serving.vector_engines import FORMATS
 
 
 def found_by(*arguments):

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number
-from .export import as_sparse, sparse_rows
+from .rows import as_sparse, sparse_rows
 
 #: Rounding to nearest in float32.
 UNIT_ROUNDOFF = 2.0**-24
