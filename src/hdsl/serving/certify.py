@@ -134,8 +134,8 @@ def certified_top_k(
     ...     scores = documents[:, indices] @ values
     ...     best = np.argsort(-scores, kind="stable")[:m]
     ...     return best, scores[best]
-    >>> found = certified_top_k(search, [[1.0, -0.5]], documents, k=1)
-    >>> found.indices.tolist(), found.scores.tolist(), found.n_candidates.tolist()
+    >>> best = certified_top_k(search, [[1.0, -0.5]], documents, k=1)
+    >>> best.indices.tolist(), best.scores.tolist(), best.n_candidates.tolist()
     ([[1]], [[0.9]], [3])
     """
     owner = "certified_top_k"

@@ -227,6 +227,8 @@ def _sql_type(values: list[Any]) -> str:
         return "text"
     if all(isinstance(value, bool) for value in known):
         return "boolean"
+    if any(isinstance(value, bool) for value in known):
+        return "text"  # a boolean among others is no number
     if all(isinstance(value, int) and abs(value) < 1 << 63 for value in known):
         return "bigint"
     if all(isinstance(value, int | float) for value in known):
