@@ -180,8 +180,8 @@ def importance(
     occurrences = count_occurrences(similarity.index_rows(X), features["i"], ends)
     features |= _effects_of_features(features["weight"], occurrences)
     pairs |= _effects_of_pairs(pairs["weight"], occurrences, ends)
-    is_rare = features["n_rows"] < min_rows
-    has_rare = is_rare[ends].any(axis=1)
+    is_rare: np.ndarray = features["n_rows"] < min_rows
+    has_rare: np.ndarray = np.any(is_rare[ends], axis=1)
     return Importance(
         table_of("effect", is_rare, **features),
         table_of("effect", has_rare, **pairs),

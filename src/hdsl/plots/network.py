@@ -155,7 +155,7 @@ class NetworkDisplay(Display):
         for ends, weight in zip(self.pairs, self.weights, strict=True):
             if weight > 0:
                 meaning = "go together"
-                look = {"color": POSITIVE, "ls": "-"}
+                look: dict[str, Any] = {"color": POSITIVE, "ls": "-"}
             else:
                 meaning = "tell rows apart"
                 look = {"color": NEGATIVE, "ls": (0, (3, 1.5))}
