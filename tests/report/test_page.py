@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
 from hdsl.report import measure_labels
-from hdsl.report.content import choose_rows
+from hdsl.report.rows import choose_rows
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
 
