@@ -17,6 +17,7 @@ from .input.names import numbered_names
 from .similarity import Similarity
 from .similarity.cosine import LearnedCosine
 from .similarity.limits import limit_weights
+from .similarity.rewriter import Rewriter
 from .similarity.rows import unit_rows
 from .solver import atoms as atoms_module
 
@@ -58,11 +59,14 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms +
         n_features)
-            The atoms' components, then sqrt(prior)·X where prior > 0.
+            The atoms' components, then sqrt(prior)·X where prior > 0, and so on for
+            each fixed part.
         """
         similarity, X = self._similarity_and(X)
         Z = similarity.transform(X)
-        return as_user_sparse(unit_rows(Z) if cosine else Z)
+        if cosine:
+            Z = unit_rows(Z)
+        return as_user_sparse(Z)
 
     def rewrite(
         self,
@@ -73,7 +77,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         max_terms: int | None = None,
         max_weight: float | None = None,
     ) -> Any:
-        """Return prior·X + XM: queries whose dot products with rows y are S(x, y).
+        """Return queries whose dot products with rows y are S(x, y): prior·X + XM.
 
         Parameters
         ----------
@@ -97,8 +101,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             With ``norm="l2"``, x and y are rows at unit length: an index holds
             ``index_rows(Y)``.
         """
-        similarity, X = self._similarity_and(X)
-        Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
+        rewriter, X = self._rewriter_and(X, cosine)
+        Z = rewriter.rewrite(X)
         Z = limit_weights(
             Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight
         )
@@ -119,9 +123,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each
         divided by its learned length sqrt(S(y, y)).
         """
-        similarity, Y = self._similarity_and(Y)
-        Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
-        return as_user_sparse(Z)
+        rewriter, Y = self._rewriter_and(Y, cosine)
+        return as_user_sparse(rewriter.index_rows(Y))
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense.
@@ -129,7 +132,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         With `cosine` it is S(x, y) / sqrt(S(x, x) S(y, y)).
         """
         similarity, X = self._similarity_and(X)
-        Y = None if Y is None else self._check(Y, "Y")
+        if Y is not None:
+            Y = self._check(Y, "Y")
         return similarity.pairwise(X, Y, cosine=cosine)
 
     def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
@@ -145,43 +149,56 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
 
     def _similarity_and(self, X: Any) -> tuple[Similarity, Any]:
         """Return what was learned and a checked X; a model that is not fitted raises first."""
-        return self.similarity_, self._check(X)
+        similarity = self.similarity_
+        return similarity, self._check(X)
+
+    def _rewriter_and(self, X: Any, cosine: bool) -> tuple[Rewriter, Any]:
+        """Return the learned similarity or its cosine, and a checked X."""
+        similarity, X = self._similarity_and(X)
+        if cosine:
+            return LearnedCosine(similarity), X
+        return similarity, X
 
     def _check(self, X: Any, name: str = "X") -> Any:
+        """Return X checked against what the model was fitted on."""
         return check_matrix(self, X, reset=False, name=name)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
         similarity = self.similarity_
-        d = self.n_features_in_
+        n_features = self.n_features_in_
         features = self._feature_names(input_features)
-        names = atoms_module.names(similarity.atoms, as_names(features, d))
-        weighted = [part for part in similarity.fixed if part.weight != 0]
+        pairs = atoms_module.names(similarity.atoms, as_names(features, n_features))
+        weighted = [
+            fixed_part for fixed_part in similarity.fixed if fixed_part.weight != 0
+        ]
         if not weighted:
-            return names
+            return pairs
         if features is None:
             why = (
                 "The transform has a column per feature "
                 "(with prior=0 it has feature pairs alone)"
             )
-            features = numbered_names(d, why)
-        blocks = [features[part.start : part.stop] for part in weighted]
-        return np.concatenate([names, *blocks])
+            features = numbered_names(n_features, why)
+        blocks = [features[block.start : block.stop] for block in weighted]
+        return np.concatenate([pairs, *blocks])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
         """Return the names given to ``fit`` or to this; None where there are none."""
-        fitted = getattr(self, "feature_names_in_", None)
+        fitted_names = getattr(self, "feature_names_in_", None)
         if input_features is None:
-            return None if fitted is None else np.asarray(fitted, dtype=object)
-        given = np.asarray(input_features, dtype=object)
-        if fitted is not None and not np.array_equal(given, fitted):
+            input_features = fitted_names
+        if input_features is None:
+            return None
+        names = np.asarray(input_features, dtype=object)
+        if fitted_names is not None and not np.array_equal(names, fitted_names):
             raise ValueError("input_features is not equal to feature_names_in_")
-        if len(given) != self.n_features_in_:
+        if len(names) != self.n_features_in_:
             raise ValueError(
                 f"input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(given)}"
+                f"({self.n_features_in_}), got {len(names)}"
             )
-        return given
+        return names
 
     def explain(
         self,
@@ -269,7 +286,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             and as HTML.
         """
         similarity = self.similarity_
-        X = None if X is None else self._check(X)
+        if X is not None:
+            X = self._check(X)
         names = self._feature_names(feature_names)
         return explain_module.importance(
             similarity, X, min_rows=min_rows, feature_names=names, top=top

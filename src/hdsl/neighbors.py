@@ -144,6 +144,13 @@ class _Cosine:
         return unit_rows(X)
 
 
+def _plain_similarity(cosine: bool) -> Rewriter:
+    """Return the cosine of rows or their dot product."""
+    if cosine:
+        return _Cosine()
+    return _DotProduct()
+
+
 class _Learned:
     """A learned similarity, computed in float64."""
 
@@ -157,6 +164,44 @@ class _Learned:
     def index_rows(self, X: Any) -> Any:
         """Return the other side."""
         return self._similarity.index_rows(X.astype(np.float64, copy=False))
+
+
+class _FittedRows:
+    """Rows among which neighbors are searched, by a similarity that stays the same.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    similarity : Rewriter
+        What rows are compared by, now and in each search.
+    """
+
+    def __init__(self, X: Any, similarity: Rewriter) -> None:
+        self.X = X
+        self._similarity = similarity
+        self._index = Index(similarity.index_rows(X))  # a GPU keeps it between calls
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.X.shape[0]
+
+    def top_k(self, X: Any, k: int, **options: Any) -> Neighbors:
+        """Return the k nearest of the rows for each row of X, as ``Index.top_k`` does."""
+        return self._index.top_k(self._similarity.rewrite(X), k, **options)
+
+    def distances(self, X: Any, neighbors: Neighbors) -> np.ndarray:
+        """Return sqrt(S(x, x) + S(y, y) - 2 S(x, y)) of each row of X and neighbor."""
+        query_scores = self._scores_with_itself(X)[:, None]
+        row_scores = self._scores_with_itself(self.X)[neighbors.rows]
+        squares = query_scores + row_scores - 2.0 * neighbors.scores
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def _scores_with_itself(self, X: Any) -> np.ndarray:
+        """Return S(x, x) of each row."""
+        X = X.astype(np.float64, copy=False)
+        queries = self._similarity.rewrite(X)
+        return row_products(queries, self._similarity.index_rows(X))
 
 
 # --- the classifier -------------------------------------------------------------------
@@ -219,6 +264,9 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     ([[0.1]], [[0]])
     """
 
+    _fitted_rows: _FittedRows
+    _codes: np.ndarray | LabelSets
+
     def __init__(
         self,
         n_neighbors: int = 3,
@@ -256,22 +304,18 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
         check_word(name, "weights", self.weights, WEIGHTS)
         check_device(name, self.device)
-        learned = copy(self)  # self changes at the end, all at once
+        fitted = copy(self)  # self changes at the end, all at once
         check_names(self.similarity, X)
-        X = check_matrix(learned, X, reset=True)
-        learned._similarity = self._compared_by(X.shape[1])
-        # A wrong similarity raises here, not later.
-        _, index_rows = learned._both_sides(X)
+        X = check_matrix(fitted, X, reset=True)
+        fitted._fitted_rows = self._rows_to_search(X)
         sets = label_sets(y)
         if sets is None:
             y = check_classes(name, y, X.shape[0])
-            learned.classes_, learned._codes = np.unique(y, return_inverse=True)
+            fitted.classes_, fitted._codes = np.unique(y, return_inverse=True)
         else:
-            learned.classes_ = sets.check(X).classes
-            learned._codes = sets
-        learned._rows = X
-        learned._index = Index(index_rows)  # which a GPU keeps between calls
-        self.__dict__ = learned.__dict__
+            fitted.classes_ = sets.check(X).classes
+            fitted._codes = sets
+        self.__dict__ = fitted.__dict__
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -371,23 +415,25 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         if mode == "connectivity":
             values = np.ones_like(values)
         elif mode == "distance":
-            values = self._distances(queries, neighbors)
+            values = self._fitted_rows.distances(queries, neighbors)
             order = np.argsort(values, axis=1, kind="stable")
             values = np.take_along_axis(values, order, axis=1)
             rows = np.take_along_axis(rows, order, axis=1)
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
-        shape = (len(rows), self._rows.shape[0])
+        shape = (len(rows), self._fitted_rows.n_rows)
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
         return as_user_sparse(graph)
 
     def _search(self, X: Any, n_neighbors: int | None) -> tuple[Neighbors, Any]:
         """Return the neighbors of rows, or of the fitted rows, and those rows."""
         check_is_fitted(self, "classes_")
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        k = n_neighbors
+        if k is None:
+            k = self.n_neighbors
         name = type(self).__name__
         check_number(name, "n_neighbors", k, low=1, integer=True)
         is_self = X is None
-        n_rows = self._rows.shape[0]
+        n_rows = self._fitted_rows.n_rows
         limit = f"at most {n_rows}"
         if is_self:
             limit = f"at most {n_rows - 1} others"
@@ -396,41 +442,34 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
                 f"n_neighbors = {k}, but {name} was fitted on n_samples = {n_rows}: "
                 f"{limit} can be found. Lower n_neighbors or fit more rows."
             )
-        rows = self._rows if is_self else check_matrix(self, X, reset=False)
-        queries, _ = self._both_sides(rows)
-        neighbors = self._index.top_k(
+        if is_self:
+            queries = self._fitted_rows.X
+        else:
+            queries = check_matrix(self, X, reset=False)
+        neighbors = self._fitted_rows.top_k(
             queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
         )
-        return neighbors, rows
+        return neighbors, queries
 
-    def _distances(self, queries: Any, neighbors: Neighbors) -> np.ndarray:
-        """Return sqrt(S(x, x) + S(y, y) - 2 S(x, y)) of each query and neighbor."""
-        query_scores = self._own_scores(queries)[:, None]
-        row_scores = self._own_scores(self._rows)[neighbors.rows]
-        squares = query_scores + row_scores - 2.0 * neighbors.scores
-        return np.sqrt(np.maximum(squares, 0.0))
-
-    def _own_scores(self, X: Any) -> np.ndarray:
-        """Return S(x, x) of each row."""
-        return row_products(*self._both_sides(X.astype(np.float64, copy=False)))
-
-    def _compared_by(self, n_features: int) -> Rewriter:
-        """Return what rows are compared by: what is learned now, not later."""
-        if self.similarity is None:
-            return _Cosine() if self.cosine else _DotProduct()
-        name = f"The 'similarity' parameter of {type(self).__name__}"
-        similarity = as_rewriter(self.similarity, n_features, name)
-        if self.cosine:
-            similarity = LearnedCosine(similarity)
-        return _Learned(similarity)
-
-    def _both_sides(self, X: Any) -> tuple[Any, Any]:
-        """Return rows as queries and as index: dot products are the similarity."""
+    def _rows_to_search(self, X: Any) -> _FittedRows:
+        """Return the rows with what they are compared by; a wrong similarity raises."""
+        similarity = self._compared_by(X.shape[1])
         try:
-            return self._similarity.rewrite(X), self._similarity.index_rows(X)
+            similarity.rewrite(X)  # raises now what would raise in each search
+            return _FittedRows(X, similarity)
         except NotFittedError as error:
             raise NotFittedError(
                 f"The similarity of {type(self).__name__} is not fitted. Fit it first; "
                 "if the classifier is cloned, as in a grid search, pass "
                 "model.similarity_."
             ) from error
+
+    def _compared_by(self, n_features: int) -> Rewriter:
+        """Return what rows are compared by: what is learned now, not later."""
+        if self.similarity is None:
+            return _plain_similarity(self.cosine)
+        name = f"The 'similarity' parameter of {type(self).__name__}"
+        similarity = as_rewriter(self.similarity, n_features, name)
+        if self.cosine:
+            similarity = LearnedCosine(similarity)
+        return _Learned(similarity)

@@ -1,5 +1,6 @@
 """What the page of a model shows in a browser: every model of the path, tables, matches, errors."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.testing import assert_allclose
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
 from hdsl.report import measure_labels
-from hdsl.report.content import choose_rows
+from hdsl.report.rows import choose_rows
+from hdsl.similarity import FixedPart
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
 
@@ -173,6 +175,45 @@ def test_why_two_items_match(prior, dtype, show):
         expected, rel=5e-3, abs=1e-2 * np.abs(parts).max()
     )
     assert np.all(np.diff(np.abs(parts)) <= 0)
+
+
+class TwoBlocks(HDSL):
+    """A model whose similarity has two fixed parts: words, and an image as a whole."""
+
+    @property
+    def similarity_(self):
+        learned = super().similarity_
+        words = FixedPart("prior", 0.3, norm="l2", stop=20)
+        image = FixedPart("image", 0.7, norm="l2", start=20, by_feature=False)
+        return dataclasses.replace(learned, fixed=(words, image))
+
+
+def test_all_fixed_parts_are_compared_and_named(show):
+    model = TwoBlocks(scale=20.0, prior=0.3, max_iter=10, random_state=0).fit(X, Y)
+    page = show(model, X, Y, max_items=21)
+    chosen = choose_rows(X, 21)
+    why = page.evaluate(
+        "k => [...Array(21).keys()].map(b => window.hdslReport.explain(3, b, k))",
+        model.n_iter_,
+    )
+    rows = X[chosen]
+    expected = model.pair_score(rows[np.full(21, 3)], rows)
+    assert_allclose([pair["total"] for pair in why], expected, rtol=1e-6)
+
+    parts = model.explain(rows[[3]], rows[[8]])
+    choose(page, X, chosen, 3, 8)
+    shown = page.locator("#sum").inner_text()
+    values = re.findall(r"([\d.−]+) (plain dot product|image)", shown)
+    assert {name: number(value) for value, name in values} == pytest.approx(
+        {"plain dot product": parts.prior, "image": parts.of_fixed("image")}, rel=1e-3
+    )
+    labels = page.locator("#parts tbody td:first-child").all_inner_texts()
+    assert labels.count("Image") == 1  # as a whole
+    assert sum(label.startswith("Plain dot product: ") for label in labels) == 1
+    settings = page.locator("#status").inner_text()
+    assert "the weight of the image is 0.7" in settings
+    sentence = page.locator("#sentence").inner_text()
+    assert "on top of the plain dot product and the image" in sentence
 
 
 def choose(page, rows, chosen, first, second):

@@ -118,6 +118,8 @@ def test_wrong_input_is_refused():
     sql = "".join(export_rows("pgvector", [[1.0]], fields=fields))
     assert '"is" boolean' in sql
     assert "0\t7\tTrue\t" in sql
+    mixed = export_rows("pgvector", [[1.0], [2.0]], fields={"n": [True, 2]})
+    assert '"n" text' in next(mixed)  # COPY reads no True as a number
     with pytest.raises(ValueError, match="must have one row"):
         export_query("jsonl", [[1.0], [2.0]])
 

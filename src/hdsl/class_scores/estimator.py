@@ -304,7 +304,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             y = sets.check(X)
             checked.classes_ = y.classes
         check_several_classes(name, checked.classes_)
-        checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
+        checked.weight_ = AUTO_WEIGHT
+        if self.weight != "auto":
+            checked.weight_ = float(self.weight)
         checked.columns_ = columns_with_values(X)
         has_empty_columns = checked.columns_ is not None
         checked.is_wide_ = sp.issparse(X) and is_wide(X) and has_empty_columns

@@ -82,7 +82,9 @@ class Scores:
             The classifier is not linear.
         """
         coef = LinearScorer.from_classifier(self.classifier_).coef_
-        columns = self.columns_ if self.is_wide_ else None
+        columns = None
+        if self.is_wide_:
+            columns = self.columns_
         return words_behind(
             self.transform(X), coef, self.n_features_in_, columns, n_words
         )

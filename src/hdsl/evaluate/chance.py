@@ -58,13 +58,16 @@ class McNemar:
         if self.only_a == self.only_b == 0:
             return f"{b} makes the same errors as {a}"
         if self.gain is not None:
-            difference = f"{round(abs(self.gain), 1):g} errors"
-            kind = "fewer" if self.gain > 0 else "more"
+            difference = f"{round(abs(self.gain), 1):g} errors more"
+            if self.gain > 0:
+                difference = f"{round(self.gain, 1):g} errors fewer"
             return (
                 f"{b} is worse than {a} on {self.only_b:,} and better on "
-                f"{self.only_a:,}, {difference} {kind} in all: {self.chance}"
+                f"{self.only_a:,}, {difference} in all: {self.chance}"
             )
-        errors = "error" if self.only_b == 1 else "errors"
+        errors = "errors"
+        if self.only_b == 1:
+            errors = "error"
         return (
             f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids "
             f"{self.only_a:,}: {self.chance}"

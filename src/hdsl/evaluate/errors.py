@@ -183,13 +183,14 @@ class _Trials:
         counted = self.weights > 0
         unweighted = mcnemar(before[counted], after[counted])
         changes = self.weights * (before - after)
-        gain = float(changes.sum())
-        is_count = gain == unweighted.only_a - unweighted.only_b
+        gain: float | None = float(changes.sum())
+        if gain == unweighted.only_a - unweighted.only_b:
+            gain = None  # the numbers of errors say it
         return McNemar(
             only_a=unweighted.only_a,
             only_b=unweighted.only_b,
             p_value=sign_test(np.bincount(self.groups, changes)),
-            gain=None if is_count else gain,
+            gain=gain,
         )
 
     def error_rate(self, wrong: np.ndarray, confidence: float) -> ErrorRate:

@@ -143,7 +143,10 @@ def known_item(
     check_number(owner, "share", share, low=0, strict=True, high=1)
     check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
     is_similarity = hasattr(model, "rewrite") or hasattr(model, "similarity_")
-    X = checked_rows(model if is_similarity else None, X)
+    if is_similarity:
+        X = checked_rows(model, X)
+    else:
+        X = checked_rows(None, X)
     candidates = _row_numbers(rows, X.shape[0])
     targets = _rows_to_search(X, candidates)
     n_skipped = len(candidates) - len(targets)
@@ -233,8 +236,9 @@ def _sides_of_transform(model: Any, cosine: bool) -> _Sides:
 def _ranks(queries: Any, rows: Any, targets: np.ndarray) -> np.ndarray:
     """Return the rank of each target among all rows, by dot products, block by block."""
     if sp.issparse(queries) and sp.issparse(rows):
-        sides = (sp.csr_array(queries), sp.csr_array(rows))
-        (queries, rows), _ = drop_unused_columns(*sides)
+        (queries, rows), _ = drop_unused_columns(
+            sp.csr_array(queries), sp.csr_array(rows)
+        )
         rows = sp.csc_array(rows)  # whose transpose has rows
     ranks = np.empty(len(targets))
     n_at_a_time = max(1, BLOCK // rows.shape[0])

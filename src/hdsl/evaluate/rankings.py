@@ -151,7 +151,9 @@ class _QueryQuality(NamedTuple):
 def _measure(query: int, ids: Any, relevant: Any, k: int) -> _QueryQuality:
     """Return the measures of a ranking of ids, of which the first k count."""
     grades = _grades(query, relevant)
-    ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if isinstance(ids, np.ndarray):
+        ids = ids.tolist()
+    ids = list(ids)
     hit_ranks = [rank for rank, item in enumerate(ids, 1) if item in grades]
     hits = [ids[rank - 1] for rank in hit_ranks]
     if len(set(hits)) < len(hits):

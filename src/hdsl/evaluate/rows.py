@@ -11,7 +11,8 @@ from ..input.matrices import check_matrix
 
 def checked_rows(model: Any, X: Any) -> sp.csr_array:
     """Return X as a CSR array of float64, with the features of the model if it has any."""
-    is_estimator = isinstance(model, BaseEstimator)
-    owner = model if is_estimator else BaseEstimator()
-    X = check_matrix(owner, X, reset=not is_estimator)
+    if isinstance(model, BaseEstimator):
+        X = check_matrix(model, X, reset=False)
+    else:
+        X = check_matrix(BaseEstimator(), X, reset=True)
     return sp.csr_array(X, dtype=np.float64)

@@ -1,10 +1,11 @@
-"""Why two rows are similar: the exact additive parts of S, and words behind class scores."""
+"""Why two rows are similar: the exact additive parts of S."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,23 +79,21 @@ class Explanation(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return `of`, the total and the parts as plain values for JSON."""
-        parts = records(self.parts)
-        for part in parts:
-            if words := self.words_of(part):
-                part["words"] = words
-        return {"of": self.of, "total": self.total, "parts": parts}
+        facts = records(self.parts)
+        for fact in facts:
+            words = self.words_of(fact)
+            if words:
+                fact["words"] = words
+        return {"of": self.of, "total": self.total, "parts": facts}
 
     def words_of(self, part: Any) -> list[str]:
         """Return the words behind a part with the score of a class, those of all rows in turn."""
-        rows = [
-            row
-            for feature in dict.fromkeys([int(part["i"]), int(part["j"])])
-            for row in self.words.get(feature, {}).values()
-        ]
-        n = max(map(len, rows), default=0)
-        return list(
-            dict.fromkeys(row[k] for k in range(n) for row in rows if k < len(row))
-        )
+        features = dict.fromkeys([int(part["i"]), int(part["j"])])
+        lists: list[list[str]] = []
+        for feature in features:
+            lists.extend(self.words.get(feature, {}).values())
+        words = [word for turn in zip_longest(*lists) for word in turn]
+        return [word for word in dict.fromkeys(words) if word is not None]
 
     def to_frame(self) -> Any:
         """Return the parts as a pandas DataFrame."""
@@ -102,27 +101,30 @@ class Explanation(Readable):
 
     def blocks(self) -> list[Block]:
         """Return the sum as a title, and the largest parts."""
-        title = f"{self.of} = {self.total:.6g}"
-        if len(self.parts):
-            title += f", learned {self.learned:+.4g}"
-            for name in self.fixed:
-                title += f", {name} {self.of_fixed(name):+.4g}"
-        else:
-            which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
-            title += f": {which} no feature and no pair of features that counts"
-        rows = [
-            (self._label(part), float(part["value"])) for part in self.parts[: self.top]
-        ]
-        rest = self.parts["value"][self.top :] if self.top is not None else ()
-        if len(rest):
-            rows.append((f"[{len(rest)} more]", math.fsum(rest)))
-        return [(title, rows)]
+        shown_parts = self.parts[: self.top]
+        rows = [(self._label(row), float(row["value"])) for row in shown_parts]
+        other_values = self.parts["value"][len(shown_parts) :]
+        if len(other_values):
+            rows.append((f"[{len(other_values)} more]", math.fsum(other_values)))
+        return [(self._title(), rows)]
 
-    def _label(self, part: Any) -> str:
-        label = shown(part["name"])
-        if part["kind"] in self.fixed and part["i"] != NO_FEATURE:
-            label += f" ({part['kind']})"
-        words = self.words_of(part)
+    def _title(self) -> str:
+        """Return the total, and how much of it is learned and how much is fixed."""
+        total = f"{self.of} = {self.total:.6g}"
+        if not len(self.parts):
+            rows = "x and y share"
+            if self.of.endswith("z)"):
+                rows = "y and z differ in"
+            return f"{total}: {rows} no feature and no pair of features that counts"
+        fixed = [f"{name} {self.of_fixed(name):+.4g}" for name in self.fixed]
+        return ", ".join([total, f"learned {self.learned:+.4g}", *fixed])
+
+    def _label(self, row: Any) -> str:
+        """Return the name of a part, its kind if that is fixed, and the words behind it."""
+        label = shown(row["name"])
+        if row["kind"] in self.fixed and row["i"] != NO_FEATURE:
+            label += f" ({row['kind']})"
+        words = self.words_of(row)
         if words:
             label += f": {', '.join(map(shown, words[:MOST_WORDS]))}"
         return label
@@ -176,7 +178,7 @@ def explain(
     check_word("explain", "by", by, BY)
     check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = as_names(feature_names, similarity.n_features)
-    rows = _ComparedRows.of(similarity, x, y, rather_than)
+    rows = _compared_rows(similarity, x, y, rather_than)
     what = "S(x, y)"
     if rather_than is not None:
         what = "S(x, y) - S(x, z)"
@@ -185,30 +187,25 @@ def explain(
             learned = _terms_of_atoms(similarity, rows, names)
         else:
             learned = _terms_of_pairs(similarity, rows, names)
-        fixed = [_terms_of_fixed(part, rows, names) for part in similarity.fixed]
-    terms = [learned, *fixed]
-    values = np.concatenate([term.value for term in terms])
-    if not np.isfinite(values).all():
+        fixed = [
+            _terms_of_fixed(fixed_part, rows, names) for fixed_part in similarity.fixed
+        ]
+    parts = _table_of_parts([learned, *fixed])
+    if not np.isfinite(parts["value"]).all():
         raise ValueError(
             f"A part of {what} is too large for a float: the values of the rows are up "
             f"to {max(np.abs(rows.x).max(), np.abs(rows.y).max()):.3g}. Scale the rows."
         )
-    parts = table_of(
-        "value",
-        kind=np.concatenate([np.full(len(term.value), term.kind) for term in terms]),
-        name=np.concatenate([term.name for term in terms]),
-        i=np.concatenate([term.i for term in terms]),
-        j=np.concatenate([term.j for term in terms]),
-        value=values,
-    )
-    parts = parts[parts["value"] != 0]
     return Explanation(
         total=math.fsum(parts["value"]),
         parts=parts,
         of=what,
         top=top,
-        fixed=tuple(part.name for part in similarity.fixed),
+        fixed=tuple(fixed_part.name for fixed_part in similarity.fixed),
     )
+
+
+# --- the rows -------------------------------------------------------------------------
 
 
 class _ComparedRows(NamedTuple):
@@ -221,23 +218,51 @@ class _ComparedRows(NamedTuple):
     x: np.ndarray
     y: np.ndarray
 
-    @classmethod
-    def of(cls, similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedRows:
-        """Return the rows x and y, or x and y - z, checked; z may be None."""
-        rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
-        if z is not None:
-            rows.append(_as_row(z, similarity, "rather_than"))
-        used = [similarity.atoms[:, :2].ravel(), *(row.indices for row in rows)]
-        features = np.unique(np.concatenate(used))
-        values = np.zeros((len(rows), len(features)))
-        for k, row in enumerate(rows):
-            values[k, np.searchsorted(features, row.indices)] = row.data
-        return cls(features, values[0], values[1] - values[2:].sum(axis=0))
-
     def values(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the values of x and of y of some features."""
         positions = np.searchsorted(self.features, features)
         return self.x[positions], self.y[positions]
+
+
+def _compared_rows(similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedRows:
+    """Return the rows x and y, or x and y - z, checked; z may be None."""
+    rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
+    if z is not None:
+        rows.append(_as_row(z, similarity, "rather_than"))
+    used = [similarity.atoms[:, :2].ravel(), *(row.indices for row in rows)]
+    features = np.unique(np.concatenate(used))
+    values = np.zeros((len(rows), len(features)))
+    for k, row in enumerate(rows):
+        values[k, np.searchsorted(features, row.indices)] = row.data
+    return _ComparedRows(features, values[0], values[1] - values[2:].sum(axis=0))
+
+
+def one_row(x: Any) -> Any:
+    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
+    if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
+        return x.to_frame().T
+    if np.ndim(x) != 1:
+        return x
+    if sp.issparse(x):
+        return x.reshape(1, -1)
+    return np.reshape(x, (1, -1))
+
+
+def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
+    """Return one row as S compares it, in float64."""
+    x = one_row(x)
+    if not sp.issparse(x):
+        x = np.asarray(x)
+    if x.shape != (1, similarity.n_features):
+        raise ValueError(
+            f"{name} must be one row of {similarity.n_features} features, the number "
+            f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
+            "row of a matrix X."
+        )
+    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
+
+
+# --- the parts ------------------------------------------------------------------------
 
 
 class _Terms(NamedTuple):
@@ -270,33 +295,24 @@ def _terms_of_atoms(similarity: Similarity, rows: _ComparedRows, names: Any) -> 
     return _Terms("atom", atoms_module.names(similarity.atoms, names), i, j, values)
 
 
-def _terms_of_fixed(part: FixedPart, rows: _ComparedRows, names: Any) -> _Terms:
+def _terms_of_fixed(fixed_part: FixedPart, rows: _ComparedRows, names: Any) -> _Terms:
     """Return weight·x_i y_i per feature, or one number for the whole part."""
-    features, values = part.terms(rows.features, rows.x, rows.y)
-    if part.by_feature:
+    features, values = fixed_part.terms(rows.features, rows.x, rows.y)
+    if fixed_part.by_feature:
         labels = pair_names(features, features, names)
     else:
-        labels = np.full(len(features), part.name, dtype=object)
-    return _Terms(part.name, labels, features, features, values)
+        labels = np.full(len(features), fixed_part.name, dtype=object)
+    return _Terms(fixed_part.name, labels, features, features, values)
 
 
-def one_row(x: Any) -> Any:
-    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
-    if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
-        return x.to_frame().T
-    if sp.issparse(x):
-        return x.reshape(1, -1) if x.ndim == 1 else x
-    return np.reshape(x, (1, -1)) if np.ndim(x) == 1 else x
-
-
-def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
-    """Return one row as S compares it, in float64."""
-    x = one_row(x)
-    x = x if sp.issparse(x) else np.asarray(x)
-    if x.shape != (1, similarity.n_features):
-        raise ValueError(
-            f"{name} must be one row of {similarity.n_features} features, the number "
-            f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
-            "row of a matrix X."
-        )
-    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
+def _table_of_parts(terms: list[_Terms]) -> np.ndarray:
+    """Return all parts that are not 0 as one table, the largest first."""
+    table = table_of(
+        "value",
+        kind=np.concatenate([np.full(len(term.value), term.kind) for term in terms]),
+        name=np.concatenate([term.name for term in terms]),
+        i=np.concatenate([term.i for term in terms]),
+        j=np.concatenate([term.j for term in terms]),
+        value=np.concatenate([term.value for term in terms]),
+    )
+    return table[table["value"] != 0]

@@ -2,24 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..input.matrices import canonical
 from ..input.parameters import check_number, check_word
 from ..similarity import Similarity
 from ..similarity.products import check_result
-from ..wide_matrices import take_columns
 from . import tables
+from .occurrences import Occurrences, count_occurrences
 from .tables import Block, Readable, pair_names, table_of
 
 #: The effect of a feature that so many rows have counts half.
 FEW = 5
 
-#: Feature pairs whose columns are multiplied at a time.
-CHUNK = 256
+#: The columns of a table by their names.
+Columns = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,41 +71,44 @@ class Importance(Readable):
         """
         blocks = [
             (
-                self._title("features", self.features),
+                self._title("features", self.features, "it"),
                 self._rows(self.features, ["n_rows"]),
             )
         ]
         is_class = tables.has_class(self.pairs["name"])
-        parts = {
+        tables_of_pairs = {
             "pairs": self.pairs[~is_class],
             "pairs with a class": self.pairs[is_class],
         }
-        for what, pairs in parts.items():
+        for what, pairs in tables_of_pairs.items():
             if len(pairs) or what == "pairs":
                 rows = self._rows(pairs, ["n_rows_i", "n_rows_j"])
-                blocks.append((self._title(what, pairs), rows))
+                blocks.append((self._title(what, pairs, "each"), rows))
         return blocks
 
-    def _title(self, what: str, table: np.ndarray) -> str:
-        is_cut = self.top is not None and self.top < len(table)
-        title = f"{len(table)} {what}" + (f", the first {self.top}" if is_cut else "")
+    def _title(self, what: str, table: np.ndarray, counted: str) -> str:
+        """Return what a table holds, how much of it is shown, and what ranks it."""
+        title = f"{len(table)} {what}"
+        if self.top is not None and self.top < len(table):
+            title += f", the first {self.top}"
         if self.ranked_by == "weight":
             return f"{title} by weight in M (with X: by effect, rare features last)"
-        title += " by effect on S (rows that have " + (
-            "it)" if what == "features" else "each)"
-        )
+        title += f" by effect on S (rows that have {counted})"
         if what == "pairs" and 0 < self.n_rare < len(self.pairs):
             title += f"; {self.n_rare} with a feature in too few rows come last"
         return title
 
     def _rows(self, table: np.ndarray, counts: list[str]) -> list[tuple[str, float]]:
+        """Return the first labels and numbers of a table, with counts behind labels."""
         first = table[: self.top]
-        labels = [tables.shown(name) for name in first["name"]]
-        if self.ranked_by == "effect":
-            numbers = zip(*(first[name].tolist() for name in counts), strict=True)
-            joined = [", ".join(map(str, each)) for each in numbers]
-            labels = [f"{label} ({n})" for label, n in zip(labels, joined, strict=True)]
-        return list(zip(labels, first[self.ranked_by].tolist(), strict=True))
+        rows = []
+        for entry in first:
+            label = tables.shown(entry["name"])
+            if self.ranked_by == "effect":
+                numbers = ", ".join(str(entry[count]) for count in counts)
+                label = f"{label} ({numbers})"
+            rows.append((label, float(entry[self.ranked_by])))
+        return rows
 
 
 def importance(
@@ -170,6 +171,28 @@ def importance(
     check_number("importance", "top", top, low=1, integer=True, words=(None,))
     check_number("importance", "min_rows", min_rows, low=0, integer=True)
     names = tables.as_names(feature_names, similarity.n_features)
+    features, pairs = _weights(similarity, names)
+    if X is None:
+        return Importance(
+            table_of("weight", **features), table_of("weight", **pairs), top=top
+        )
+    ends = np.searchsorted(features["i"], np.column_stack([pairs["i"], pairs["j"]]))
+    occurrences = count_occurrences(similarity.index_rows(X), features["i"], ends)
+    features |= _effects_of_features(features["weight"], occurrences)
+    pairs |= _effects_of_pairs(pairs["weight"], occurrences, ends)
+    is_rare: np.ndarray = features["n_rows"] < min_rows
+    has_rare: np.ndarray = np.any(is_rare[ends], axis=1)
+    return Importance(
+        table_of("effect", is_rare, **features),
+        table_of("effect", has_rare, **pairs),
+        ranked_by="effect",
+        n_rare=int(has_rare.sum()),
+        top=top,
+    )
+
+
+def _weights(similarity: Similarity, names: Any) -> tuple[Columns, Columns]:
+    """Return the features of M and its feature pairs, with their weights."""
     i, j, entries = similarity.entries()
     is_single = i == j
     active = i[is_single]
@@ -183,117 +206,52 @@ def importance(
     }
     i = i[~is_single]
     j = j[~is_single]
-    entries = entries[~is_single]
-    pairs = {"name": pair_names(i, j, names), "i": i, "j": j, "weight": entries}
-    if X is None:
-        return Importance(
-            table_of("weight", **features), table_of("weight", **pairs), top=top
-        )
-    ends = np.searchsorted(active, np.column_stack([i, j]))
-    found = count_occurrences(similarity.index_rows(X), active, ends)
-    evidence = found.n_rows / (found.n_rows + FEW)
-    with np.errstate(over="ignore", invalid="ignore"):
-        effect = weight * found.size * evidence
-        features["effect"] = check_result(effect, "The effect of a feature")
-        effect = entries * found.size_of_pair * evidence[ends].min(axis=1, initial=1.0)
-        pairs["effect"] = check_result(effect, "The effect of a feature pair")
-    features["n_rows"] = found.n_rows
-    pairs["n_rows"] = found.n_rows_both
-    pairs["n_rows_i"], pairs["n_rows_j"] = found.n_rows[ends].T
-    is_rare: np.ndarray = found.n_rows < min_rows
-    are_rare = is_rare[ends].any(axis=1)
-    return Importance(
-        table_of("effect", is_rare, **features),
-        table_of("effect", are_rare, **pairs),  # type: ignore[arg-type]
-        ranked_by="effect",
-        n_rare=int(are_rare.sum()),
-        top=top,
-    )
+    pairs = {
+        "name": pair_names(i, j, names),
+        "i": i,
+        "j": j,
+        "weight": entries[~is_single],
+    }
+    return features, pairs
 
 
 def _direction(similarity: Similarity, active: np.ndarray) -> np.ndarray:
     """Return the mean sign of the atoms of each feature, by weight."""
-    at = np.searchsorted(active, similarity.atoms[:, :2].ravel())
+    feature = np.searchsorted(active, similarity.atoms[:, :2].ravel())
     weights = np.repeat(similarity.weights, 2)
     signs = np.repeat(similarity.atoms[:, 2], 2)
-    return np.bincount(at, weights * signs) / np.bincount(at, weights)
+    return np.bincount(feature, weights * signs) / np.bincount(feature, weights)
 
 
-# --- how often features occur, and how much they do -----------------------------------
+def _evidence(occurrences: Occurrences) -> np.ndarray:
+    """Return the share of an effect that counts, by the rows that have the feature."""
+    return occurrences.n_rows / (occurrences.n_rows + FEW)
 
 
-class Occurrences(NamedTuple):
-    """Numbers of rows, and root mean squares over two rows x and y drawn independently.
-
-    Attributes
-    ----------
-    n_rows : ndarray of shape (n_features,)
-        Number of rows that have each feature.
-    n_rows_both : ndarray of shape (n_pairs,)
-        Number of rows that have both features of a pair.
-    size : ndarray of shape (n_features,)
-        Root mean square of x_i y_i.
-    size_of_pair : ndarray of shape (n_pairs,)
-        Root mean square of x_i y_j + x_j y_i.
-    """
-
-    n_rows: np.ndarray
-    n_rows_both: np.ndarray
-    size: np.ndarray
-    size_of_pair: np.ndarray
-
-
-def count_occurrences(X: Any, features: np.ndarray, ends: np.ndarray) -> Occurrences:
-    """Return how often features and feature pairs occur in X, and how much they do there.
-
-    For independent rows both root mean squares follow from means over the rows of X,
-    also where values have both signs: E[(x_i y_i)²] = E[x_i²]² and E[(x_i y_j + x_j
-    y_i)²] = 2 E[x_i²] E[x_j²] + 2 E[x_i x_j]². The cost is the number of values in X
-    and, per pair, in its two columns.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n_rows, n_columns)
-    features : ndarray of shape (n_features,)
-        Columns of X, ascending.
-    ends : ndarray of shape (n_pairs, 2)
-        Feature pairs, as positions in `features`.
-
-    Returns
-    -------
-    Occurrences
-
-    Examples
-    --------
-    >>> X = np.array([[1.0, 0, 2], [0, 9, 0]])
-    >>> found = count_occurrences(X, np.array([0, 2]), np.array([[0, 1]]))
-    >>> found.n_rows.tolist(), found.n_rows_both.tolist(), found.size.tolist()
-    ([1, 1], [1], [0.5, 2.0])
-    """
-    values = _columns_of(X, features)
-    present = values.astype(bool).astype(np.int64)
-    n = max(X.shape[0], 1)
+def _effects_of_features(weight: np.ndarray, occurrences: Occurrences) -> Columns:
+    """Return the effect of each feature and the number of rows that have it."""
     with np.errstate(over="ignore", invalid="ignore"):
-        size = np.asarray((values * values).sum(axis=0)).ravel() / n
-        product = _column_products(values, ends) / n
-        root = np.sqrt(size)[ends]
-        size_of_pair = np.sqrt(2.0) * np.hypot(root[:, 0] * root[:, 1], product)
-    return Occurrences(
-        np.diff(values.indptr), _column_products(present, ends), size, size_of_pair
-    )
+        effect = weight * occurrences.size * _evidence(occurrences)
+    return {
+        "effect": check_result(effect, "The effect of a feature"),
+        "n_rows": occurrences.n_rows,
+    }
 
 
-def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:
-    """Return some columns of X without stored zeros, at no cost per column of X."""
-    if not sp.issparse(X):
-        return sp.csc_array(np.asarray(X)[:, features], dtype=np.float64)
-    return take_columns(canonical(X), features).astype(np.float64).tocsc()
+def _effects_of_pairs(
+    weight: np.ndarray, occurrences: Occurrences, ends: np.ndarray
+) -> Columns:
+    """Return the effect of each feature pair and the numbers of rows that have it.
 
-
-def _column_products(A: sp.csc_array, ends: np.ndarray) -> np.ndarray:
-    """Return the dot products of pairs of columns."""
-    parts = [
-        A[:, some[:, 0]].multiply(A[:, some[:, 1]]).sum(axis=0)
-        for some in np.array_split(ends, len(ends) // CHUNK + 1)
-    ]
-    return np.concatenate([np.asarray(part).ravel() for part in parts])
+    `ends` has the positions of its two features.
+    """
+    evidence = _evidence(occurrences)[ends].min(axis=1, initial=1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        effect = weight * occurrences.size_of_pair * evidence
+    n_rows_i, n_rows_j = occurrences.n_rows[ends].T
+    return {
+        "effect": check_result(effect, "The effect of a feature pair"),
+        "n_rows": occurrences.n_rows_both,
+        "n_rows_i": n_rows_i,
+        "n_rows_j": n_rows_j,
+    }

@@ -47,14 +47,22 @@ class _Numbered:
 def pair_names(i: np.ndarray, j: np.ndarray, names: Any) -> np.ndarray:
     """Return "a ~ b" per feature pair, and "a" where both are the same feature."""
     pairs = zip(i.tolist(), j.tolist(), strict=True)
-    labels = [str(names[a]) if a == b else f"{names[a]} ~ {names[b]}" for a, b in pairs]
-    return np.array(labels, dtype=object)
+    return np.array(
+        [_pair_name(first, second, names) for first, second in pairs], dtype=object
+    )
+
+
+def _pair_name(i: int, j: int, names: Any) -> str:
+    """Return "a ~ b", and "a" where both are the same feature."""
+    if i == j:
+        return str(names[i])
+    return f"{names[i]} ~ {names[j]}"
 
 
 def has_class(names: np.ndarray) -> np.ndarray:
     """Return whether each name of `pair_names` has the score of a class in it."""
-    found = [name.startswith(CLASS) or f" ~ {CLASS}" in name for name in names]
-    return np.array(found, dtype=bool)
+    are_classes = [name.startswith(CLASS) or f" ~ {CLASS}" in name for name in names]
+    return np.array(are_classes, dtype=bool)
 
 
 def table_of(
@@ -64,8 +72,10 @@ def table_of(
 
     Rows where `last` is True come after all others.
     """
-    size = -np.abs(columns[by])
-    order = np.lexsort((size,) if last is None else (size, last))
+    keys = [-np.abs(columns[by])]
+    if last is not None:
+        keys.append(last)
+    order = np.lexsort(keys)
     table = np.empty(
         len(order), dtype=[(name, column.dtype) for name, column in columns.items()]
     )
@@ -112,53 +122,72 @@ class Readable:
 
 def shown(name: Any, width: int = 48) -> str:
     """Return a name as one short line; control characters are escaped."""
-    text = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name)
-    )
+    text = "".join(map(_escaped, str(name)))
+    if len(text) <= width:
+        return text
     half = width // 2
-    return text if len(text) <= width else f"{text[:half]}…{text[-half:]}"
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _escaped(character: str) -> str:
+    """Return a character, or the escape sequence of one that cannot be printed."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _as_text(title: str, rows: list[tuple[str, float]], width: int = 20) -> str:
-    largest = _largest(rows)
-    bars = [
-        ("+" if value > 0 else "-") * round(width * (abs(value) / largest))
-        for _, value in rows
-    ]
-    left = max((len(bar) for bar in bars if bar.startswith("-")), default=0)
-    label_width = max((len(label) for label, _ in rows), default=0)
+    """Return rows with bars: those of negative numbers to the left of those of positive."""
+    labels = [label for label, _ in rows]
     numbers = [f"{value:+.4g}" for _, value in rows]
+    lengths = [round(width * share) for share in _shares_of_largest(rows)]
+    left = max((-length for length in lengths), default=0)
+    left = max(left, 0)
+    label_width = max(map(len, labels), default=0)
     number_width = max(map(len, numbers), default=0)
     lines = [title]
-    for (label, _), number, bar in zip(rows, numbers, bars, strict=True):
-        signed = f"{bar:>{left}}|" if bar.startswith("-") else f"{'':{left}}|{bar}"
-        lines.append(f"  {label:{label_width}} {number:>{number_width}} {signed}")
+    for label, number, length in zip(labels, numbers, lengths, strict=True):
+        minuses = "-" * -length
+        pluses = "+" * length
+        lines.append(
+            f"  {label:{label_width}} {number:>{number_width}} "
+            f"{minuses:>{left}}|{pluses}"
+        )
     return "\n".join(lines)
 
 
-def _largest(rows: list[tuple[str, float]]) -> float:
-    """Return the largest absolute value, 1 if there is none."""
-    return max((abs(value) for _, value in rows), default=1.0) or 1.0
+def _shares_of_largest(rows: list[tuple[str, float]]) -> list[float]:
+    """Return the numbers divided by the largest absolute value of them, if it is not 0."""
+    values = [value for _, value in rows]
+    largest = max(map(abs, values), default=0.0)
+    if largest == 0.0:
+        return values
+    return [value / largest for value in values]
 
 
 def _as_html(title: str, rows: list[tuple[str, float]]) -> str:
-    largest = _largest(rows)
-    values = [
-        value / largest for _, value in rows
-    ]  # a difference of two may be no float
-    high = max([*values, 0.0])
-    low = min([*values, 0.0])
-    extent = high - low or 1.0
-    caption = f'<caption style="text-align:left;white-space:nowrap">{html.escape(title)}</caption>'
+    """Return rows as a table with a bar per number, on one axis."""
+    shares = _shares_of_largest(rows)  # of which a difference cannot overflow
+    low = min([*shares, 0.0])
+    extent = max([*shares, 0.0]) - low
+    if extent == 0.0:
+        extent = 1.0
+    caption = (
+        '<caption style="text-align:left;white-space:nowrap">'
+        f"{html.escape(title)}</caption>"
+    )
     lines = ["<table>", caption]
-    for (label, value), part in zip(rows, values, strict=True):
-        left = 100 * (min(part, 0.0) - low) / extent
-        size = 100 * abs(part) / extent
-        color = POSITIVE if value > 0 else NEGATIVE
+    for (label, value), share in zip(rows, shares, strict=True):
+        color = NEGATIVE
+        if value > 0:
+            color = POSITIVE
+        left = 100 * (min(share, 0.0) - low) / extent
+        length = 100 * abs(share) / extent
         lines.append(
             f'<tr><td style="text-align:left">{html.escape(label)}</td>'
             f'<td style="text-align:right">{value:+.4g}</td>'
-            f'<td style="min-width:12em"><div style="margin-left:{left:.1f}%;width:{size:.1f}%;'
+            '<td style="min-width:12em">'
+            f'<div style="margin-left:{left:.1f}%;width:{length:.1f}%;'
             f'height:0.8em;background:{color}"></div></td></tr>'
         )
     return "\n".join([*lines, "</table>"])

@@ -6,7 +6,7 @@ Names and texts are shown as they are: nothing in them is read as a formula.
 """
 
 from .display import COLORS, MARKERS
-from .model import NetworkDisplay
+from .network import NetworkDisplay
 from .rows import NeighborsDisplay
 from .run import ChoiceDisplay, PathDisplay, TraceDisplay
 

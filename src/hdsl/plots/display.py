@@ -62,7 +62,9 @@ def legend(
 
 def similarity_of(estimator: Any) -> Similarity:
     """Return the similarity of a fitted model."""
-    return estimator if isinstance(estimator, Similarity) else estimator.similarity_
+    if isinstance(estimator, Similarity):
+        return estimator
+    return estimator.similarity_
 
 
 def fitted_run(estimator: Any) -> Any:

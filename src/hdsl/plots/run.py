@@ -35,7 +35,9 @@ class TraceDisplay(Display):
         for name, color in (("objective", COLORS[0]), ("gap", COLORS[1])):
             values = self.trace[name]
             known = values > 0  # a lazy step has no gap, and zero has no logarithm
-            marker = "o" if known.sum() == 1 else None
+            marker = None
+            if known.sum() == 1:
+                marker = "o"
             handles += ax.plot(
                 iterations[known], values[known], color=color, lw=1.2, marker=marker
             )
@@ -69,18 +71,24 @@ class ChoiceDisplay(Display):
     def plot(self, ax: Any = None) -> ChoiceDisplay:
         """Draw a point with its standard error per prior, and the cosine as a line."""
         ax = self.start(ax)
-        names = ("prior", "n_iter", "score", "error", "chosen")
-        prior, n_iter, score, error, chosen = (self.choice[name] for name in names)
-        tried = np.isfinite(prior) & (n_iter == 0)
+        prior = self.choice["prior"]
+        score = self.choice["score"]
+        is_candidate = np.isfinite(prior) & (self.choice["n_iter"] == 0)
+        priors = prior[is_candidate]
+        chosen_prior = prior[self.choice["chosen"]][0]
         handles = [
             ax.errorbar(
-                prior[tried], score[tried], error[tried], color=COLORS[0], marker="o"
+                priors,
+                score[is_candidate],
+                self.choice["error"][is_candidate],
+                color=COLORS[0],
+                marker="o",
             ),
             ax.axhline(score[0], color="0.5", ls="--", lw=1.2),
-            ax.axvline(prior[chosen][0], color=COLORS[1], ls=":", lw=1.2),
+            ax.axvline(chosen_prior, color=COLORS[1], ls=":", lw=1.2),
         ]
         ax.set(xlabel="prior", ylabel="score on held-out data", xscale="log")
-        ax.set_xticks(prior[tried], [f"{value:g}" for value in prior[tried]])
+        ax.set_xticks(priors, [f"{value:g}" for value in priors])
         ax.set_xticks([], minor=True)
         legend(ax, handles, ["learned", "cosine", "chosen"], ncols=3, **ABOVE)
         return self

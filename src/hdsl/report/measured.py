@@ -11,11 +11,13 @@ from .. import evaluate
 from ..class_scores.linear import fit_each_label
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
 from ..evaluate.neighbors import label_errors
-from ..input.matrices import narrow
+from ..input.labels import check_one_label_per_row
+from ..input.matrices import check_matrix, narrow
 from ..labels import LabelSets
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
+from .rows import Rows, check_labels
 
 #: Neighbours that vote, and most queries of a known-item search.
 N_NEIGHBORS = 3
@@ -70,38 +72,58 @@ class Measured:
     def rates(self) -> dict[str, ErrorRate]:
         """The errors by "cosine", "learned" and, where it was measured, "LinearSVC"."""
         rates = {"cosine": self.errors.before, "learned": self.errors.after}
-        return rates | (
-            {} if self.classifier is None else {"LinearSVC": self.classifier}
-        )
+        if self.classifier is not None:
+            rates["LinearSVC"] = self.classifier
+        return rates
 
     @property
     def ranks_sentence(self) -> str:
         """What the ranks of known items show: of each query, by cosine and as learned."""
         test = evaluate.mcnemar(
-            *(self.known_items[name].ranks for name in ("cosine", "learned"))
+            self.known_items["cosine"].ranks, self.known_items["learned"].ranks
         )
         if test.only_a == test.only_b == 0:
             return "The learned similarity ranks these rows as the cosine does."
-        said = (
+        sentence = (
             f"The learned similarity ranks the row higher for {test.only_a} and lower "
             f"for {test.only_b} of the queries: {test.chance}."
         )
-        is_worse = test.is_more_than_chance and test.only_b > test.only_a
-        return said + (
-            " To find one particular row, use the cosine." if is_worse else ""
-        )
+        if test.is_more_than_chance and test.only_b > test.only_a:
+            sentence += " To find one particular row, use the cosine."
+        return sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values, for a page."""
-        found: dict[str, Any] = {"n_neighbors": self.n_neighbors, "n_rows": self.n_rows}
-        found["is_of_sets"] = self.is_of_sets
-        found |= {"n_test": self.n, **self.errors.to_dict()}
+        facts: dict[str, Any] = {
+            "n_neighbors": self.n_neighbors,
+            "n_rows": self.n_rows,
+            "is_of_sets": self.is_of_sets,
+            "n_test": self.n,
+            **self.errors.to_dict(),
+        }
         if self.classifier is not None:
-            found["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
+            facts["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
-            found["known_items"] = ranks | {"sentence": self.ranks_sentence}
-        return found
+            facts["known_items"] = ranks | {"sentence": self.ranks_sentence}
+        return facts
+
+
+def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
+    """Return what test rows show of a model, by their neighbours among other rows."""
+    X = rows.X
+    y = rows.y
+    if X is None or y is None or X_test is None or y_test is None:
+        arguments = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
+        missing = [name for name, value in arguments.items() if value is None]
+        raise ValueError(
+            "The error is that of test rows whose neighbours are rows of X: X, y, "
+            f"X_test and y_test go together. Missing: {', '.join(missing)}."
+        )
+    X_test = sp.csr_array(check_matrix(model, X_test, reset=False, name="X_test"))
+    y_test = check_labels(y_test)
+    check_one_label_per_row(y_test, X_test.shape[0], "_test")
+    return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
 def measure_labels(
@@ -119,14 +141,27 @@ def measure_labels(
     Test rows are also classified by ``LinearSVC``, and searched by half of their
     features, among themselves and the rows of X.
     """
-    k = min(n_neighbors, X.shape[0] - (X_test is None))
+    n_candidates = X.shape[0]
+    if X_test is None:
+        n_candidates -= 1
+    k = min(n_neighbors, n_candidates)
     errors = evaluate.compare_errors(
         similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
     )
-    ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
-    known = _known_items(similarity, ranked, np.arange(errors.before.n))
-    linear = None if X_test is None else _classifier_error(X, y, X_test, y_test)
-    return Measured(errors, known, X.shape[0], k, linear, isinstance(y, LabelSets))
+    if X_test is None:
+        searched = X
+        classifier = None
+    else:
+        searched = sp.csr_array(sp.vstack([X_test, X]))
+        classifier = _classifier_error(X, y, X_test, y_test)
+    return Measured(
+        errors=errors,
+        known_items=_known_items(similarity, searched, np.arange(errors.before.n)),
+        n_rows=X.shape[0],
+        n_neighbors=k,
+        classifier=classifier,
+        is_of_sets=isinstance(y, LabelSets),
+    )
 
 
 def measure_judgements(
@@ -140,7 +175,8 @@ def measure_judgements(
     errors = evaluate.compare_triplets(
         similarity, X, comparisons, sample_weight=weights, cosine=True
     )
-    rows = np.arange(X.shape[0]) if rows is None else rows
+    if rows is None:
+        rows = np.arange(X.shape[0])
     return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
 
 
@@ -151,11 +187,18 @@ def _known_items(
     if not (np.diff(X.indptr)[rows] >= 2).any():
         return {}
     return {
-        name: evaluate.known_item(
-            each, X, rows=rows, n_queries=N_QUERIES, random_state=0
-        )
-        for name, each in (("cosine", None), ("learned", similarity))
+        "cosine": _search_known_items(None, X, rows),
+        "learned": _search_known_items(similarity, X, rows),
     }
+
+
+def _search_known_items(
+    similarity: Rewriter | None, X: sp.csr_array, rows: np.ndarray
+) -> KnownItem:
+    """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
+    return evaluate.known_item(
+        similarity, X, rows=rows, n_queries=N_QUERIES, random_state=0
+    )
 
 
 def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | None:
@@ -163,19 +206,26 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     from sklearn.svm import LinearSVC
 
     (X, X_test), _ = drop_unused_columns(X, X_test)
-    several = isinstance(y, LabelSets)
-    n_classes = len(y.classes if several else np.unique(y))
+    if isinstance(y, LabelSets):
+        n_classes = len(y.classes)
+    else:
+        n_classes = len(np.unique(y))
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
-    train, test = (
-        narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows)))) for rows in (X, X_test)
-    )
-    n = len(y_test)
-    make = partial(LinearSVC, random_state=0, tol=1e-3)
+    train = _as_training_rows(X)
+    test = _as_training_rows(X_test)
+    new_classifier = partial(LinearSVC, random_state=0, tol=1e-3)
     n_wrong: float
-    if several:
-        has = fit_each_label(make, train, y).decision_function(test) > 0
-        n_wrong = float(label_errors(y.voted(has), y_test).sum())
+    if isinstance(y, LabelSets):
+        scores = fit_each_label(new_classifier, train, y).decision_function(test)
+        n_wrong = float(label_errors(y.voted(scores > 0), y_test).sum())
     else:
-        n_wrong = int(np.sum(make().fit(train, y).predict(test) != y_test))
+        predicted = new_classifier().fit(train, y).predict(test)
+        n_wrong = int(np.sum(predicted != y_test))
+    n = len(y_test)
     return ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
+
+
+def _as_training_rows(X: Any) -> Any:
+    """Return rows at unit length as the classifier takes them."""
+    return narrow(sp.csr_matrix(unit_rows(sp.csr_array(X))))

@@ -13,9 +13,10 @@ from ..files.atomic import atomic_write, check_can_write
 from ..input.parameters import check_number
 from ..input.paths import FilePath
 from . import content
-from .measured import Measured
+from .measured import Measured, measure_test_rows
+from .rows import check_rows
 
-#: Parts of the script in their order; they share one scope.
+#: The files of the script in their order; they share one scope.
 SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
 
 #: What error messages call the file.
@@ -48,39 +49,50 @@ def page(
     'Cats &amp; dogs'
     """
     check_number("report", "max_items", max_items, low=0, integer=True)
-    rows = content.check_rows(model, X, y, texts)
+    rows = check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
-        measured = content.held_out_errors(model, rows, X_test, y_test)
-    parts: dict[str, Any] = {
-        "title": str(title) if title is not None else "What was learned",
+        measured = measure_test_rows(model, rows, X_test, y_test)
+    errors = None
+    if measured is not None:
+        errors = measured.to_dict()
+    if title is None:
+        title = "What was learned"
+    data = {
+        "title": str(title),
         "version": version("hdsl"),
         "parameters": content.parameters(model),
-        "errors": None if measured is None else measured.to_dict(),
-        **content.model_parts(
+        "errors": errors,
+        **content.model_content(
             model, rows, feature_names, max_items, more or content.More()
         ),
     }
+    return _filled_template(str(title), data)
+
+
+def _filled_template(title: str, data: dict[str, Any]) -> str:
+    """Return the page with its styles, its script and its data."""
     folder = files(__package__)
-    source = {
-        name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")
-    }
-    parts_of_script = (
-        (folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT
-    )
-    source["js"] = '"use strict";\n(() => {\n' + "\n".join(parts_of_script) + "})();\n"
-    style, script = (
-        base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()
-        for name in ("css", "js")
-    )
-    slots = {  # the policy allows styles and script by their hashes alone
-        "policy": f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; "
+    template = (folder / "page.html").read_text("utf-8")
+    css = (folder / "page.css").read_text("utf-8")
+    modules = [(folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT]
+    script = '"use strict";\n(() => {\n' + "\n".join(modules) + "})();\n"
+    slots = {
+        # Styles and script are allowed by their hashes, and nothing else is.
+        "policy": f"default-src 'none'; style-src '{_hash(css)}'; "
+        f"script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
-        "title": html.escape(parts["title"]),
-        "css": source["css"],
-        "data": _json(parts),
-        "js": source["js"],
+        "title": html.escape(title),
+        "css": css,
+        "data": _json(data),
+        "js": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], source["html"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], template)
+
+
+def _hash(text: str) -> str:
+    """Return the hash by which a policy names a script or styles."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def _json(value: Any) -> str:

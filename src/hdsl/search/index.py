@@ -136,7 +136,9 @@ class Index:
         check_number("top_k", "k", k, low=1, integer=True)
         check_device("top_k", device)
         is_same = queries is self._given_rows or queries is self.rows
-        query_rows = self.rows if is_same else as_rows(queries, "queries")
+        query_rows = self.rows
+        if not is_same:
+            query_rows = as_rows(queries, "queries")
         self._check_queries(query_rows, exclude_self)
         n_queries = query_rows.shape[0]
         memory.check_fits(
@@ -152,7 +154,9 @@ class Index:
         if device == "cpu":
             self._fill_on_cpu(query_rows, lists, n_jobs)
         else:
-            card_queries = None if is_same else query_rows
+            card_queries = query_rows
+            if is_same:
+                card_queries = None
             self._fill_on_card(card_queries, lists, device, memory_limit)
         return neighbors
 
@@ -206,7 +210,9 @@ class Index:
                 fill_dense(queries, self.rows, lists, workers)
                 return
             sparse_rows = sp.csr_array(self.rows)
-            sparse_queries = sparse_rows if is_same else sp.csr_array(queries)
+            sparse_queries = sparse_rows
+            if not is_same:
+                sparse_queries = sp.csr_array(queries)
             fill_sparse(sparse_queries, sparse_rows, lists, workers)
 
     def _fill_on_card(
@@ -217,7 +223,9 @@ class Index:
         memory_limit: float | str | None,
     ) -> None:
         """Fill the lists on a graphics card; None as queries stands for the rows."""
-        device_name = "cuda:0" if device == "cuda" else device
+        device_name = device
+        if device == "cuda":
+            device_name = "cuda:0"
         with self._lock:
             card_index = self._card_index
             self._card_index = None  # what an error leaves on the card is of no use

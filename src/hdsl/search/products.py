@@ -13,7 +13,9 @@ from ..wide_matrices import drop_unused_columns
 
 def largest_magnitude(X: Any) -> float:
     """Return the largest absolute value."""
-    return largest_value(X.data if sp.issparse(X) else X)
+    if sp.issparse(X):
+        X = X.data
+    return largest_value(X)
 
 
 def check_no_overflow(queries: float, index: float, n_features: int) -> None:

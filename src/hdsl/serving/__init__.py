@@ -5,15 +5,11 @@ No client library of an engine is imported here: a search is any function.
 
 from ..similarity.limits import limit_weights
 from .bm25 import BM25Transformer
-from .certify import CertifiedTopK, certified_top_k, recall_at
-from .export import (
-    expand_query,
-    export_query,
-    export_rows,
-    full_text_query,
-    sparse_rows,
-    to_sparsevec,
-)
+from .certify import CertifiedTopK, certified_top_k
+from .full_text import expand_query, full_text_query
+from .recall import recall_at
+from .rows import sparse_rows, to_sparsevec
+from .vector_engines import export_query, export_rows
 
 __all__ = [
     "BM25Transformer",

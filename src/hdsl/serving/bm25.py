@@ -96,8 +96,8 @@ class BM25Transformer(
         if self.b > 1:
             raise ParameterError(name, "b", "a float in [0, 1]", repr(self.b))
         check_word(name, "lengths", self.lengths, LENGTHS)
-        learned = copy(self)  # self changes at the end, all at once
-        X = self._counts(check_matrix(learned, X, reset=True))
+        fitted = copy(self)  # self changes at the end, all at once
+        X = self._counts(check_matrix(fitted, X, reset=True))
         memory.check_fits(
             f"One number per column of {X.shape[1]}, {name}",
             24 * X.shape[1],
@@ -106,9 +106,9 @@ class BM25Transformer(
         )
         n = X.shape[0]
         n_with = np.bincount(X.indices, minlength=X.shape[1])
-        learned.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))
-        learned.average_length_ = float(X.sum(dtype=np.float64)) / n
-        self.__dict__ = learned.__dict__
+        fitted.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))
+        fitted.average_length_ = float(X.sum(dtype=np.float64)) / n
+        self.__dict__ = fitted.__dict__
         return self
 
     def transform(self, X: Any) -> Any:
@@ -124,24 +124,32 @@ class BM25Transformer(
         array or sparse matrix, as X, of shape (n_documents, n_features)
         """
         check_is_fitted(self, "idf_")
-        given = check_matrix(self, X, reset=False)
-        X = self._counts(given)
-        length = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-        length = _lucene_lengths(length) if self.lengths == "lucene" else length
+        rows = check_matrix(self, X, reset=False)
+        counts = self._counts(rows)
+        penalties = self._penalties(counts)
+        row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        count = counts.data.astype(np.float64)
+        weights = self.idf_[counts.indices] * (self.k1 + 1.0) * count
+        weights /= count + penalties[row]
+        data = weights.astype(rows.dtype)
+        Z = sp.csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+        if sp.issparse(rows):
+            return as_user_sparse(Z)
+        return Z.toarray()
+
+    def _penalties(self, counts: sp.csr_array) -> np.ndarray:
+        """Return k1 (1 - b + b · length / average length) of each document."""
+        lengths = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
+        if self.lengths == "lucene":
+            lengths = _lucene_lengths(lengths)
         # Documents without terms, in training too, have no weight to penalise.
-        relative = (
-            length / self.average_length_
-            if self.average_length_
-            else np.ones_like(length)
-        )
-        penalty = self.k1 * (1.0 - self.b + self.b * relative)
-        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        count = X.data.astype(np.float64)
-        data = self.idf_[X.indices] * (self.k1 + 1.0) * count / (count + penalty[row])
-        Z = sp.csr_array((data.astype(given.dtype), X.indices, X.indptr), shape=X.shape)
-        return as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
+        relative = np.ones_like(lengths)
+        if self.average_length_:
+            relative = lengths / self.average_length_
+        return self.k1 * (1.0 - self.b + self.b * relative)
 
     def _counts(self, X: Any) -> sp.csr_array:
+        """Return X as sparse counts; raise ValueError if one is negative."""
         counts = canonical(sp.csr_array(X))
         if counts.nnz and counts.data.min() < 0:
             raise ValueError(
@@ -156,13 +164,13 @@ class BM25Transformer(
         return tags
 
 
-def _lucene_lengths(length: np.ndarray) -> np.ndarray:
+def _lucene_lengths(lengths: np.ndarray) -> np.ndarray:
     """Return lengths as Lucene's byte stores them, rounded down.
 
     From 40 on, a length is 24 plus a number of 4 significant bits.
     """
-    above = np.maximum(np.floor(length) - 24.0, 1.0)
+    whole = np.floor(lengths)
+    above = np.maximum(whole - 24.0, 1.0)
     step = np.exp2(np.floor(np.log2(above)) - 3.0)
-    return np.where(
-        length < EXACT_BELOW, np.floor(length), 24.0 + np.floor(above / step) * step
-    )
+    rounded = 24.0 + np.floor(above / step) * step
+    return np.where(lengths < EXACT_BELOW, whole, rounded)

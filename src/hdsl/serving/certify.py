@@ -21,14 +21,15 @@ divided by the length ℓ(y) > 0 of its document, and what was not returned scor
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number
-from .export import as_sparse, sparse_rows
+from .documents import Documents
+from .rows import as_sparse, sparse_rows
 
 #: Rounding to nearest in float32.
 UNIT_ROUNDOFF = 2.0**-24
@@ -134,8 +135,8 @@ def certified_top_k(
     ...     scores = documents[:, indices] @ values
     ...     best = np.argsort(-scores, kind="stable")[:m]
     ...     return best, scores[best]
-    >>> found = certified_top_k(search, [[1.0, -0.5]], documents, k=1)
-    >>> found.indices.tolist(), found.scores.tolist(), found.n_candidates.tolist()
+    >>> best = certified_top_k(search, [[1.0, -0.5]], documents, k=1)
+    >>> best.indices.tolist(), best.scores.tolist(), best.n_candidates.tolist()
     ([[1]], [[0.9]], [3])
     """
     owner = "certified_top_k"
@@ -145,338 +146,273 @@ def certified_top_k(
         owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,)
     )
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)
-    documents = _Documents(rows, lengths, queries.shape[1])
-    n = queries.shape[0]
-    k = int(k)
-    indices = np.full((n, k), -1) if documents.X is not None else np.full((n, k), None)
-    found = CertifiedTopK(
-        indices, np.full((n, k), -np.inf), *np.zeros((2, n), dtype=np.int64)
+    documents = Documents(rows, lengths, queries.shape[1])
+    answer = _empty_answer(queries.shape[0], int(k), documents.are_numbered)
+    for number, (features, weights) in enumerate(sparse_rows(queries)):
+        query = _Query(np.array(features, dtype=np.int64), np.array(weights))
+        run = _Run(search, documents, query, slack)
+        best = run.best(int(k), max_candidates, verify)
+        answer.size[number] = len(best)
+        answer.n_candidates[number] = run.n_candidates
+        for rank, (document, score) in enumerate(best):
+            answer.indices[number, rank] = document
+            answer.scores[number, rank] = score
+    return answer
+
+
+def _empty_answer(n_queries: int, k: int, are_numbered: bool) -> CertifiedTopK:
+    """Return an answer without a document."""
+    nothing = None
+    if are_numbered:
+        nothing = -1
+    return CertifiedTopK(
+        indices=np.full((n_queries, k), nothing),
+        scores=np.full((n_queries, k), -np.inf),
+        size=np.zeros(n_queries, dtype=np.int64),
+        n_candidates=np.zeros(n_queries, dtype=np.int64),
     )
-    for q, (features, weights) in enumerate(sparse_rows(queries)):
-        run = _Run(
-            search,
-            documents,
-            np.array(features, dtype=np.int64),
-            np.array(weights),
-            slack,
+
+
+# --- one query ------------------------------------------------------------------------
+
+
+class _Products(NamedTuple):
+    """The dot products of rows with the positive part of a query, and with the whole."""
+
+    bounds: np.ndarray
+    scores: np.ndarray
+
+
+class _Query(NamedTuple):
+    """The features of a query, in rising order, and their weights."""
+
+    features: np.ndarray
+    weights: np.ndarray
+
+    def positive_part(self) -> tuple[list[int], list[float]]:
+        """Return the features with a positive weight, and their weights."""
+        positive = self.weights > 0
+        return self.features[positive].tolist(), self.weights[positive].tolist()
+
+    def products(self, X: sp.csr_array) -> _Products:
+        """Return the dot products of rows with the query."""
+        n = X.shape[0]
+        if not len(self.features) or not X.nnz:
+            return _Products(np.zeros(n), np.zeros(n))
+        last = len(self.features) - 1
+        position = np.minimum(np.searchsorted(self.features, X.indices), last)
+        is_queried = self.features[position] == X.indices
+        terms = np.where(is_queried, X.data * self.weights[position], 0.0)
+        row = np.repeat(np.arange(n), np.diff(X.indptr))
+        return _Products(
+            bounds=np.bincount(row, np.maximum(terms, 0.0), n),
+            scores=np.bincount(row, terms, n),
         )
-        best = run.best(k, max_candidates, verify)
-        found.size[q] = len(best)
-        found.n_candidates[q] = run.n_candidates
-        for place, (one, score) in enumerate(best):
-            found.indices[q, place] = one
-            found.scores[q, place] = score
-    return found
 
 
-class _Documents:
-    """The documents, by id, and their lengths."""
+class _Precision(NamedTuple):
+    """How far a score s of an engine may be from the dot product t.
 
-    def __init__(self, rows: Any, lengths: Any, n_features: int) -> None:
-        self.n_features = n_features
-        self._fetch = rows
-        self.X = None if callable(rows) else self._check(rows, "rows")
-        self.lengths = lengths
-        self.shortest = 1.0
-        if lengths is not None:
-            is_mapping = isinstance(lengths, Mapping)
-            values = np.asarray(
-                list(lengths.values()) if is_mapping else lengths, dtype=np.float64
+    |s - t| is at most relative · max(s, t) + slack.
+    """
+
+    relative: float
+    slack: float
+
+    @classmethod
+    def of_terms(cls, n_terms: int, slack: float) -> "_Precision":
+        """Return the precision of a sum in float32, and of what else the engine rounds."""
+        rounding = (n_terms + 2) * UNIT_ROUNDOFF
+        return cls(
+            relative=2.0 * rounding / (1.0 - rounding),
+            slack=slack + UNDERFLOW * n_terms,
+        )
+
+    def largest_product(self, score: float) -> float:
+        """Return the most that a dot product can be whose score is at most this."""
+        return score * (1.0 + self.relative) + 2.0 * self.slack
+
+    def check(self, ids: list[Any], scores: np.ndarray, products: np.ndarray) -> None:
+        """Raise ValueError unless the scores are those of the documents."""
+        if not len(ids):
+            return
+        errors = np.abs(scores - products)
+        excess = errors - self.relative * np.maximum(scores, products)
+        worst = int(excess.argmax())
+        if excess[worst] > self.slack:
+            raise ValueError(
+                f"search gives document {ids[worst]!r} the score {scores[worst]:.9g}, "
+                f"but its row gives {products[worst]:.9g}. The engine may hold other "
+                "rows or another vocabulary; if it rounds, state how much: "
+                f"slack={excess[worst]:.2g} or more."
             )
-            shape = values.shape[:1] if self.X is None else self.X.shape[:1]
-            if values.shape != shape or not (np.isfinite(values) & (values > 0)).all():
-                raise ValueError(
-                    "lengths must be positive finite numbers, one per document, as "
-                    f"model.lengths(Y) returns them. Got shape {values.shape}, and "
-                    f"{shape} is expected."
-                )
-            self.lengths = lengths if is_mapping else values
-            self.shortest = float(values.min(initial=np.inf))
-        #: How many there are; None if not known.
-        self.n: int | None = None
-        if self.X is not None or self.lengths is not None:
-            self.n = len(self.lengths) if self.X is None else self.X.shape[0]
-
-    def _check(self, rows: Any, name: str) -> sp.csr_array:
-        X = as_sparse(rows, name).astype(np.float64, copy=False)
-        if X.shape[1] != self.n_features:
-            raise ValueError(
-                f"queries has {self.n_features} features and {name} has {X.shape[1]}: "
-                "they must be the same features, in the same order."
-            )
-        if X.nnz and X.data.min() < 0:
-            at = int(X.data.argmin())
-            row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-            raise ValueError(
-                f"{name}[{row}, {X.indices[at]}] is {X.data[at]:.3g}: documents must "
-                "be nowhere negative, or the positive part of a query is no upper "
-                "bound. Use an engine that takes negative weights."
-            )
-        return X
-
-    def rows_of(self, ids: list[Any]) -> sp.csr_array:
-        """Return the rows of some ids."""
-        if not ids:
-            return sp.csr_array((0, self.n_features))
-        if self.X is not None:
-            n = self.X.shape[0]
-            for one in ids:
-                is_number = isinstance(one, int | np.integer) and not isinstance(
-                    one, bool
-                )
-                if not is_number or not 0 <= one < n:
-                    raise ValueError(
-                        f"search returned the id {one!r}, but rows has the rows 0 to "
-                        f"{n - 1}: return row numbers, or pass a function rows(ids)."
-                    )
-            return self.X[np.array(ids, dtype=np.int64)]
-        try:
-            rows = self._fetch(ids)
-        except LookupError as error:
-            raise ValueError(
-                f"search returned an id that rows(ids) does not know ({error!r}): the "
-                "engine holds other documents."
-            ) from error
-        X = self._check(rows, "rows(ids)")
-        if X.shape[0] != len(ids):
-            raise ValueError(
-                f"rows(ids) returned {X.shape[0]} rows for {len(ids)} ids: one row per "
-                "id, in their order, is expected."
-            )
-        return X
-
-    def lengths_of(self, ids: list[Any]) -> Any:
-        """Return the lengths of some ids; 1 without lengths."""
-        if self.lengths is None:
-            return 1.0
-        try:
-            return np.array([self.lengths[one] for one in ids], dtype=np.float64)
-        except LookupError as error:
-            raise ValueError(
-                "lengths has no number for a document that search returned "
-                f"({error!r})."
-            ) from error
 
 
 class _Run:
     """One query: asks the engine, scores what it returns, and decides whether that is enough."""
 
     def __init__(
-        self,
-        search: Search,
-        documents: _Documents,
-        features: np.ndarray,
-        weights: np.ndarray,
-        slack: float,
+        self, search: Search, documents: Documents, query: _Query, slack: float
     ) -> None:
         self._search = search
         self._documents = documents
-        self._query = features, weights
-        positive = weights > 0
-        self._features = features[positive].tolist()
-        self._values = weights[positive].tolist()
-        self._slack = slack + UNDERFLOW * len(self._values)
-        terms = (len(self._values) + 2) * UNIT_ROUNDOFF
-        self._rounding = 2.0 * terms / (1.0 - terms)
-        self._scores: dict[
-            Any, float
-        ] = {}  # of every candidate, in the order of arrival
-        self._bounds: dict[Any, float] = {}  # their scores by the positive part
+        self._query = query
+        self._features, self._values = query.positive_part()
+        self._precision = _Precision.of_terms(len(self._values), slack)
+        #: Scores of all candidates, by id, in the order of arrival.
+        self._scores: dict[Any, float] = {}
+        #: Their scores by the positive part.
+        self._bounds: dict[Any, float] = {}
         #: No document outside the candidates scores more.
         self._bound = np.inf
 
     @property
     def n_candidates(self) -> int:
+        """The number of documents that were fetched and scored."""
         return len(self._scores)
 
     def best(
         self, k: int, max_candidates: int | None, verify: bool
     ) -> list[tuple[Any, float]]:
         """Return ids and scores of the documents that are proved to be the best, at most k."""
-        most = min(
-            n for n in (np.inf, max_candidates, self._documents.n) if n is not None
-        )
-        m = int(min(FIRST * k, most))
+        limits = [n for n in (max_candidates, self._documents.n) if n is not None]
+        limit = min([*limits, np.inf])
+        n_wanted = int(min(FIRST * k, limit))
         while True:
-            is_last = self._ask(m) or m >= most
-            ranked = self._ranked()
-            if is_last or (len(ranked) >= k and ranked[k - 1][1] >= self._bound):
+            is_last = self._ask(n_wanted) or n_wanted >= limit
+            if is_last or self._n_proved() >= k:
                 break
-            m = int(min(2 * m, most))
+            n_wanted = int(min(2 * n_wanted, limit))
         if self._documents.X is not None:
-            self._complete(k, verify)
-            ranked = self._ranked()
-        return [(one, score) for one, score in ranked[:k] if score >= self._bound]
+            self._complete(self._documents.X, k, verify)
+        candidates = self._ranked()[:k]
+        return [(item, score) for item, score in candidates if score >= self._bound]
+
+    def _n_proved(self) -> int:
+        """Return how many candidates score as much as any other document can."""
+        return sum(score >= self._bound for score in self._scores.values())
 
     def _ranked(self) -> list[tuple[Any, float]]:
         """Return the candidates, best first; of equals the smaller row, or the first to arrive."""
-        items = self._scores.items()
-        by_id = items if self._documents.X is None else sorted(items)
-        return sorted(by_id, key=lambda item: -item[1])
+        candidates = list(self._scores.items())
+        if self._documents.are_numbered:
+            candidates.sort()
+        return sorted(candidates, key=lambda candidate: -candidate[1])
 
-    def _ask(self, m: int) -> bool:
-        """Ask for m documents and score the new ones; return whether there are no others."""
-        if not self._values or m == 0:
-            self._bound = 0.0 if m else -np.inf
-            return True
-        ids, scores = self._read(
-            self._search(list(self._features), list(self._values), m)
-        )
-        new = [one for one in ids if one not in self._scores]
-        bounds, found = self._products(self._documents.rows_of(new))
-        self._bounds.update(zip(new, bounds.tolist(), strict=True))
-        self._check_scores(ids, scores, np.array([self._bounds[one] for one in ids]))
-        found = found / self._documents.lengths_of(new)
-        self._scores.update(zip(new, found.tolist(), strict=True))
-        if self._documents.n is not None and len(self._scores) == self._documents.n:
+    def _ask(self, n_wanted: int) -> bool:
+        """Ask for the best documents and score the new ones; return whether there are no others."""
+        if n_wanted == 0:
             self._bound = -np.inf
             return True
-        # The most that ⟨q⁺, y⟩ can be where the engine has a lower score than the last.
-        last = max(float(scores[-1]), 0.0) if len(ids) >= m else 0.0
-        limit = last * (1.0 + self._rounding) + 2.0 * self._slack
-        self._bound = limit / self._documents.shortest
-        return len(ids) < m
-
-    def _products(self, X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the dot products of rows with the positive part and with the whole query."""
-        features, weights = self._query
-        n = X.shape[0]
-        if not len(features) or not X.nnz:
-            return np.zeros(n), np.zeros(n)
-        place = np.minimum(np.searchsorted(features, X.indices), len(features) - 1)
-        products = np.where(features[place] == X.indices, X.data * weights[place], 0.0)
-        row = np.repeat(np.arange(n), np.diff(X.indptr))
-        return np.bincount(row, np.maximum(products, 0.0), n), np.bincount(
-            row, products, n
+        if not self._values:
+            self._bound = 0.0
+            return True
+        answer = _checked_answer(
+            self._search(list(self._features), list(self._values), n_wanted)
         )
+        self._score([item for item in answer.ids if item not in self._scores])
+        bounds = np.array([self._bounds[item] for item in answer.ids])
+        self._precision.check(answer.ids, answer.scores, bounds)
+        if len(self._scores) == self._documents.n:
+            self._bound = -np.inf
+            return True
+        # The engine gives what it did not return no higher score than the last.
+        is_full = len(answer.ids) >= n_wanted
+        last_score = 0.0
+        if is_full:
+            last_score = max(float(answer.scores[-1]), 0.0)
+        self._bound = (
+            self._precision.largest_product(last_score) / self._documents.shortest
+        )
+        return not is_full
 
-    def _read(self, answer: Any) -> tuple[list[Any], np.ndarray]:
-        try:
-            ids, scores = answer
-            ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-            scores = np.asarray(scores, dtype=np.float64)
-            n_different = len(set(ids))
-        except (TypeError, ValueError):
-            raise ValueError(
-                "search(indices, values, m) must return two sequences, hashable ids "
-                f"and scores. Got {answer!r:.200} instead."
-            ) from None
-        if scores.shape != (len(ids),) or not np.isfinite(scores).all():
-            raise ValueError(
-                f"search returned {len(ids)} ids and scores of shape {scores.shape}: "
-                "one finite score per id is expected."
-            )
-        rises = np.flatnonzero(scores[1:] > scores[:-1])
-        if len(rises):
-            at = int(rises[0])
-            raise ValueError(
-                "search returned scores that are not sorted, best first: "
-                f"{scores[at]:.6g}, then {scores[at + 1]:.6g}. Some engines return "
-                "distances or negative products: change their sign and sort."
-            )
-        if n_different < len(ids):
-            twice, _ = Counter(ids).most_common(1)[0]
-            raise ValueError(f"search returned the id {twice!r} twice.")
-        return ids, scores
+    def _score(self, ids: list[Any]) -> None:
+        """Fetch documents and make them candidates."""
+        products = self._query.products(self._documents.rows_of(ids))
+        scores = products.scores / self._documents.lengths_of(ids)
+        self._bounds.update(zip(ids, products.bounds.tolist(), strict=True))
+        self._scores.update(zip(ids, scores.tolist(), strict=True))
 
-    def _check_scores(
-        self, ids: list[Any], scores: np.ndarray, bounds: np.ndarray
-    ) -> None:
-        """Raise ValueError unless the scores are those of the documents."""
-        off = np.abs(scores - bounds) - self._rounding * np.maximum(scores, bounds)
-        worst = int(off.argmax()) if len(off) else 0
-        if len(off) and off[worst] > self._slack:
-            raise ValueError(
-                f"search gives document {ids[worst]!r} the score {scores[worst]:.9g}, "
-                f"but its row gives {bounds[worst]:.9g}. The engine may hold other "
-                "rows or another vocabulary; if it rounds, state how much: "
-                f"slack={off[worst]:.2g} or more."
-            )
-
-    def _complete(self, k: int, verify: bool) -> None:
+    def _complete(self, X: sp.csr_array, k: int, verify: bool) -> None:
         """Add rows that the engine did not return and that the best k need; check it."""
-        X = self._documents.X
-        assert X is not None
-        is_short = sum(score >= self._bound for score in self._scores.values()) < k
+        is_short = self._n_proved() < k
         if not (verify or is_short) or self._bound == -np.inf:
             return
-        bounds, scores = self._products(X)
-        bounds[list(self._scores)] = -np.inf
-        limit = self._bound * self._documents.shortest
-        missing = int(bounds.argmax()) if len(bounds) else 0
-        if len(bounds) and bounds[missing] > limit:
-            raise ValueError(
-                f"search left out row {missing}: the positive part of the query gives "
-                f"it {bounds[missing]:.6g}, and what is left out can have at most "
-                f"{limit:.6g}. An exact answer needs an engine that returns all of the "
-                "best."
-            )
+        products = self._query.products(X)
+        is_other = np.ones(X.shape[0], dtype=bool)
+        is_other[list(self._scores)] = False
+        others = np.flatnonzero(is_other)
+        if len(others):
+            self._check_left_out(others, products.bounds[others])
         if is_short:
             # The engine has no others, or no more can be asked for: these are scored
-            # here.
-            others = np.flatnonzero(bounds > -np.inf)
-            scores = scores[others] / self._documents.lengths_of(others.tolist())
+            # without it.
+            scores = products.scores[others] / self._documents.lengths_of(
+                others.tolist()
+            )
             best = np.lexsort((others, -scores))[:k]
             self._scores.update(
                 zip(others[best].tolist(), scores[best].tolist(), strict=True)
             )
             self._bound = -np.inf
 
+    def _check_left_out(self, rows: np.ndarray, bounds: np.ndarray) -> None:
+        """Raise ValueError if the engine left out a row that must be among the first."""
+        limit = self._bound * self._documents.shortest
+        largest = int(bounds.argmax())
+        if bounds[largest] > limit:
+            raise ValueError(
+                f"search left out row {rows[largest]}: the positive part of the query "
+                f"gives it {bounds[largest]:.6g}, and what is left out can have at most "
+                f"{limit:.6g}. An exact answer needs an engine that returns all of the "
+                "best."
+            )
 
-def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
-    """Return the share of the exact best k that was found; ties count as equal.
 
-    Parameters
-    ----------
-    found : sequence of n_queries sequences of ids
-        At most k ids per query; further ones, None and -1 do not count.
-    exact : Neighbors or CertifiedTopK
-        The exact answers: ``rows`` or ``indices`` of shape (n_queries, k), and
-        ``scores``.
-    scores : array-like of shape (n_queries, n_found), default=None
-        The exact scores of what was found. A document that is not in `exact` and scores
-        as much as the last of it counts as found. Without them only ids count.
+# --- answers of engines ---------------------------------------------------------------
 
-    Returns
-    -------
-    float
-        Over all queries. 1.0 if there is nothing to find.
 
-    Examples
-    --------
-    >>> from hdsl.search import top_k
-    >>> X = np.array([[1.0], [2.0], [1.0]])
-    >>> exact = top_k(np.array([[1.0]]), X, k=2)
-    >>> recall_at([[1, 2]], exact), recall_at([[1, 2]], exact, [[2.0, 1.0]])
-    (0.5, 1.0)
-    """
-    if not hasattr(exact, "scores"):
+class _Answer(NamedTuple):
+    """Ids and scores of documents, best first."""
+
+    ids: list[Any]
+    scores: np.ndarray
+
+
+def _checked_answer(answer: Any) -> _Answer:
+    """Return what a search returned; raise ValueError if it is no ranking."""
+    try:
+        ids, scores = answer
+        ids = _as_list(ids)
+        scores = np.asarray(scores, dtype=np.float64)
+        n_different = len(set(ids))
+    except (TypeError, ValueError):
         raise ValueError(
-            f"exact must be an answer of top_k or certified_top_k. Got {exact!r:.80}."
-        )
-    wanted = exact.indices if hasattr(exact, "indices") else exact.rows
-    if len(found) != len(wanted):
+            "search(indices, values, m) must return two sequences, hashable ids "
+            f"and scores. Got {answer!r:.200} instead."
+        ) from None
+    if scores.shape != (len(ids),) or not np.isfinite(scores).all():
         raise ValueError(
-            f"There are {len(found)} answers, but {len(wanted)} exact ones."
+            f"search returned {len(ids)} ids and scores of shape {scores.shape}: "
+            "one finite score per id is expected."
         )
-    n_right = n_wanted = 0
-    for q, (ids, right) in enumerate(zip(found, wanted.tolist(), strict=True)):
-        size = int(exact.size[q])
-        if size == 0:
-            continue
-        right = set(right[:size])
-        last = float(exact.scores[q][size - 1])
-        first: dict[Any, int] = {}  # one that comes twice is found once
-        for place, one in enumerate(list(ids)[:size]):
-            first.setdefault(one, place)
-        close = last - 1e-9 * max(
-            abs(last), float(np.abs(exact.scores[q][:size]).max())
+    rises = np.flatnonzero(scores[1:] > scores[:-1])
+    if len(rises):
+        before_rise = scores[rises[0]]
+        after_rise = scores[rises[0] + 1]
+        raise ValueError(
+            "search returned scores that are not sorted, best first: "
+            f"{before_rise:.6g}, then {after_rise:.6g}. Some engines return "
+            "distances or negative products: change their sign and sort."
         )
-        n_right += sum(
-            one in right
-            or (scores is not None and one != -1 and scores[q][place] >= close)
-            for one, place in first.items()
-            if one is not None
-        )
-        n_wanted += size
-    return n_right / n_wanted if n_wanted else 1.0
+    if n_different < len(ids):
+        twice, _ = Counter(ids).most_common(1)[0]
+        raise ValueError(f"search returned the id {twice!r} twice.")
+    return _Answer(ids, scores)
+
+
+def _as_list(ids: Any) -> list[Any]:
+    """Return ids as a list, those of an array as plain numbers."""
+    if isinstance(ids, np.ndarray):
+        return ids.tolist()
+    return list(ids)

@@ -24,10 +24,11 @@ def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]
         "weights": np.asarray(similarity.weights, np.float64),
     }
     fixed = []
-    for k, part in enumerate(similarity.fixed):
-        fixed.append({name: getattr(part, name) for name in PART_VALUES})
-        if part.length_columns is not None:
-            arrays |= nested(**{f"fixed.{k}": {"columns": part.length_columns}})
+    for k, fixed_part in enumerate(similarity.fixed):
+        fixed.append({name: getattr(fixed_part, name) for name in PART_VALUES})
+        if fixed_part.length_columns is not None:
+            columns = {"columns": fixed_part.length_columns}
+            arrays |= nested(**{f"fixed.{k}": columns})
     header = {
         "scale": similarity.scale,
         "fixed": fixed,
@@ -44,8 +45,8 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
         raise ValueError(f"scale is {scale}, expected a finite number > 0")
     if "fixed" in header:
         fixed = tuple(
-            _fixed_part(part_of(arrays, f"fixed.{k}"), part, n_features)
-            for k, part in enumerate(get_value(header, "fixed", list))
+            _fixed_part(part_of(arrays, f"fixed.{k}"), values, n_features)
+            for k, values in enumerate(get_value(header, "fixed", list))
         )
     else:
         fixed = (_only_part(arrays, header, n_features),)
@@ -57,7 +58,7 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
 
 def _only_part(arrays: Arrays, header: dict[str, Any], n_features: int) -> FixedPart:
     """Return the fixed part of a file of format 5, which has no list of parts."""
-    part = {
+    values = {
         "name": "prior",
         "weight": header.get("prior"),
         "norm": header.get("norm"),
@@ -65,28 +66,35 @@ def _only_part(arrays: Arrays, header: dict[str, Any], n_features: int) -> Fixed
         "stop": None,
         "by_feature": True,
     }
-    return _fixed_part(arrays, part, n_features)
+    return _fixed_part(arrays, values, n_features)
 
 
-def _fixed_part(arrays: Arrays, part: dict[str, Any], n_features: int) -> FixedPart:
+def _fixed_part(arrays: Arrays, values: dict[str, Any], n_features: int) -> FixedPart:
     """Return a fixed part from its own arrays and values; raise ValueError if damaged."""
-    name = get_value(part, "name", str)
-    weight = get_value(part, "weight", float)
+    name = get_value(values, "name", str)
+    weight = get_value(values, "weight", float)
     if not 0.0 <= weight < math.inf:
         raise ValueError(f"the weight of {short(name)} is {weight}, expected >= 0")
-    norm = part.get("norm")
+    norm = values.get("norm")
     if norm not in (None, "l2"):
         raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
-    start = get_value(part, "start", int)
-    stop = part.get("stop")
+    start = get_value(values, "start", int)
+    stop = values.get("stop")
     end = n_features
     if stop is not None:
-        end = get_value(part, "stop", int)
+        end = get_value(values, "stop", int)
     if not 0 <= start < end <= n_features:
         raise ValueError(f"{short(name)} has the columns from {start} to {end}")
     columns = None
     if "columns" in arrays:
         columns = get_array(arrays, "columns", "i")
         tables.check_columns(columns, end - start)
-    by_feature = get_value(part, "by_feature", bool)
-    return FixedPart(name, weight, norm, columns, start, stop, by_feature)
+    return FixedPart(
+        name=name,
+        weight=weight,
+        norm=norm,
+        length_columns=columns,
+        start=start,
+        stop=stop,
+        by_feature=get_value(values, "by_feature", bool),
+    )

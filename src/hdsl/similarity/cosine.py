@@ -37,7 +37,7 @@ class LearnedCosine:
         """
         if isinstance(self.similarity, Similarity):
             return self.similarity.own_lengths(X)
-        queries = self.similarity.rewrite(X) if queries is None else queries
-        return lengths_from_squares(
-            row_products(queries, self.similarity.index_rows(X))
-        )
+        if queries is None:
+            queries = self.similarity.rewrite(X)
+        squares = row_products(queries, self.similarity.index_rows(X))
+        return lengths_from_squares(squares)

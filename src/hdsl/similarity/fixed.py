@@ -49,9 +49,15 @@ class FixedPart:
     stop: int | None = None
     by_feature: bool = True
 
+    def stop_in(self, n_features: int) -> int:
+        """Return the column after the last of the block, in rows of so many features."""
+        if self.stop is None:
+            return n_features
+        return self.stop
+
     def block(self, X: Any) -> Any:
         """Return the columns of X that the part compares."""
-        if self.start == 0 and self.stop in (None, X.shape[1]):
+        if self.start == 0 and self.stop_in(X.shape[1]) == X.shape[1]:
             return X
         return X[:, self.start : self.stop]
 
@@ -98,6 +104,6 @@ def cover_columns(fixed: tuple[FixedPart, ...], n_features: int) -> bool:
     >>> cover_columns((FixedPart("prior", 1.0, stop=3),), 5)
     False
     """
-    starts = [part.start for part in fixed]
-    stops = [n_features if part.stop is None else part.stop for part in fixed]
+    starts = [fixed_part.start for fixed_part in fixed]
+    stops = [fixed_part.stop_in(n_features) for fixed_part in fixed]
     return [*starts, n_features] == [0, *stops]

@@ -50,25 +50,42 @@ def limit_weights(
     Z = sp.csr_array(as_rows(queries, "queries"))
     if nonnegative:
         Z = _only(Z, Z.data > 0)
-    row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
     if max_terms is not None:
-        order = np.lexsort((Z.indices, -np.abs(Z.data), row))
-        place = np.empty(Z.nnz, dtype=np.int64)
-        place[order] = np.arange(Z.nnz) - Z.indptr[row[order]]
-        Z = _only(Z, place < max_terms)
-        row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+        Z = _only(Z, _ranks_in_row(Z) < max_terms)
     if max_weight is not None:
-        largest = np.zeros(Z.shape[0], dtype=Z.dtype)
-        np.maximum.at(largest, row, np.abs(Z.data))
-        above = largest > max_weight
-        factor = np.where(above, max_weight / np.where(above, largest, 1.0), 1.0)
-        data = np.clip(Z.data * factor[row], -max_weight, max_weight).astype(Z.dtype)
-        Z = sp.csr_array((data, Z.indices, Z.indptr), shape=Z.shape)
-    return Z if sp.issparse(queries) else Z.toarray()
+        Z = _scaled_down(Z, max_weight)
+    if sp.issparse(queries):
+        return Z
+    return Z.toarray()
 
 
-def _only(Z: sp.csr_array, kept: np.ndarray) -> sp.csr_array:
-    """Return Z with some of its stored values."""
-    n_before = np.concatenate([[0], np.cumsum(kept)])
-    arrays = Z.data[kept], Z.indices[kept], n_before[Z.indptr]
+def _only(Z: sp.csr_array, is_kept: np.ndarray) -> sp.csr_array:
+    """Return Z without the stored values that are not kept."""
+    n_kept_before = np.concatenate([[0], np.cumsum(is_kept)])
+    arrays = (Z.data[is_kept], Z.indices[is_kept], n_kept_before[Z.indptr])
     return sp.csr_array(arrays, shape=Z.shape)
+
+
+def _ranks_in_row(Z: sp.csr_array) -> np.ndarray:
+    """Return the rank of each stored value in its row by absolute value, from 0."""
+    row = _rows_of_values(Z)
+    order = np.lexsort((Z.indices, -np.abs(Z.data), row))
+    ranks = np.empty(Z.nnz, dtype=np.int64)
+    ranks[order] = np.arange(Z.nnz) - Z.indptr[row[order]]
+    return ranks
+
+
+def _scaled_down(Z: sp.csr_array, max_weight: float) -> sp.csr_array:
+    """Return Z with each row multiplied by what brings its largest weight to the limit."""
+    row = _rows_of_values(Z)
+    largest = np.zeros(Z.shape[0], dtype=Z.dtype)
+    np.maximum.at(largest, row, np.abs(Z.data))
+    is_above = largest > max_weight
+    factor = np.where(is_above, max_weight / np.where(is_above, largest, 1.0), 1.0)
+    data = np.clip(Z.data * factor[row], -max_weight, max_weight).astype(Z.dtype)
+    return sp.csr_array((data, Z.indices, Z.indptr), shape=Z.shape)
+
+
+def _rows_of_values(Z: sp.csr_array) -> np.ndarray:
+    """Return the row of each stored value."""
+    return np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))

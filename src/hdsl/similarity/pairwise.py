@@ -20,16 +20,24 @@ class Pairwise:
         self: Any, X: Any, Y: Any = None, *, cosine: bool = False
     ) -> np.ndarray:
         """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
-        side = LearnedCosine(self) if cosine else self
-        scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
+        if Y is None:
+            Y = X
+        similarity = _with_cosine(self, cosine)
+        scores = products(similarity.rewrite(X), similarity.index_rows(Y))
         return check_result(scores, "The similarity")
 
     def pair_score(self: Any, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
-        side = LearnedCosine(self) if cosine else self
-        return check_result(
-            row_products(side.rewrite(X), side.index_rows(Y)), "The similarity"
-        )
+        similarity = _with_cosine(self, cosine)
+        scores = row_products(similarity.rewrite(X), similarity.index_rows(Y))
+        return check_result(scores, "The similarity")
+
+
+def _with_cosine(similarity: Rewriter, cosine: bool) -> Rewriter:
+    """Return a similarity or its cosine."""
+    if cosine:
+        return LearnedCosine(similarity)
+    return similarity
 
 
 class _Rewritten(Pairwise):

@@ -19,8 +19,10 @@ def products(A: Any, B: Any) -> np.ndarray:
     if sp.issparse(A) and sp.issparse(B):
         (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = A @ B.T
-    return found.toarray() if sp.issparse(found) else np.asarray(found)
+        all_products = A @ B.T
+    if sp.issparse(all_products):
+        return all_products.toarray()
+    return np.asarray(all_products)
 
 
 def row_products(A: Any, B: Any) -> np.ndarray:
@@ -35,21 +37,21 @@ def row_products(A: Any, B: Any) -> np.ndarray:
         if not (sp.issparse(A) or sp.issparse(B)):
             return np.einsum("ij,ij->i", A, B)
         if A is B:
-            squares = np.square(A.data)
-            return np.asarray(
-                sp.csr_array((squares, A.indices, A.indptr), A.shape).sum(axis=1)
-            )
+            squares = sp.csr_array((np.square(A.data), A.indices, A.indptr), A.shape)
+            return np.asarray(squares.sum(axis=1))
         (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
 
 def check_result(Z: Any, what: str) -> Any:
     """Return Z, computed from finite rows; raise ValueError if it overflowed."""
-    values = Z.data if sp.issparse(Z) else Z
+    values = Z
+    if sp.issparse(Z):
+        values = Z.data
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()) or np.isfinite(values).all():
             return Z
-    wider = " or pass it as float64" if values.dtype == np.float32 else ""
-    raise ValueError(
-        f"{what} is too large for {values.dtype}: scale X to smaller values{wider}."
-    )
+    ways = "scale X to smaller values"
+    if values.dtype == np.float32:
+        ways += " or pass it as float64"
+    raise ValueError(f"{what} is too large for {values.dtype}: {ways}.")

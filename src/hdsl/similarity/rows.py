@@ -33,9 +33,10 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
 
 def _lengths_of_dense(X: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
     """Return the length of each row of a dense X over some columns, 1 if it is 0."""
-    counted = X if columns is None else X[:, columns]
-    largest = np.abs(counted).max(axis=1, initial=0.0)
-    relative = counted / _ones_for_zeros(largest)[:, None]
+    if columns is not None:
+        X = X[:, columns]
+    largest = np.abs(X).max(axis=1, initial=0.0)
+    relative = X / _ones_for_zeros(largest)[:, None]
     return _lengths(largest, np.square(relative).sum(axis=1))
 
 

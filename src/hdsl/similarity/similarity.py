@@ -58,7 +58,7 @@ class Similarity:
     @property
     def takes_rows_as_they_are(self) -> bool:
         """Whether ``index_rows`` changes no row: no part has a norm."""
-        return all(part.norm is None for part in self.fixed)
+        return all(fixed_part.norm is None for fixed_part in self.fixed)
 
     def index_rows(self, X: Any) -> Any:
         """Return rows as S compares them, each block as its fixed part compares it.
@@ -70,7 +70,7 @@ class Similarity:
             raise ValueError(
                 f"X has {X.shape[1]} columns, expected {self.n_features}, as learned."
             )
-        return _side_by_side([part.rows(X) for part in self.fixed])
+        return _side_by_side([fixed_part.rows(X) for fixed_part in self.fixed])
 
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are the similarity.
@@ -80,12 +80,12 @@ class Similarity:
         """
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            fixed = [
-                part.block(X) * X.dtype.type(np.sqrt(part.weight))
-                for part in self.fixed
-                if part.weight != 0
-            ]
-            Z = _side_by_side([self.learned(X), *fixed])
+            blocks = [self.learned(X)]
+            for fixed_part in self.fixed:
+                if fixed_part.weight != 0:
+                    root = X.dtype.type(np.sqrt(fixed_part.weight))
+                    blocks.append(fixed_part.block(X) * root)
+            Z = _side_by_side(blocks)
         return check_result(Z, "The transform of X")
 
     def learned(self, X: Any) -> Any:
@@ -109,7 +109,10 @@ class Similarity:
             # float32.
             rows = X.astype(np.float64, copy=False)
             fixed = _side_by_side(
-                [part.block(rows) * part.weight for part in self.fixed]
+                [
+                    fixed_part.block(rows) * fixed_part.weight
+                    for fixed_part in self.fixed
+                ]
             )
             Z = (self._times_matrix(rows) + fixed).astype(X.dtype, copy=False)
         return check_result(Z, "The rewritten X")
@@ -177,17 +180,19 @@ class Similarity:
         rows = self.index_rows(X).astype(np.float64, copy=False)
         learned = self.learned(rows)
         squares = row_products(learned, learned)
-        for part in self.fixed:
-            if part.weight != 0:
-                block = part.block(rows)
-                squares = squares + part.weight * row_products(block, block)
+        for fixed_part in self.fixed:
+            if fixed_part.weight != 0:
+                block = fixed_part.block(rows)
+                squares = squares + fixed_part.weight * row_products(block, block)
         return lengths_from_squares(squares)
 
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y, or its cosine, dense."""
-        A = self._embed(X, cosine)
-        B = A if Y is None else self._embed(Y, cosine)
-        return check_result(products(A, B), "The similarity")
+        left = self._embed(X, cosine)
+        right = left
+        if Y is not None:
+            right = self._embed(Y, cosine)
+        return check_result(products(left, right), "The similarity")
 
     def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""

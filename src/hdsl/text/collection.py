@@ -55,8 +55,9 @@ class Collection:
         documents = self.documents
         content = "no documents"
         if documents.X is not None:
-            kind = "rows" if documents.texts is None else "documents"
-            content = f"{documents.n_rows:,} {kind}"
+            content = f"{documents.n_rows:,} documents"
+            if documents.texts is None:
+                content = f"{documents.n_rows:,} rows"
         return (
             f"<Collection: {content}, {self.scored.n_features:,} features; "
             "search, explain, model>"
@@ -291,11 +292,11 @@ class Collection:
         if explanation.total:
             share = cosine / explanation.total
         reasons: dict[str, dict[str, Any]] = {}
-        for part in explanation.parts:
-            name = str(part["name"])
+        for term in explanation.parts:
+            name = str(term["name"])
             reason = reasons.setdefault(name, {"name": name, "value": 0})
-            reason["value"] += share * float(part["value"])
-            words = explanation.words_of(part)
+            reason["value"] += share * float(term["value"])
+            words = explanation.words_of(term)
             if words:
                 reason["words"] = words
         return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))

@@ -76,7 +76,9 @@ class Documents:
     @property
     def n_rows(self) -> int:
         """The number of documents."""
-        return 0 if self.X is None else self.X.shape[0]
+        if self.X is None:
+            return 0
+        return self.X.shape[0]
 
     @property
     def is_new(self) -> np.ndarray:
@@ -136,9 +138,9 @@ class Documents:
     def described(self, row: int) -> dict[str, Any]:
         """Return the id, the label and the text of a document, None without one."""
         return {
-            "id": None if self.ids is None else self.ids[row],
-            "label": None if self.labels is None else self.labels[row],
-            "text": None if self.texts is None else self.texts[row],
+            "id": _value_of_row(self.ids, row),
+            "label": _value_of_row(self.labels, row),
+            "text": _value_of_row(self.texts, row),
         }
 
     # --- files ------------------------------------------------------------------------
@@ -203,8 +205,16 @@ def _as_array(values: Any) -> Any:
     """Return a list as an array, of objects where all are strings; others unchanged."""
     if not isinstance(values, list | tuple):
         return values
-    are_strings = all(isinstance(value, str) for value in values)
-    return np.array(values, dtype=object if are_strings else None)
+    if all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)
+    return np.array(values)
+
+
+def _value_of_row(values: Any, row: int) -> Any:
+    """Return the value of a row, None without values."""
+    if values is None:
+        return None
+    return values[row]
 
 
 def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:

@@ -30,7 +30,9 @@ class Scored:
     @property
     def n_scores(self) -> int:
         """The number of class scores beside a row."""
-        return 0 if self.scores is None else len(self.scores.classes_)
+        if self.scores is None:
+            return 0
+        return len(self.scores.classes_)
 
     @property
     def n_features(self) -> int:

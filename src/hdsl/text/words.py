@@ -160,13 +160,16 @@ class Words:
                 elif term in index:
                     columns.append(index[term])
             ends.append(len(columns))
-        shape = (len(ends) - 1, max(len(index), 1))
-        is_small = max(*shape, len(columns)) <= INDEX_LIMIT
-        kind = np.int32 if is_small else np.int64
-        indices = np.array(columns, dtype=kind)
-        indptr = np.array(ends, dtype=kind)
+        n_texts = len(ends) - 1
+        n_terms = max(len(index), 1)
+        dtype: type[np.integer] = np.int64
+        if max(n_texts, n_terms, len(columns)) <= INDEX_LIMIT:
+            dtype = np.int32
+        indices = np.array(columns, dtype=dtype)
+        indptr = np.array(ends, dtype=dtype)
         ones = np.ones(len(indices))
-        return canonical(sp.csr_array((ones, indices, indptr), shape=shape))
+        counts = sp.csr_array((ones, indices, indptr), shape=(n_texts, n_terms))
+        return canonical(counts)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""

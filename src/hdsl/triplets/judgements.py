@@ -99,9 +99,10 @@ def _read_judgements(
     table: Any, names: dict[str, str], weight: str | None, ids: Any
 ) -> Judgements:
     """Return the row numbers in the named columns of a table, and the weights."""
-    data = tables.read_table(
-        table, names if weight is None else {**names, "weight": weight}
-    )
+    columns = dict(names)
+    if weight is not None:
+        columns["weight"] = weight
+    data = tables.read_table(table, columns)
     index = tables.row_index(ids, data.is_text)
     rows = np.column_stack(
         [tables.row_numbers(data, name, index) for name in names.values()]
@@ -160,12 +161,22 @@ def graded_triplets(
         owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
     names = {"anchor": anchor, "item": item, "grade": grade}
-    data = tables.read_table(
-        table, names if event is None else {**names, "event": event}
+    if event is not None:
+        names["event"] = event
+    data = tables.read_table(table, names)
+    index = tables.row_index(ids, data.is_text)
+    anchors = tables.row_numbers(data, anchor, index)
+    group = _codes(anchors)
+    if event is not None:
+        group = _codes(_codes(data.columns[event]), anchors)
+    judgements = _compare(
+        group,
+        anchors,
+        items=tables.row_numbers(data, item, index),
+        grades=tables.numbers(data, grade),
+        n_per_group=n_per_anchor,
+        rng=generator(random_state),
     )
-    columns = _columns(data, event, anchor, item, ids)
-    rng = generator(random_state)
-    judgements = _compare(*columns, tables.numbers(data, grade), n_per_anchor, rng)
     if len(judgements.triplets) == 0:
         raise ValueError(
             "No triplet can be built: no anchor has two items of different grades."
@@ -208,8 +219,14 @@ def choice_triplets(
         events = _long_format(events, (event, anchor, item, clicked))
     names = {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
     data = tables.read_table(events, names)
-    columns = _columns(data, event, anchor, item, ids)
-    triplets = _compare(*columns, tables.flags(data, clicked)).triplets
+    index = tables.row_index(ids, data.is_text)
+    anchors = tables.row_numbers(data, anchor, index)
+    triplets = _compare(
+        _codes(_codes(data.columns[event]), anchors),
+        anchors,
+        items=tables.row_numbers(data, item, index),
+        grades=tables.flags(data, clicked),
+    ).triplets
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no event has both an item that was chosen and "
@@ -224,16 +241,17 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
     anchors = []
     items = []
     clicks = []
-    for k, one in enumerate(events):
-        if not isinstance(one, list | tuple) or len(one) != 3:
+    for k, choice in enumerate(events):
+        if not isinstance(choice, list | tuple) or len(choice) != 3:
             raise ValueError(
-                f"events[{k}] must be (query, shown, chosen). Got {one!r}."
+                f"events[{k}] must be (query, shown, chosen). Got {choice!r}."
             )
-        query, shown, chosen = one
+        query, shown, chosen = choice
         shown = list(shown)
-        several = isinstance(chosen, list | tuple | set | frozenset | np.ndarray)
-        picked = set(chosen) if several else {chosen}
-        unknown = [choice for choice in picked if choice not in shown]
+        if not isinstance(chosen, list | tuple | set | frozenset | np.ndarray):
+            chosen = [chosen]
+        chosen = set(chosen)
+        unknown = [item for item in chosen if item not in shown]
         if unknown:
             raise ValueError(
                 f"events[{k}]: {unknown[0]!r} was chosen but is not among those shown, "
@@ -242,49 +260,40 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
         numbers += [k] * len(shown)
         anchors += [query] * len(shown)
         items += shown
-        clicks += [choice in picked for choice in shown]
+        clicks += [item in chosen for item in shown]
     return dict(zip(names, (numbers, anchors, items, clicks), strict=True))
 
 
-def _columns(
-    data: tables.Table, event: str | None, anchor: str, item: str, ids: Any
-) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return the events, None where there are none, and the rows of anchors and items."""
-    index = tables.row_index(ids, data.is_text)
-    anchors, items = (tables.row_numbers(data, name, index) for name in (anchor, item))
-    return None if event is None else data.columns[event], anchors, items
-
-
 def _compare(
-    event: np.ndarray | None,
-    anchor: np.ndarray,
-    item: np.ndarray,
-    grade: np.ndarray,
+    group: np.ndarray,
+    anchors: np.ndarray,
+    *,
+    items: np.ndarray,
+    grades: np.ndarray,
     n_per_group: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Judgements:
     """Return triplets (anchor, item, item of lower grade), weighted by the difference of grades.
 
-    Items of the same event and anchor are compared, groups in the order of their first
-    line; at most `n_per_group` triplets per group are drawn.
+    Items of the same group, an event or an anchor, are compared, groups in the order of
+    their first line; at most `n_per_group` triplets per group are drawn.
     """
-    group = _codes(anchor) if event is None else _codes(_codes(event), anchor)
-    order = np.lexsort((grade, group))
+    order = np.lexsort((grades, group))
     group = group[order]
-    grade = grade[order]
-    new_group = np.diff(group, prepend=-1) != 0
-    new_grade = new_group | (np.diff(grade, prepend=np.nan) != 0)
+    anchors = anchors[order]
+    items = items[order]
+    grades = grades[order]
+    begins_group = np.diff(group, prepend=-1) != 0
+    begins_grade = begins_group | (np.diff(grades, prepend=np.nan) != 0)
     # Items of lower grade are between the first of the group and the first of equal
     # grade.
-    place = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(new_group, place, 0))
-    count = np.maximum.accumulate(np.where(new_grade, place, 0)) - first
-    row, offset = draw(count, group, n_per_group, rng, "n_per_anchor")
-    lower = first[row] + offset
-    difference = grade[row] - grade[lower]
-    anchor = anchor[order]
-    item = item[order]
-    triplets = np.column_stack([anchor[row], item[row], item[lower]])
+    lines = np.arange(len(order))
+    first = np.maximum.accumulate(np.where(begins_group, lines, 0))
+    n_lower = np.maximum.accumulate(np.where(begins_grade, lines, 0)) - first
+    line, offset = draw(n_lower, group, n_per_group, rng, "n_per_anchor")
+    lower = first[line] + offset
+    difference = grades[line] - grades[lower]
+    triplets = np.column_stack([anchors[line], items[line], items[lower]])
     # An item with two grades is not compared with itself.
     differs = triplets[:, 1] != triplets[:, 2]
     return Judgements(triplets[differs], difference[differs])
@@ -292,7 +301,6 @@ def _compare(
 
 def _codes(*columns: np.ndarray) -> np.ndarray:
     """Return a number per line, equal if all columns are equal, by first appearance."""
-    values = [column.tolist() for column in columns]
     known: dict[Any, int] = {}
-    keys = values[0] if len(values) == 1 else zip(*values, strict=True)
+    keys = zip(*(column.tolist() for column in columns), strict=True)
     return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64)

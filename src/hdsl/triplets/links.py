@@ -1,6 +1,6 @@
 """Triplets from pairs of rows that are known to be similar or dissimilar."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,46 +60,25 @@ def link_triplets(
     """
     owner = "link_triplets"
     check_number(owner, "n_per_link", n_per_link, low=1, integer=True, words=(None,))
-    ends, similar = _check_links(links, signs)
-    if not directed:
-        ends = np.sort(ends, axis=1)
-    signed = np.column_stack([ends, similar])
-    order, first = group_equal_rows(signed)
-    signed = signed[order[first]]
-    link = np.arange(len(signed))
-    if not directed:
-        # Both directions, one after the other; a link from a row to itself has one
-        # direction.
-        signed = signed[:, [0, 1, 2, 1, 0, 2]].reshape(-1, 3)
-        link = np.repeat(link, 2)
-        keep = (np.arange(len(link)) % 2 == 0) | (signed[:, 0] != signed[:, 1])
-        signed = signed[keep]
-        link = link[keep]
-    anchor, other, sign = signed.T
-    key = 2 * anchor + sign
-    by_key = np.lexsort((other, key))
-    start, stop = (
-        np.searchsorted(key, key ^ 1, side, sorter=by_key) for side in ("left", "right")
-    )
-    # A link of both signs is not compared with itself: its place in the other list is
-    # left out.
-    numbers = np.unique(np.append(anchor, other), return_inverse=True)[1].reshape(2, -1)
-    code, turned = (
-        (2 * numbers[0] + sign ^ flip) * len(key) * 2 + numbers[1] for flip in (0, 1)
-    )
-    twin = np.searchsorted(code, turned, sorter=by_key)
-    has_twin = np.isin(turned, code)
-    count = stop - start - has_twin
+    directed_links = _directed_links(*_checked_links(links, signs), directed)
+    opposite = _opposite_links(directed_links)
+    count = opposite.stop - opposite.start - opposite.has_twin
     if n_per_link is None:
-        count[sign == 0] = 0  # each triplet once, for its positive link
+        count[~directed_links.is_similar] = (
+            0  # each triplet once, for its positive link
+        )
     rng = generator(random_state)
-    row, offset = draw(count, link, n_per_link, rng, "n_per_link")
-    place = start[row] + offset
-    third = other[by_key[place + (has_twin[row] & (place >= twin[row]))]]
-    second = other[row]
-    positive = sign[row] == 1
-    others = np.where(positive, second, third), np.where(positive, third, second)
-    triplets = np.column_stack([anchor[row], *others])
+    link, candidate = draw(count, directed_links.number, n_per_link, rng, "n_per_link")
+    second = directed_links.other[link]
+    third = directed_links.other[opposite.take(link, candidate)]
+    is_similar = directed_links.is_similar[link]
+    triplets = np.column_stack(
+        [
+            directed_links.anchor[link],
+            np.where(is_similar, second, third),
+            np.where(is_similar, third, second),
+        ]
+    )
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no row has both a positive and a negative link. "
@@ -109,31 +88,113 @@ def link_triplets(
     return triplets
 
 
-def _check_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
+class _Links(NamedTuple):
+    """Links from an anchor to another row, all different.
+
+    Attributes
+    ----------
+    anchor, other : ndarray of shape (n_links,)
+        Row numbers.
+    is_similar : ndarray of bool of shape (n_links,)
+    number : ndarray of shape (n_links,)
+        Equal for the two directions of one link.
+    """
+
+    anchor: np.ndarray
+    other: np.ndarray
+    is_similar: np.ndarray
+    number: np.ndarray
+
+
+def _directed_links(ends: np.ndarray, signs: np.ndarray, directed: bool) -> _Links:
+    """Return each link once, or in both directions, one after the other."""
+    if not directed:
+        ends = np.sort(ends, axis=1)
+    signed_ends = np.column_stack([ends, signs])
+    order, first = group_equal_rows(signed_ends)
+    left, right, sign = signed_ends[order[first]].T
+    number = np.arange(len(left))
+    if directed:
+        return _Links(left, right, sign == 1, number)
+    both_ways = _Links(
+        anchor=np.column_stack([left, right]).ravel(),
+        other=np.column_stack([right, left]).ravel(),
+        is_similar=np.repeat(sign == 1, 2),
+        number=np.repeat(number, 2),
+    )
+    # A link from a row to itself has one direction.
+    is_first = np.arange(2 * len(left)) % 2 == 0
+    is_kept = is_first | (both_ways.anchor != both_ways.other)
+    return _Links(*(column[is_kept] for column in both_ways))
+
+
+class _OppositeLinks(NamedTuple):
+    """For each link the links of the same anchor with the other sign.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_links,)
+        All links by anchor, sign, and other row.
+    start, stop : ndarray of shape (n_links,)
+        The opposite links of a link are those from start to stop in this order.
+    has_twin : ndarray of bool of shape (n_links,)
+        Whether one of these is between the same rows.
+    twin : ndarray of shape (n_links,)
+        Its position in the order.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    has_twin: np.ndarray
+    twin: np.ndarray
+
+    def take(self, links: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Return opposite links by their numbers from 0, the twin left out."""
+        positions = self.start[links] + candidates
+        positions += self.has_twin[links] & (positions >= self.twin[links])
+        return self.order[positions]
+
+
+def _opposite_links(links: _Links) -> _OppositeLinks:
+    """Return the links that each link makes triplets with."""
+    key = 2 * links.anchor + links.is_similar
+    opposite_key = 2 * links.anchor + ~links.is_similar
+    order = np.lexsort((links.other, key))
+    sorted_key = key[order]
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    twin = _twins(links)
+    return _OppositeLinks(
+        order=order,
+        start=np.searchsorted(sorted_key, opposite_key, side="left"),
+        stop=np.searchsorted(sorted_key, opposite_key, side="right"),
+        has_twin=twin >= 0,
+        twin=position[twin],
+    )
+
+
+def _twins(links: _Links) -> np.ndarray:
+    """Return for each link the one between the same rows with the other sign, else -1."""
+    order = np.lexsort((links.other, links.anchor))
+    anchor = links.anchor[order]
+    other = links.other[order]
+    is_twin = (anchor[1:] == anchor[:-1]) & (other[1:] == other[:-1])
+    first = order[:-1][is_twin]
+    second = order[1:][is_twin]
+    twins = np.full(len(order), -1)
+    twins[first] = second
+    twins[second] = first
+    return twins
+
+
+def _checked_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of links, shape (n_links, 2), and whether they are positive, as 0 and 1."""
     if sp.issparse(links):
-        if signs is not None:
-            raise ValueError(
-                "signs must be None if links is an adjacency matrix: its values have "
-                "the signs."
-            )
-        if links.shape[0] != links.shape[1]:
-            raise ValueError(
-                "An adjacency matrix has shape (n_rows, n_rows). links has shape "
-                f"{links.shape}."
-            )
-        matrix = canonical(links)
-        check_finite(matrix, "links")
-        from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return np.column_stack([from_rows, matrix.indices]), (matrix.data > 0).astype(
-            np.int64
-        )
+        return _links_of_matrix(links, signs)
     ends = np.asarray(links)
-    if (
-        ends.ndim != 2
-        or ends.shape[1] != 2
-        or not np.issubdtype(ends.dtype, np.integer)
-    ):
+    is_list = ends.ndim == 2 and ends.shape[1] == 2
+    if not is_list or not np.issubdtype(ends.dtype, np.integer):
         raise ValueError(
             "links must be integers of shape (n_links, 2), pairs of row numbers, or a "
             f"sparse adjacency matrix. Got shape {ends.shape} of dtype {ends.dtype}."
@@ -146,18 +207,42 @@ def _check_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if signs is None:
         raise ValueError("signs must be given with a list of links: +1 or -1 per link.")
-    values = np.asarray(signs)
-    if values.shape != (len(ends),):
+    return ends.astype(np.int64), _checked_signs(signs, len(ends))
+
+
+def _links_of_matrix(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends and the signs of the links of an adjacency matrix."""
+    if signs is not None:
         raise ValueError(
-            f"signs must have shape ({len(ends)},), one per link. Got shape "
+            "signs must be None if links is an adjacency matrix: its values have "
+            "the signs."
+        )
+    if links.shape[0] != links.shape[1]:
+        raise ValueError(
+            "An adjacency matrix has shape (n_rows, n_rows). links has shape "
+            f"{links.shape}."
+        )
+    matrix = canonical(links)
+    check_finite(matrix, "links")
+    from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    ends = np.column_stack([from_rows, matrix.indices])
+    return ends, (matrix.data > 0).astype(np.int64)
+
+
+def _checked_signs(signs: Any, n_links: int) -> np.ndarray:
+    """Return the signs of links as 0 and 1; raise ValueError if one is no sign."""
+    values = np.asarray(signs)
+    if values.shape != (n_links,):
+        raise ValueError(
+            f"signs must have shape ({n_links},), one per link. Got shape "
             f"{values.shape}."
         )
     if values.dtype.kind == "b":
-        return ends.astype(np.int64), values.astype(np.int64)
+        return values.astype(np.int64)
     wrong = np.flatnonzero(~np.isin(values, [-1, 1]))
     if len(wrong):
         raise ValueError(
             f"signs must be +1 or -1, or booleans. signs[{wrong[0]}] is "
             f"{values.tolist()[wrong[0]]!r}: pass signs == 1 if 0 means dissimilar."
         )
-    return ends.astype(np.int64), (values > 0).astype(np.int64)
+    return (values > 0).astype(np.int64)

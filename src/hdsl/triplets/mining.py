@@ -1,4 +1,4 @@
-"""Triplets from labels: mined among neighbours, or drawn at random."""
+"""Triplets from labels, mined among neighbours or drawn at random."""
 
 from typing import Any
 
@@ -60,20 +60,19 @@ def neighbor_triplets(
     >>> neighbor_triplets(X, ["a", "a", "b", "b"], n_targets=1, n_impostors=1).tolist()
     [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
     """
-    for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
-        check_number("neighbor_triplets", name, value, low=1, integer=True)
-    check_device("neighbor_triplets", device)
+    owner = "neighbor_triplets"
+    check_number(owner, "n_targets", n_targets, low=1, integer=True)
+    check_number(owner, "n_impostors", n_impostors, low=1, integer=True)
+    check_device(owner, device)
     if similarity is not None:
         if not callable(getattr(similarity, "transform", None)):
             raise TypeError(
                 "similarity must have a transform(X) method, as a fitted HDSL does. "
                 f"Got {similarity!r}."
             )
-        # An estimator fitted on named columns needs them; any other gets a checked
-        # matrix.
-        X = similarity.transform(
-            X if hasattr(similarity, "feature_names_in_") else _matrix(X)
-        )
+        if not hasattr(similarity, "feature_names_in_"):
+            X = _matrix(X)  # one that was fitted on named columns needs them
+        X = similarity.transform(X)
     X = _matrix(X)
     codes = check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
@@ -123,14 +122,14 @@ def random_triplets(
     rng = generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
-    place = np.empty(n, dtype=np.int64)
-    place[by_class] = np.arange(n)
+    position = np.empty(n, dtype=np.int64)
+    position[by_class] = np.arange(n)
     size = np.bincount(codes)[codes]
     start = np.searchsorted(codes[by_class], codes)
     anchor = np.repeat(np.flatnonzero(size > 1), n_per_row)
-    # The positive skips the anchor's own place, the negative the whole class.
+    # The positive skips the anchor itself, the negative the whole class.
     positive = start[anchor] + rng.integers(size[anchor] - 1)
-    positive += positive >= place[anchor]
+    positive += positive >= position[anchor]
     negative = rng.integers(n - size[anchor])
     negative += np.where(negative >= start[anchor], size[anchor], 0)
     triplets = np.column_stack([anchor, by_class[positive], by_class[negative]])
@@ -172,8 +171,8 @@ def shared_label_triplets(
 
     Examples
     --------
-    >>> made = shared_label_triplets(np.eye(3), [["a", "b"], ["a"], ["c"]], 1, 1)
-    >>> made.triplets.tolist(), made.weights.round(2).tolist()
+    >>> T, weights = shared_label_triplets(np.eye(3), [["a", "b"], ["a"], ["c"]], 1, 1)
+    >>> T.tolist(), weights.round(2).tolist()
     ([[0, 1, 2], [1, 0, 2]], [0.67, 0.67])
     """
     X = _matrix(X)
@@ -183,32 +182,61 @@ def shared_label_triplets(
             "y has one label per row: neighbor_triplets makes triplets of these."
         )
     sets.check(X).check_differ()
-    n = X.shape[0]
-    values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
-    largest = float(np.asarray(X.multiply(X).sum(axis=1)).max()) or 1.0
-    values *= np.sqrt(FIRST * largest)
-    has = sets.indicator
-    labels_of = sp.csr_array((values, has.indices, has.indptr), has.shape)
-    rows = search.Index(sp.csr_array(sp.hstack([X, labels_of], format="csr")))
+    weighted_labels = _weighted_labels(X, sets)
+    index = search.Index(_side_by_side(X, weighted_labels))
+    n_others = X.shape[0] - 1
     options: Any = {"n_jobs": n_jobs, "device": device, "memory_limit": memory_limit}
-    near = rows.top_k(
-        rows.rows, min(n_targets, n - 1), exclude_self=True, **options
+    targets = index.top_k(
+        index.rows, min(n_targets, n_others), exclude_self=True, **options
     ).rows
-    against = sp.csr_array(sp.hstack([X, -labels_of], format="csr"))
-    far = rows.top_k(
-        against, min(n_impostors, n - 1), exclude_self=True, **options
+    impostors = index.top_k(
+        _side_by_side(X, -weighted_labels),
+        min(n_impostors, n_others),
+        exclude_self=True,
+        **options,
     ).rows
-    others = np.hstack([near, far])
-    degree = sets.shared_with(sets, others)
-    more = degree[:, : near.shape[1], None] - degree[:, None, :]
-    is_both = (far[:, :, None] == near[:, None, :]).any(axis=2)
-    more[:, :, near.shape[1] :][np.repeat(is_both[:, None], near.shape[1], axis=1)] = (
-        0.0
-    )
-    more[sets.size == 0] = 0.0
-    anchor, target, other = np.nonzero(more > 0)
-    made = np.column_stack([anchor, near[anchor, target], others[anchor, other]])
-    return Judgements(check_not_empty(made), more[anchor, target, other])
+    others = np.hstack([targets, impostors])
+    difference = _differences(sets, targets, impostors)
+    anchor, target, other = np.nonzero(difference > 0)
+    triplets = np.column_stack([anchor, targets[anchor, target], others[anchor, other]])
+    return Judgements(check_not_empty(triplets), difference[anchor, target, other])
+
+
+def _side_by_side(X: sp.csr_array, labels: sp.csr_array) -> sp.csr_array:
+    """Return rows with labels as further columns."""
+    return sp.csr_array(sp.hstack([X, labels], format="csr"))
+
+
+def _weighted_labels(X: sp.csr_array, sets: LabelSets) -> sp.csr_array:
+    """Return the labels as columns that decide before the inner product of X does."""
+    squares = np.asarray(X.multiply(X).sum(axis=1))
+    largest = float(squares.max())
+    if largest == 0.0:
+        largest = 1.0
+    indicator = sets.indicator
+    values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
+    values *= np.sqrt(FIRST * largest)
+    return sp.csr_array((values, indicator.indices, indicator.indptr), indicator.shape)
+
+
+def _differences(
+    sets: LabelSets, targets: np.ndarray, impostors: np.ndarray
+) -> np.ndarray:
+    """Return how much more a row shares with a target than with another row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_targets, n_targets + n_impostors)
+        0 for rows without a label and for impostors that are targets too.
+    """
+    n_targets = targets.shape[1]
+    degree = sets.shared_with(sets, np.hstack([targets, impostors]))
+    difference = degree[:, :n_targets, None] - degree[:, None, :]
+    is_target = (impostors[:, :, None] == targets[:, None, :]).any(axis=2)
+    to_impostors = difference[:, :, n_targets:]
+    to_impostors[np.repeat(is_target[:, None], n_targets, axis=1)] = 0.0
+    difference[sets.size == 0] = 0.0
+    return difference
 
 
 def random_shared_triplets(
@@ -223,16 +251,18 @@ def random_shared_triplets(
     stop = of_label.indptr[label + 1]
     target = of_label.indices[first + rng.integers(stop - first)]
     other = rng.integers(len(sets), size=len(anchor))
-    more = sets.shared(anchor, target) - sets.shared(anchor, other)
-    kept = (more > 0) & (target != anchor) & (other != anchor)
-    made = np.column_stack([anchor, target, other])[kept]
-    return Judgements(check_not_empty(made), more[kept])
+    difference = sets.shared(anchor, target) - sets.shared(anchor, other)
+    is_kept = (difference > 0) & (target != anchor) & (other != anchor)
+    triplets = np.column_stack([anchor, target, other])[is_kept]
+    return Judgements(check_not_empty(triplets), difference[is_kept])
 
 
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
     X = as_rows(X)
-    return (X if sp.issparse(X) else canonical(sp.csr_array(X))).astype(np.float64)
+    if not sp.issparse(X):
+        X = canonical(sp.csr_array(X))
+    return X.astype(np.float64)
 
 
 def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
@@ -241,10 +271,11 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
     if len(single):
         names = np.unique(np.asarray(y)).tolist()
         shown = ", ".join(repr(names[c]) for c in single[:5])
-        more = f" and {len(single) - 5} more" if len(single) > 5 else ""
+        if len(single) > 5:
+            shown += f" and {len(single) - 5} more"
         warn(
             "There is one row only, or several that are equal, of class "
-            f"{shown}{more}: it has no target, so it is the anchor of no triplet."
+            f"{shown}: it has no target, so it is the anchor of no triplet."
         )
 
 

@@ -51,19 +51,17 @@ def restrict(
     """
     rows = np.asarray(rows)
     triplets = np.asarray(triplets)
-    rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == n_rows else rows
+    if rows.dtype == bool and len(rows) == n_rows:
+        rows = np.flatnonzero(rows)
     for name, numbers in (("rows", rows), ("triplets", triplets)):
-        is_row = (
-            numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < n_rows)).all()
-        )
-        if numbers.size and not is_row:
+        if numbers.size and not _are_row_numbers(numbers, n_rows):
             raise ValueError(
                 f"{name} must number rows from 0 to {n_rows - 1}. Got {numbers}."
             )
     rows = rows.astype(np.int64)  # no rows are floats
-    triplets = (triplets if triplets.ndim == 2 else triplets.reshape(-1, 3)).astype(
-        np.int64
-    )
+    if triplets.ndim != 2:
+        triplets = triplets.reshape(-1, 3)
+    triplets = triplets.astype(np.int64)
     position = np.full(n_rows, -1)
     position[rows] = np.arange(len(rows))
     renumbered = position[triplets]
@@ -71,6 +69,13 @@ def restrict(
     if weights is None:
         return renumbered[inside]
     return Judgements(renumbered[inside], np.asarray(weights)[inside])
+
+
+def _are_row_numbers(numbers: np.ndarray, n_rows: int) -> bool:
+    """Return whether an array holds numbers of rows."""
+    if numbers.dtype.kind not in "iu":
+        return False
+    return bool(((numbers >= 0) & (numbers < n_rows)).all())
 
 
 def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Judgements:
@@ -110,7 +115,8 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
         opposite = [2, 3, 0, 1]
         array = np.sort(array.reshape(-1, 2, 2), axis=2).reshape(-1, 4)
     weights = check_weights(weights, len(array), kind)
-    weights = np.ones(len(array)) if weights is None else weights
+    if weights is None:
+        weights = np.ones(len(array))
     if net:
         # Of two opposites, both are counted as the one that sorts first.
         turned = array[:, opposite]

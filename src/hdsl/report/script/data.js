@@ -1,19 +1,28 @@
 // --- data: arrays come as base64 with their type -----------------------------------------------
 
 const TYPES = {
-  u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i1: Int8Array, i2: Int16Array, i4: Int32Array,
-  f4: Float32Array, f8: Float64Array,
+  u1: Uint8Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i1: Int8Array,
+  i2: Int16Array,
+  i4: Int32Array,
+  f4: Float32Array,
+  f8: Float64Array,
 };
 
 function unpack(value) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
-  if (typeof value.bytes === "string") {
-    const binary = atob(value.bytes);
-    const bytes = new Uint8Array(binary.length);
-    for (let n = 0; n < binary.length; n++) bytes[n] = binary.charCodeAt(n);
-    return new TYPES[value.type](bytes.buffer);
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpack(part)]));
+  if (typeof value.bytes === "string") return unpackArray(value);
+  const entries = Object.entries(value).map(([name, entry]) => [name, unpack(entry)]);
+  return Object.fromEntries(entries);
+}
+
+function unpackArray({ type, bytes }) {
+  const binary = atob(bytes);
+  const numbers = new Uint8Array(binary.length);
+  for (let n = 0; n < binary.length; n++) numbers[n] = binary.charCodeAt(n);
+  return new TYPES[type](numbers.buffer);
 }
 
 const data = unpack(JSON.parse(document.getElementById("data").textContent));
@@ -23,21 +32,47 @@ const N_ATOMS = atoms.i.length;
 
 // --- the models of the path, from its steps ----------------------------------------------------
 
-const path = (() => {
-  const every = Math.max(50, Math.ceil(LAST / 60));
-  const start = new Float64Array(N_ATOMS + 1); // the last is the zero atom
-  start[steps.toward[0]] = 1;
-  const kept = [start];
-  const begin = new Array(LAST + 1); // where the corrections of each iteration begin
-  for (let n = corrections.n_iter.length - 1; n >= 0; n--) begin[corrections.n_iter[n]] = n;
+/** Replays the path; the weights after some iterations are kept, so that none is far. */
+class Path {
+  constructor() {
+    this.stride = Math.max(50, Math.ceil(LAST / 60));
+    const start = new Float64Array(N_ATOMS + 1); // the last is the zero atom
+    start[steps.toward[0]] = 1;
+    this.kept = [start]; // the weights after 0, stride, 2 stride, … iterations
+    this.firstCorrection = new Array(LAST + 1); // of each iteration that has corrections
+    for (let n = corrections.n_iter.length - 1; n >= 0; n--) {
+      this.firstCorrection[corrections.n_iter[n]] = n;
+    }
+  }
 
-  function take(w, k) {
-    for (let n = begin[k]; corrections.n_iter[n] === k; n++) {
+  /** The weights of the atoms after k iterations. */
+  weightsAfter(k) {
+    const nearest = Math.min(Math.floor(k / this.stride), this.kept.length - 1);
+    const w = this.kept[nearest].slice();
+    for (let n = nearest * this.stride + 1; n <= k; n++) {
+      this.correct(w, n);
+      this.step(w, n);
+      if (n === this.kept.length * this.stride) this.kept.push(w.slice());
+    }
+    return w;
+  }
+
+  /** Set the weights that iteration k corrected. */
+  correct(w, k) {
+    for (let n = this.firstCorrection[k]; corrections.n_iter[n] === k; n++) {
       w[corrections.atom[n]] = corrections.weight[n];
     }
-    const size = steps.size[k], toward = steps.toward[k], away = steps.away[k];
+  }
+
+  /** Move weight to one atom, or from one atom, or both, as iteration k did. */
+  step(w, k) {
+    const size = steps.size[k];
+    const toward = steps.toward[k];
+    const away = steps.away[k];
     if (!(size > 0)) return;
-    const factor = away < 0 ? 1 - size : toward < 0 ? 1 + size : 1;
+    let factor = 1;
+    if (away < 0) factor = 1 - size;
+    else if (toward < 0) factor = 1 + size;
     for (let n = 0; n <= N_ATOMS; n++) w[n] *= factor;
     if (away >= 0) w[away] = steps.drop[k] ? 0 : Math.max(w[away] - size, 0);
     if (toward >= 0) w[toward] += size;
@@ -45,19 +80,9 @@ const path = (() => {
     for (let n = 0; n <= N_ATOMS; n++) sum += w[n];
     for (let n = 0; n <= N_ATOMS; n++) w[n] /= sum;
   }
+}
 
-  /** The weights of the atoms after k iterations. */
-  function at(k) {
-    const known = Math.min(Math.floor(k / every), kept.length - 1);
-    const w = kept[known].slice();
-    for (let n = known * every + 1; n <= k; n++) {
-      take(w, n);
-      if (n % every === 0 && n / every === kept.length) kept.push(w.slice());
-    }
-    return w;
-  }
-  return { at };
-})();
+const path = new Path();
 
 // What a pair adds to the similarity of two rows, as a root mean square, less where few rows have
 // the rarer feature; by weight without rows.
@@ -68,9 +93,14 @@ const strength = counts ? effect : (n, w) => w[n];
 const isCommon = n => !counts || rarer(n) >= FEW;
 const isScore = f => data.is_score[f];
 const hasClass = n => isScore(atoms.i[n]) || isScore(atoms.j[n]);
-const group = n => (isCommon(n) ? 0 : 2) + hasClass(n);
 
-/** The atoms in use, the strongest first: those of words, of classes, of what few rows have. */
+/** Pairs of words come first, then those with a class, then those of what few rows have. */
+function group(n) {
+  const ofRare = isCommon(n) ? 0 : 2;
+  return ofRare + (hasClass(n) ? 1 : 0);
+}
+
+/** The atoms in use by group, the strongest first. */
 function ranked(w) {
   const active = [];
   for (let n = 0; n < N_ATOMS; n++) if (w[n] > 0) active.push(n);
@@ -88,30 +118,55 @@ function valuesOf(item) {
   return values;
 }
 
-/** The weight of each feature in the fixed parts of the similarity, which share no column. */
-const fixedWeight = Float64Array.from(names, (_, f) => {
+/** The fixed part of the similarity that compares each feature: they share no column. */
+const fixedPartOf = names.map((_, f) => {
   const column = data.columns[f];
-  return model.fixed.find(part => part.start <= column && column < part.stop).weight;
+  return model.fixed.find(({ start, stop }) => start <= column && column < stop);
 });
 
-const hasFixed = model.fixed.some(part => part.weight > 0);
+const fixedWeight = Float64Array.from(fixedPartOf, ({ weight }) => weight);
 
-function explain(x, y, w) {
-  const shared = [], pairs = [];
+/** The fixed parts that count. */
+const weightedParts = model.fixed.filter(({ weight }) => weight > 0);
+
+/** What readers call a fixed part. */
+const titleOfPart = ({ name }) => (name === "prior" ? "plain dot product" : name);
+
+const total = terms => terms.reduce((sum, { value }) => sum + value, 0);
+
+/** What each fixed part adds to the similarity of x and y, and of which shared features. */
+function fixedTerms(x, y) {
+  const terms = weightedParts.map(fixedPart => ({ fixedPart, shared: [] }));
+  const sharedBy = new Map(terms.map(({ fixedPart, shared }) => [fixedPart, shared]));
   for (const [f, value] of x) {
     if (fixedWeight[f] > 0 && y.has(f)) {
-      shared.push({ feature: f, value: fixedWeight[f] * value * y.get(f) });
+      const product = fixedWeight[f] * value * y.get(f);
+      sharedBy.get(fixedPartOf[f]).push({ feature: f, value: product });
     }
   }
+  return terms.map(term => ({ ...term, value: total(term.shared) }));
+}
+
+/** What each atom adds to the similarity of x and y, as (x_i ± x_j)(y_i ± y_j). */
+function learnedTerms(x, y, w) {
+  const terms = [];
   for (let n = 0; n < N_ATOMS; n++) {
     if (!(w[n] > 0)) continue;
-    const i = atoms.i[n], j = atoms.j[n], sign = atoms.sign[n];
+    const i = atoms.i[n];
+    const j = atoms.j[n];
+    const sign = atoms.sign[n];
     const left = (x.get(i) ?? 0) + sign * (x.get(j) ?? 0);
     if (left === 0) continue;
     const right = (y.get(i) ?? 0) + sign * (y.get(j) ?? 0);
-    if (right !== 0) pairs.push({ atom: n, value: model.scale * w[n] * left * right });
+    if (right !== 0) terms.push({ atom: n, value: model.scale * w[n] * left * right });
   }
-  const total = parts => parts.reduce((sum, part) => sum + part.value, 0);
-  const [plain, learned] = [total(shared), total(pairs)];
-  return { shared, pairs, plain, learned, total: plain + learned };
+  return terms;
+}
+
+function explain(x, y, w) {
+  const fixed = fixedTerms(x, y);
+  const pairs = learnedTerms(x, y, w);
+  const plain = total(fixed);
+  const learned = total(pairs);
+  return { fixed, pairs, plain, learned, total: plain + learned };
 }

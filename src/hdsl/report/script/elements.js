@@ -1,10 +1,15 @@
 // --- words and numbers -------------------------------------------------------------------------
 
 const whole = n => n.toLocaleString("en-US");
-const counted = (n, one, many = one + "s") => `${whole(n)} ${n === 1 ? one : many}`;
+const counted = (n, singular, plural = singular + "s") =>
+  `${whole(n)} ${n === 1 ? singular : plural}`;
 const percent = (share, digits = 1) => (100 * share).toFixed(digits) + " %";
-const withInterval = ({ n_wrong, error, interval: [low, high] }) =>
-  `${percent(error, 2)} (${whole(Math.round(10 * n_wrong) / 10)}; ${(100 * low).toFixed(1)} to ${percent(high)})`;
+const range = ([low, high]) => `${(100 * low).toFixed(1)} to ${percent(high)}`;
+
+function withInterval({ n_wrong, error, interval }) {
+  const n = whole(Math.round(10 * n_wrong) / 10);
+  return `${percent(error, 2)} (${n}; ${range(interval)})`;
+}
 
 function number(value, digits = 3) {
   if (Number.isNaN(value)) return "–";
@@ -17,12 +22,22 @@ function number(value, digits = 3) {
   return text.replace("e+", "e").replaceAll("-", "−");
 }
 
-const ordinal = n => {
-  const end = [11, 12, 13].includes(n % 100) ? "th" : { 1: "st", 2: "nd", 3: "rd" }[n % 10] ?? "th";
+function ordinal(n) {
+  const ends = { 1: "st", 2: "nd", 3: "rd" };
+  const isTeen = [11, 12, 13].includes(n % 100);
+  const end = isTeen ? "th" : ends[n % 10] ?? "th";
   return whole(n) + end;
-};
+}
+
 const signed = value => (value > 0 ? "+" : "") + number(value);
-const short = (text, n) => [...text].length > n ? [...text].slice(0, n - 1).join("") + "…" : text;
+
+function short(text, length) {
+  const characters = [...text];
+  if (characters.length <= length) return text;
+  return characters.slice(0, length - 1).join("") + "…";
+}
+
+const capitalized = text => text.charAt(0).toUpperCase() + text.slice(1);
 const strengthText = (n, w) => (counts ? number(effect(n, w)) : percent(w[n], 2));
 const sideOf = n => (atoms.sign[n] > 0 ? "together" : "apart");
 
@@ -47,8 +62,12 @@ const s = (tag, attributes = {}, ...children) =>
 // A colour per class, as a number; -1 is none. The page says which is which where items are listed.
 const classOf = f => (classes ? classes.of[f] : -1);
 const hue = n => (n >= 0 ? `hue-${n}` : "hue-none");
-const feature = f => h("span", { class: classes ? `feature tinted ${hue(classOf(f))}` : "feature" },
-  names[f]);
+
+function feature(f) {
+  const kind = classes ? `feature tinted ${hue(classOf(f))}` : "feature";
+  return h("span", { class: kind }, names[f]);
+}
+
 const signOf = n => h("span", { class: "sign " + sideOf(n) }, atoms.sign[n] > 0 ? "+" : "−");
 const pairOf = n =>
   h("span", { class: "pair" }, feature(atoms.i[n]), " ", signOf(n), " ", feature(atoms.j[n]));
@@ -59,7 +78,7 @@ const measure = ([first, next]) => (first > 4 * next ? 1.5 * next : first);
 const definitions = entries =>
   entries.map(([term, ...text]) => h("div", {}, h("dt", {}, term), h("dd", {}, ...text)));
 
-/** A bar; one that would be longer than its room fades out at the end. */
+/** A bar; one that would be longer than its track fades out at the end. */
 function meter(share, side) {
   const kind = share > 1 ? "over" : "";
   const bar = h("span", { class: `meter ${side} ${kind}`, "aria-hidden": "true" });
@@ -67,29 +86,33 @@ function meter(share, side) {
   return bar;
 }
 
+const gauge = (text, share, side) =>
+  h("span", { class: "gauge" }, h("span", {}, text), h("span", {}, meter(share, side)));
+
 // --- text beside the pointer, or beside what has the focus -------------------------------------
 
-function tell(node, ...children) {
-  const tip = $("tip"), box = node.getBoundingClientRect();
+/** Show a text beside a rectangle of the window. */
+function showTip(box, ...children) {
+  const tip = $("tip");
   tip.replaceChildren(...children);
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
-  const room = document.documentElement.clientWidth - width - 8;
+  const rightmost = document.documentElement.clientWidth - width - 8;
   const middle = (box.left + box.right - width) / 2;
   const above = box.top - height - 8;
-  tip.style.left = `${Math.max(8, Math.min(middle, room)) + scrollX}px`;
-  tip.style.top = `${(above > 60 ? above : box.bottom + 8) + scrollY}px`;
+  const top = above > 60 ? above : box.bottom + 8;
+  tip.style.left = `${Math.max(8, Math.min(middle, rightmost)) + scrollX}px`;
+  tip.style.top = `${top + scrollY}px`;
 }
 
-const untell = () => { $("tip").hidden = true; };
+function hideTip() {
+  $("tip").hidden = true;
+}
 
 /** Show a text while an element is pointed at or has the focus. */
 function hint(node, text) {
-  const show = () => tell(node, ...text());
+  const show = () => showTip(node.getBoundingClientRect(), ...text());
   for (const name of ["pointerenter", "focus"]) node.addEventListener(name, show);
-  for (const name of ["pointerleave", "blur"]) node.addEventListener(name, untell);
+  for (const name of ["pointerleave", "blur"]) node.addEventListener(name, hideTip);
   return node;
 }
-
-const gauge = (text, share, side) =>
-  h("span", { class: "gauge" }, h("span", {}, text), h("span", {}, meter(share, side)));

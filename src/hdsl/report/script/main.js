@@ -3,17 +3,20 @@
 function showNow() {
   const { k } = view;
   $("now").replaceChildren(...definitions([
-    ["iteration", `${whole(k)} of ${whole(LAST)}`], ["pairs", whole(trace.n_atoms[k])],
-    ["features", whole(trace.n_features[k])], ["loss", number(trace.objective[k], 4)],
+    ["iteration", `${whole(k)} of ${whole(LAST)}`],
+    ["pairs", whole(trace.n_atoms[k])],
+    ["features", whole(trace.n_features[k])],
+    ["loss", number(trace.objective[k], 4)],
     ["gap", number(trace.gap[k])],
   ]));
   $("slider").setAttribute("aria-valuetext", `iteration ${k}, ${counted(trace.n_atoms[k], "pair")}`);
 }
 
-let frame = 0, settle = 0;
+let frame = 0; // that is asked for, 0 for none
+let networkTimer = 0;
 
 function choose() {
-  view.w = path.at(view.k);
+  view.w = path.weightsAfter(view.k);
   view.order = ranked(view.w);
 }
 
@@ -30,30 +33,24 @@ function show() {
 function goTo(k) {
   if (Number.isNaN(k)) return;
   view.k = Math.min(Math.max(Math.round(k), 0), LAST);
-  $("slider").value = $("iteration").value = view.k;
+  showIteration();
   frame ||= requestAnimationFrame(show);
-  clearTimeout(settle);
-  settle = setTimeout(showNetwork, 150); // the layout waits until the slider rests
+  clearTimeout(networkTimer);
+  networkTimer = setTimeout(showNetwork, 150); // the layout waits until the slider rests
+}
+
+function showIteration() {
+  $("slider").value = view.k;
+  $("iteration").value = view.k;
 }
 
 function prepareControls() {
   for (const id of ["slider", "iteration"]) $(id).max = LAST;
-  $("slider").value = $("iteration").value = view.k;
+  showIteration();
   $("slider").addEventListener("input", event => goTo(event.target.valueAsNumber));
   $("iteration").addEventListener("change", event => goTo(event.target.valueAsNumber));
   $("fitted").addEventListener("click", () => goTo(model.n_iter));
-
-  const system = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
-  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : system.matches;
-  const label = () => { $("theme").textContent = isDark() ? "Light" : "Dark"; };
-  $("theme").setAttribute("aria-label", "Change between dark and light");
-  $("theme").addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    label();
-  });
-  system.addEventListener("change", label);
-  label();
-
+  prepareTheme();
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth === width) return; // phones resize in height as their bars come and go
@@ -61,6 +58,22 @@ function prepareControls() {
     drawCharts();
     goTo(view.k);
   });
+}
+
+function prepareTheme() {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const label = () => {
+    $("theme").textContent = isDark() ? "Light" : "Dark";
+  };
+  $("theme").setAttribute("aria-label", "Change between dark and light");
+  $("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    label();
+  });
+  system.addEventListener("change", label);
+  label();
 }
 
 choose();
@@ -73,17 +86,23 @@ drawCharts();
 show();
 showNetwork();
 
-// For readers with a console, and for tests: numbers of columns, not places on the page.
+// For readers with a console, and for tests: numbers of columns, not positions on the page.
 window.hdslReport = Object.freeze({
   lastIteration: LAST,
   at: k => {
-    const w = path.at(k), column = f => data.columns[f];
+    const w = path.weightsAfter(k);
+    const column = f => data.columns[f];
     return ranked(w).map(n => (
       { i: column(atoms.i[n]), j: column(atoms.j[n]), sign: atoms.sign[n], weight: w[n] }));
   },
-  ask: text => { $("query").value = text; ask(); },
+  ask: text => {
+    $("query").value = text;
+    search();
+  },
   explain: (a, b, k) => {
-    const { shared, pairs, plain, learned, total } = explain(valuesOf(a), valuesOf(b), path.at(k));
-    return { plain, learned, total, nShared: shared.length, nPairs: pairs.length };
+    const why = explain(valuesOf(a), valuesOf(b), path.weightsAfter(k));
+    const { plain, learned, pairs } = why;
+    const nShared = why.fixed.reduce((n, { shared }) => n + shared.length, 0);
+    return { plain, learned, total: why.total, nShared, nPairs: pairs.length };
   },
 });

@@ -2,107 +2,151 @@
 
 const N_SHOWN = 6;
 
-const nameOf = item => {
-  const label = items.labels ? `, ${items.labels[item]}` : "";
-  return `${items.ids?.[item] ?? `Row ${items.rows[item]}`}${label}`;
-};
+/** Scores from which on two items have something in common that is seen. */
+const LEAST_SCORE = 0.02;
 
-const hueOf = item => hue(classes && items.labels ? classes.names.indexOf(items.labels[item]) : -1);
+const allItems = items ? Array.from(items.rows, (_, item) => item) : [];
+
+function nameOf(item) {
+  const label = items.labels ? `, ${items.labels[item]}` : "";
+  return rowName(item) + label;
+}
+
+const rowName = item => items.ids?.[item] ?? `Row ${items.rows[item]}`;
+
+function hueOf(item) {
+  if (!classes || !items.labels) return hue(-1);
+  return hue(classes.names.indexOf(items.labels[item]));
+}
 
 /** The features of an item, the largest values first; scores of classes are not shown as words. */
 const strongest = values => [...values].filter(([f]) => !isScore(f))
   .sort((p, q) => Math.abs(q[1]) - Math.abs(p[1]));
 
-function snippet(item, n) {
-  const text = items.texts ? items.texts[item].replace(/\s+/g, " ").trim()
-    : strongest(valuesOf(item)).slice(0, 12).map(([f]) => names[f]).join(", ");
-  return short(text, n);
+function snippet(item, length) {
+  if (items.texts) return short(items.texts[item].replace(/\s+/g, " ").trim(), length);
+  const words = strongest(valuesOf(item)).slice(0, 12).map(([f]) => names[f]);
+  return short(words.join(", "), length);
 }
 
 const titleOf = item => `${nameOf(item)}: ${snippet(item, 70)}`;
 
-// What is searched for: an item, words that were typed, or nothing that the page knows.
-const asked = { item: 0, text: "", values: null };
-const askedValues = () => asked.values ?? valuesOf(asked.item);
+// What is searched for: an item, or words that were typed, then item is -1.
+const query = { item: 0, text: "", values: null };
+const queryValues = () => query.values ?? valuesOf(query.item);
 
 const byWord = new Map(names.map((name, f) => [name.toLowerCase(), f]).filter(([, f]) => !isScore(f)));
 
 /** Words of a text that the page knows, with TF-IDF weights at unit length, and the others. */
 function valuesOfWords(text) {
-  const words = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [], found = new Map();
+  const words = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
   const isKnown = new Array(words.length).fill(false);
+  const nOf = new Map();
   for (let n = 1; n <= 3; n++) {
     for (let k = 0; k + n <= words.length; k++) {
       const f = byWord.get(words.slice(k, k + n).join(" "));
       if (f === undefined) continue;
-      found.set(f, (found.get(f) ?? 0) + 1);
+      nOf.set(f, (nOf.get(f) ?? 0) + 1);
       isKnown.fill(true, k, k + n);
     }
   }
-  const weight = f => (data.query_weights ? data.query_weights[f] : 1);
-  for (const [f, count] of found) found.set(f, (1 + Math.log(count)) * weight(f));
-  const length = Math.hypot(...found.values()) || 1;
-  for (const [f, value] of found) found.set(f, value / length);
   const unknown = [...new Set(words.filter((_, k) => !isKnown[k]))];
-  return { values: found, unknown, nWords: new Set(words).size };
+  return { values: weighted(nOf), unknown, nWords: new Set(words).size };
+}
+
+/** Numbers of words as TF-IDF weights at unit length. */
+function weighted(nOf) {
+  const values = new Map();
+  for (const [f, n] of nOf) {
+    const weight = data.query_weights ? data.query_weights[f] : 1;
+    values.set(f, (1 + Math.log(n)) * weight);
+  }
+  const length = Math.hypot(...values.values()) || 1;
+  for (const [f, value] of values) values.set(f, value / length);
+  return values;
 }
 
 /** The fixed parts of x, each times its weight, and Mx: dot products with it are similarities. */
 function rewritten(x) {
-  const q = new Map();
-  const add = (f, value) => q.set(f, (q.get(f) ?? 0) + value);
+  const result = new Map();
+  const add = (f, value) => result.set(f, (result.get(f) ?? 0) + value);
   for (const [f, value] of x) add(f, fixedWeight[f] * value);
   for (let n = 0; n < N_ATOMS; n++) {
     if (!(view.w[n] > 0)) continue;
-    const i = atoms.i[n], j = atoms.j[n], sign = atoms.sign[n];
-    const part = model.scale * view.w[n] * ((x.get(i) ?? 0) + sign * (x.get(j) ?? 0));
-    if (part !== 0) { add(i, part); add(j, sign * part); }
+    const i = atoms.i[n];
+    const j = atoms.j[n];
+    const sign = atoms.sign[n];
+    const value = model.scale * view.w[n] * ((x.get(i) ?? 0) + sign * (x.get(j) ?? 0));
+    if (value !== 0) {
+      add(i, value);
+      add(j, sign * value);
+    }
   }
-  return q;
+  return result;
 }
 
-function dot(x, q) {
+function dot(x, y) {
   let sum = 0;
-  for (const [f, value] of x) sum += value * (q.get(f) ?? 0);
+  for (const [f, value] of x) sum += value * (y.get(f) ?? 0);
   return sum;
 }
 
-/** Similarities of each item with itself, by which the learned cosine divides. */
-const ownSimilarities = () => Array.from(items.rows, (_, item) => {
-  const x = valuesOf(item);
+function selfSimilarity(x) {
   return dot(x, rewritten(x));
-});
-
-/** The other items with their cosine, learned cosine, and ranks by both, in the order of items. */
-function ranksFor(x, leftOut) {
-  const q = rewritten(x), self = dot(x, q), found = [];
-  items.rows.forEach((_, item) => {
-    if (item === leftOut) return;
-    let plain = 0, score = 0;
-    for (let n = items.start[item]; n < items.start[item + 1]; n++) {
-      const f = items.feature[n], value = items.value[n];
-      if (!isScore(f)) plain += value * (x.get(f) ?? 0);
-      score += value * (q.get(f) ?? 0);
-    }
-    const length = Math.sqrt(self * view.own[item]);
-    found.push({ item, plain: plain / lengthOf(x) / lengths[item], score: length > 0 ? score / length : 0 });
-  });
-  const rank = (name, by) => [...found].sort((p, q) => q[by] - p[by] || p.item - q.item)
-    .forEach((entry, n) => { entry[name] = n + 1; });
-  rank("before", "plain");
-  rank("after", "score");
-  return found;
 }
 
+/** Similarities of each item with itself, by which the learned cosine divides. */
+const selfSimilarities = () => allItems.map(item => selfSimilarity(valuesOf(item)));
+
+/** The length of a row without class scores, 1 where it is 0. */
 function lengthOf(x) {
   let sum = 0;
   for (const [f, value] of x) if (!isScore(f)) sum += value * value;
   return Math.sqrt(sum) || 1;
 }
 
-const lengths = items ? Array.from(items.rows, (_, item) => lengthOf(valuesOf(item))) : [];
+const lengths = allItems.map(item => lengthOf(valuesOf(item)));
 
-const firstOf = (found, rank, n) => found.filter(entry => entry[rank] <= n).sort((p, q) => p[rank] - q[rank]);
+/** The other items with their cosine, learned cosine, and ranks by both, in the order of items. */
+function ranksFor(x, leftOut) {
+  const rewrittenX = rewritten(x);
+  const self = dot(x, rewrittenX);
+  const length = lengthOf(x);
+  const others = allItems.filter(item => item !== leftOut);
+  const entries = others.map(item => {
+    let product = 0;
+    let learnedProduct = 0;
+    for (let n = items.start[item]; n < items.start[item + 1]; n++) {
+      const f = items.feature[n];
+      const value = items.value[n];
+      if (!isScore(f)) product += value * (x.get(f) ?? 0);
+      learnedProduct += value * (rewrittenX.get(f) ?? 0);
+    }
+    const learnedLengths = Math.sqrt(self * view.selfSimilarities[item]);
+    return {
+      item,
+      plain: product / length / lengths[item],
+      score: learnedLengths > 0 ? learnedProduct / learnedLengths : 0,
+    };
+  });
+  addRanks(entries, "before", "plain");
+  addRanks(entries, "after", "score");
+  return entries;
+}
+
+/** Number entries from 1 by a score, the largest first. */
+function addRanks(entries, rank, score) {
+  const sorted = [...entries].sort((p, q) => q[score] - p[score] || p.item - q.item);
+  sorted.forEach((entry, n) => {
+    entry[rank] = n + 1;
+  });
+}
+
+/** The first entries by one of the ranks. */
+const firstOf = (entries, rank, n) =>
+  entries.filter(entry => entry[rank] <= n).sort((p, q) => p[rank] - q[rank]);
+
+// --- what the search begins with ---------------------------------------------------------------
 
 /**
  * The row to begin with: its plain neighbours are real and wrong, and its learned ones are right
@@ -110,170 +154,238 @@ const firstOf = (found, rank, n) => found.filter(entry => entry[rank] <= n).sort
  */
 function firstExample() {
   let best = { gain: -Infinity, item: 0 };
-  items.rows.forEach((_, item) => {
-    const found = ranksFor(valuesOf(item), item), plain = firstOf(found, "before", N_SHOWN);
-    const learned = firstOf(found, "after", N_SHOWN);
-    const isReal = [...plain.map(entry => entry.plain), ...learned.map(entry => entry.score)]
-      .every(score => score > 0.02);
-    const sharing = learned.filter(entry => entry.plain > 0.02);
-    const right = list => list.filter(entry => items.labels[entry.item] === items.labels[item]).length;
-    const change = plain.filter(({ after }) => after > N_SHOWN).length + sharing.length;
-    const likeness = sharing.reduce((sum, entry) => sum + entry.plain, 0) / N_SHOWN; // below 1
-    const gain = (isReal ? 100 : 0) + likeness + (items.labels ? right(sharing) - right(plain) : change);
+  for (const item of allItems) {
+    const gain = gainOfExample(item);
     if (gain > best.gain) best = { gain, item };
-  });
+  }
   return best.item;
 }
 
+/** How well a row shows what was learned. */
+function gainOfExample(item) {
+  const entries = ranksFor(valuesOf(item), item);
+  const plain = firstOf(entries, "before", N_SHOWN);
+  const learned = firstOf(entries, "after", N_SHOWN);
+  const scores = [...plain.map(entry => entry.plain), ...learned.map(entry => entry.score)];
+  const areReal = scores.every(score => score > LEAST_SCORE);
+  const sharing = learned.filter(entry => entry.plain > LEAST_SCORE);
+  const likeness = sharing.reduce((sum, entry) => sum + entry.plain, 0) / N_SHOWN; // below 1
+  return (areReal ? 100 : 0) + likeness + changeOf(item, plain, sharing);
+}
+
+/** How many neighbours more are right as learned, or without labels how many are others. */
+function changeOf(item, plain, sharing) {
+  if (!items.labels) {
+    return plain.filter(({ after }) => after > N_SHOWN).length + sharing.length;
+  }
+  const isRight = entry => items.labels[entry.item] === items.labels[item];
+  return sharing.filter(isRight).length - plain.filter(isRight).length;
+}
+
 /** The neighbour whose match is explained at first. */
-const firstNeighbor = () => firstOf(ranksFor(askedValues(), asked.item), "after", 1)[0].item;
+const firstNeighbor = () => firstOf(ranksFor(queryValues(), query.item), "after", 1)[0].item;
 
 function prepareNeighbors() {
-  if (!items || items.rows.length < 2) {
+  if (allItems.length < 2) {
     $("items-note").append("The report was written without rows to compare.");
     $("comparison").hidden = true;
     return;
   }
-  const all = items.rows.length === counts.n_rows;
-  $("items-note").append(
-    all ? `All ${whole(counts.n_rows)} rows are on this page.`
-      : `This page has ${whole(items.rows.length)} of the ${whole(counts.n_rows)} rows, spread evenly: ` +
-        "search finds only these.",
-    " They are compared by plain cosine, and by the learned cosine at the iteration of the slider. ",
-    `Type ${data.has_names ? "words, or " : ""}the ${items.ids ? "id" : "number"} of a row.`,
-    model.n_scores && data.has_names ? " Typed words have no class scores here: pairs of words count, " +
-      "pairs with a class do not. The command hdsl search uses both." : "");
-  $("titles").append(...Array.from(items.rows, (_, item) => h("option", { value: titleOf(item) })));
-  if (classes) {
-    $("legend").append("Colours: a row by its class, a feature by the class that has most of it. ",
-      ...classes.names.flatMap((name, n) => [h("span", { class: `tinted ${hue(n)}` }, name), " "]));
-    if (items.labels?.some(label => !classes.names.includes(label))) {
-      $("legend").append(h("span", { class: `tinted ${hue(-1)}` }, "other"));
-    }
-  }
-  view.own = ownSimilarities();
-  asked.item = firstExample();
+  $("items-note").append(itemsNote());
+  $("titles").append(...allItems.map(item => h("option", { value: titleOf(item) })));
+  if (classes) $("legend").append(...legendOfClasses());
+  view.selfSimilarities = selfSimilarities();
+  query.item = firstExample();
   view.second = firstNeighbor();
-  const words = strongest(valuesOf(asked.item)).slice(0, 2).map(([f]) => names[f]).join(" ");
-  const row = items.ids?.[0] ?? `Row ${items.rows[0]}`;
-  $("query").placeholder = data.has_names ? `Words, such as “${words}”, or “${row}”` : `“${row}”`;
-  $("query").value = titleOf(asked.item);
-  $("query").addEventListener("input", () => { if (itemTitled($("query").value) >= 0) ask(); });
-  $("query").addEventListener("change", ask);
+  $("query").placeholder = placeholder();
+  $("query").value = titleOf(query.item);
+  $("query").addEventListener("input", () => {
+    if (itemTitled($("query").value) >= 0) search();
+  });
+  $("query").addEventListener("change", search);
   $("second").addEventListener("change", () => {
     const item = itemTitled($("second").value);
     if (item >= 0) view.second = item;
     showItems();
   });
-  for (const id of ["query", "second"]) $(id).addEventListener("focus", event => event.target.select());
-  $("more-parts").addEventListener("click", () => { view.allParts = true; showItems(); });
+  for (const id of ["query", "second"]) {
+    $(id).addEventListener("focus", event => event.target.select());
+  }
+  $("more-parts").addEventListener("click", () => {
+    view.allParts = true;
+    showItems();
+  });
   const heads = { Part: "", "In the first": "extra", "In the second": "extra", Adds: "effect" };
   $("parts").tHead.append(h("tr", {}, ...Object.entries(heads).map(([label, kind]) =>
     h("th", { scope: "col", class: kind }, label))));
 }
 
+/** Which rows the page has, and what can be typed. */
+function itemsNote() {
+  const nItems = allItems.length;
+  let note = `All ${whole(counts.n_rows)} rows are on this page.`;
+  if (nItems < counts.n_rows) {
+    note = `This page has ${whole(nItems)} of the ${whole(counts.n_rows)} rows, spread evenly: ` +
+      "search finds only these.";
+  }
+  note += " They are compared by plain cosine, and by the learned cosine at the iteration of the slider. ";
+  const words = data.has_names ? "words, or " : "";
+  note += `Type ${words}the ${items.ids ? "id" : "number"} of a row.`;
+  if (model.n_scores && data.has_names) {
+    note += " Typed words have no class scores here: pairs of words count, " +
+      "pairs with a class do not. The command hdsl search uses both.";
+  }
+  return note;
+}
+
+function legendOfClasses() {
+  const tinted = (name, n) => h("span", { class: `tinted ${hue(n)}` }, name);
+  const legend = ["Colours: a row by its class, a feature by the class that has most of it. "];
+  classes.names.forEach((name, n) => legend.push(tinted(name, n), " "));
+  const hasOthers = items.labels?.some(label => !classes.names.includes(label));
+  if (hasOthers) legend.push(tinted("other", -1));
+  return legend;
+}
+
+/** What the box says where nothing is typed: words of the first example, or the first row. */
+function placeholder() {
+  const row = rowName(0);
+  if (!data.has_names) return `“${row}”`;
+  const words = strongest(valuesOf(query.item)).slice(0, 2).map(([f]) => names[f]);
+  return `Words, such as “${words.join(" ")}”, or “${row}”`;
+}
+
+// --- the search --------------------------------------------------------------------------------
+
 /** The item with a title, or the only one that has the typed text in it; -1 if there is none. */
 function itemTitled(text) {
-  const all = Array.from(items.rows, (_, item) => item), wanted = text.trim();
-  const exact = all.find(item => titleOf(item) === text || nameOf(item) === text ||
-    items.ids?.[item] === wanted || `Row ${items.rows[item]}` === wanted || String(items.rows[item]) === wanted);
+  const typed = text.trim();
+  const isNamed = item => titleOf(item) === text || nameOf(item) === text ||
+    [items.ids?.[item], `Row ${items.rows[item]}`, String(items.rows[item])].includes(typed);
+  const exact = allItems.find(isNamed);
   if (exact !== undefined) return exact;
-  const some = data.has_names ? [] : all.filter(item => titleOf(item).toLowerCase().includes(
-    wanted.toLowerCase()));
-  return some.length === 1 ? some[0] : -1;
+  if (data.has_names) return -1; // the text is words
+  const matching = allItems.filter(item => titleOf(item).toLowerCase().includes(typed.toLowerCase()));
+  return matching.length === 1 ? matching[0] : -1;
 }
 
 /** Search for what the box says. */
-function ask() {
-  const text = $("query").value, item = itemTitled(text);
-  let said = "";
-  if (item >= 0) [asked.item, asked.text, asked.values] = [item, "", null];
-  else {
-    const { values, unknown, nWords } = data.has_names ? valuesOfWords(text)
-      : { values: new Map(), unknown: [] };
-    const named = unknown.map(word => `“${word}”`).join(", ");
-    if (!data.has_names) said = "No row, or more than one, has this in its title.";
-    else if (!values.size) said = named ? `Nothing on this page has ${named}.` : "Type a word.";
-    else if (named) said = `Nothing on this page has ${named}: the scores rest on ` +
-      `${nWords - unknown.length} of ${nWords} words.`;
-    [asked.item, asked.text, asked.values] = [-1, text, values];
-  }
-  $("unknown").textContent = said;
+function search() {
+  const text = $("query").value;
+  const item = itemTitled(text);
+  $("unknown").textContent = item >= 0 ? searchForItem(item) : searchForWords(text);
   view.allParts = false;
-  view.second = asked.item >= 0 || asked.values.size ? firstNeighbor() : -1;
+  view.second = query.item >= 0 || query.values.size ? firstNeighbor() : -1;
   showItems();
 }
 
-/** The neighbours of what is asked for, by cosine and as learned; none has a score of 0. */
+/** Search for an item; nothing of it is unknown. */
+function searchForItem(item) {
+  query.item = item;
+  query.text = "";
+  query.values = null;
+  return "";
+}
+
+/** Search for typed words; return what to say of those that the page does not know. */
+function searchForWords(text) {
+  query.item = -1;
+  query.text = text;
+  query.values = new Map();
+  if (!data.has_names) return "No row, or more than one, has this in its title.";
+  const { values, unknown, nWords } = valuesOfWords(text);
+  query.values = values;
+  const quoted = unknown.map(word => `“${word}”`).join(", ");
+  if (!values.size) return quoted ? `Nothing on this page has ${quoted}.` : "Type a word.";
+  if (!quoted) return "";
+  return `Nothing on this page has ${quoted}: the scores rest on ` +
+    `${nWords - unknown.length} of ${nWords} words.`;
+}
+
+// The two lists: their ids are the ranks that they are sorted by.
+const LISTS = [
+  { id: "before", other: "after", score: "plain", otherName: "as learned" },
+  { id: "after", other: "before", score: "score", otherName: "by cosine" },
+];
+
+/** The neighbours of the query, by cosine and as learned; none has a score of 0. */
 function showNeighbors() {
-  view.own = ownSimilarities();
-  const x = askedValues(), found = x.size ? ranksFor(x, asked.item) : [];
-  for (const [id, other, by, name] of
-    [["before", "after", "plain", "as learned"], ["after", "before", "score", "by cosine"]]) {
-    const first = firstOf(found, id, N_SHOWN).filter(entry => entry[by] > 0);
-    $(id).replaceChildren(...first.map((entry, nth) => {
-      const { item } = entry, moved = entry[other] - entry[id];
-      const choose = () => {
-        view.second = item;
-        view.allParts = false;
-        showItems();
-        $(id).children[nth].firstElementChild.focus();
-      };
-      const place = moved ? `${ordinal(entry[other])} ${name}` : "";
-      const button = h("button",
-        { type: "button", "aria-pressed": String(item === view.second), onclick: choose },
-        h("b", {}, number(entry[by], 3)), " ",
-        h("span", { class: `tinted ${hueOf(item)}` }, nameOf(item)),
-        place ? h("span", { class: entry[other] > N_SHOWN ? "moved new" : "moved" }, place) : "",
-        h("span", { class: "snippet" }, snippet(item, 110)));
-      return h("li", {}, hint(button, () => reasons(x, item)));
-    }));
+  view.selfSimilarities = selfSimilarities();
+  const x = queryValues();
+  const entries = x.size ? ranksFor(x, query.item) : [];
+  for (const list of LISTS) {
+    const first = firstOf(entries, list.id, N_SHOWN).filter(entry => entry[list.score] > 0);
+    $(list.id).replaceChildren(...first.map((entry, n) => neighborEntry(x, entry, n, list)));
     if (first.length < N_SHOWN) {
-      const text = first.length ? "No other row has anything in common." : "No row found.";
-      $(id).append(h("li", { class: "note" }, text));
+      const note = first.length ? "No other row has anything in common." : "No row found.";
+      $(list.id).append(h("li", { class: "note" }, note));
     }
   }
 }
 
-/** The words behind the score of a class in some rows, as a note; nothing for other features. */
-function behind(features, ...rows) {
-  const found = features.filter(isScore).flatMap(f => rows.flatMap(item =>
-    items.words?.[item]?.[data.columns[f]] ?? []));
-  return found.length ? [h("span", { class: "note" }, ` by ${[...new Set(found)].slice(0, 5).join(", ")}`)] : [];
-}
-
-const endsOf = n => [atoms.i[n], atoms.j[n]];
-
-/** The largest parts of a similarity, for a hint. */
-function reasons(x, item) {
-  const { shared, pairs } = explain(x, valuesOf(item), view.w);
-  const parts = [
-    ...shared.map(({ feature: f, value }) => ({ what: [feature(f), ...behind([f], asked.item, item)], value })),
-    ...pairs.map(({ atom, value }) =>
-      ({ what: [pairOf(atom), ...behind(endsOf(atom), asked.item, item)], value }))];
-  parts.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
-  const rest = parts.slice(5).reduce((sum, { value }) => sum + value, 0);
-  return [
-    ...parts.slice(0, 5).map(({ what, value }) => h("div", {}, ...what, ` ${signed(value)}`)),
-    ...(parts.length > 5 ? [h("div", {}, `and ${parts.length - 5} more ${signed(rest)}`)] : []),
-    ...(parts.length ? [] : ["Nothing in common"]),
-  ];
+/** A neighbour with its score and its rank in the other list; pressing it explains the match. */
+function neighborEntry(x, entry, n, list) {
+  const { item } = entry;
+  const choose = () => {
+    view.second = item;
+    view.allParts = false;
+    showItems();
+    $(list.id).children[n].firstElementChild.focus();
+  };
+  const button = h("button",
+    { type: "button", "aria-pressed": String(item === view.second), onclick: choose },
+    h("b", {}, number(entry[list.score], 3)), " ",
+    h("span", { class: `tinted ${hueOf(item)}` }, nameOf(item)));
+  if (entry[list.other] !== entry[list.id]) {
+    const kind = entry[list.other] > N_SHOWN ? "moved new" : "moved";
+    const rank = `${ordinal(entry[list.other])} ${list.otherName}`;
+    button.append(h("span", { class: kind }, rank));
+  }
+  button.append(h("span", { class: "snippet" }, snippet(item, 110)));
+  return h("li", {}, hint(button, () => reasons(x, item)));
 }
 
 // --- why two items match -----------------------------------------------------------------------
 
-function showText(holder, item, shown) {
-  if (!items.texts) {
-    holder.replaceChildren(...strongest(valuesOf(item)).slice(0, 80).flatMap(([f, value]) => {
-      const word = h(shown.has(names[f].toLowerCase()) ? "mark" : "span", {}, names[f]);
-      return [word, ` ${number(value)}  `];
-    }));
-    return;
+/** The words behind the score of a class in some rows, as a note; nothing for other features. */
+function behind(features, ...rows) {
+  const words = new Set();
+  for (const f of features.filter(isScore)) {
+    for (const item of rows) {
+      for (const word of items.words?.[item]?.[data.columns[f]] ?? []) words.add(word);
+    }
   }
-  // Words that are the name of a feature in the sum are marked; the rest stays as it is.
-  const pieces = items.texts[item].split(/([\p{L}\p{N}_]+)/u);
-  holder.replaceChildren(...pieces.map(piece =>
-    shown.has(piece.toLowerCase()) ? h("mark", {}, piece) : piece));
+  if (!words.size) return [];
+  return [h("span", { class: "note" }, ` by ${[...words].slice(0, 5).join(", ")}`)];
+}
+
+const endsOf = n => [atoms.i[n], atoms.j[n]];
+
+const bySize = (p, q) => Math.abs(q.value) - Math.abs(p.value);
+
+/** The largest parts of a similarity, for a hint. */
+function reasons(x, item) {
+  const { fixed, pairs } = explain(x, valuesOf(item), view.w);
+  const parts = [];
+  for (const { fixedPart, shared, value } of fixed) {
+    if (!fixedPart.by_feature) {
+      if (value !== 0) parts.push({ what: [capitalized(titleOfPart(fixedPart))], value });
+      continue;
+    }
+    for (const term of shared) {
+      const what = [feature(term.feature), ...behind([term.feature], query.item, item)];
+      parts.push({ what, value: term.value });
+    }
+  }
+  for (const { atom, value } of pairs) {
+    parts.push({ what: [pairOf(atom), ...behind(endsOf(atom), query.item, item)], value });
+  }
+  if (!parts.length) return ["Nothing in common"];
+  parts.sort(bySize);
+  const lines = parts.slice(0, 5).map(({ what, value }) => h("div", {}, ...what, ` ${signed(value)}`));
+  const rest = parts.slice(5);
+  if (rest.length) lines.push(h("div", {}, `and ${rest.length} more ${signed(total(rest))}`));
+  return lines;
 }
 
 function showItems() {
@@ -281,58 +393,131 @@ function showItems() {
   showNeighbors();
   $("match").hidden = view.second < 0;
   if (view.second < 0) return;
-  const second = view.second, x = askedValues(), y = valuesOf(second);
+  const x = queryValues();
+  const y = valuesOf(view.second);
   const why = explain(x, y, view.w);
-  $("second").value = titleOf(second);
-  const { score } = ranksFor(x, asked.item).find(({ item }) => item === second) ?? { score: 1 };
-  const terms = ["The similarity is ", h("b", { id: "total" }, number(why.total, 4)), " = "];
-  if (hasFixed) terms.push(h("b", {}, number(why.plain, 4)), " plain dot product + ");
-  terms.push(h("b", {}, number(why.learned, 4)), ` from ${counted(why.pairs.length, "learned pair")}`,
-    "; the learned cosine is ", h("b", { id: "cosine" }, number(score, 3)), ".");
-  $("sum").replaceChildren(...terms);
+  $("second").value = titleOf(view.second);
+  showSum(why, learnedCosine(x, view.second));
   showParts(why, x, y);
-
-  const features = why.shared.map(part => part.feature);
-  for (const { atom } of why.pairs) features.push(...endsOf(atom));
-  const shown = new Set(features.map(f => names[f].toLowerCase()));
-  if (asked.item >= 0) showText($("first-text"), asked.item, shown);
-  else $("first-text").replaceChildren(asked.text);
-  showText($("second-text"), second, shown);
+  const marked = namesIn(why);
+  if (query.item >= 0) showText($("first-text"), query.item, marked);
+  else $("first-text").replaceChildren(query.text);
+  showText($("second-text"), view.second, marked);
 }
 
+/** The learned cosine of the query with an item, 1 of an item with itself. */
+function learnedCosine(x, item) {
+  const entry = ranksFor(x, query.item).find(other => other.item === item);
+  return entry ? entry.score : 1;
+}
+
+function showSum(why, cosine) {
+  const terms = ["The similarity is ", h("b", { id: "total" }, number(why.total, 4)), " = "];
+  for (const { fixedPart, value } of why.fixed) {
+    terms.push(h("b", {}, number(value, 4)), ` ${titleOfPart(fixedPart)} + `);
+  }
+  terms.push(
+    h("b", {}, number(why.learned, 4)),
+    ` from ${counted(why.pairs.length, "learned pair")}; the learned cosine is `,
+    h("b", { id: "cosine" }, number(cosine, 3)),
+    ".");
+  $("sum").replaceChildren(...terms);
+}
+
+/** The names of all features in an explanation, in lower case. */
+function namesIn(why) {
+  const features = why.pairs.flatMap(({ atom }) => endsOf(atom));
+  for (const { fixedPart, shared } of why.fixed) {
+    if (fixedPart.by_feature) features.push(...shared.map(term => term.feature));
+  }
+  return new Set(features.map(f => names[f].toLowerCase()));
+}
+
+/** Show the text of an item, or its features; the words of a set are marked. */
+function showText(holder, item, marked) {
+  if (!items.texts) {
+    const features = strongest(valuesOf(item)).slice(0, 80);
+    holder.replaceChildren(...features.flatMap(([f, value]) => {
+      const tag = marked.has(names[f].toLowerCase()) ? "mark" : "span";
+      return [h(tag, {}, names[f]), ` ${number(value)}  `];
+    }));
+    return;
+  }
+  const pieces = items.texts[item].split(/([\p{L}\p{N}_]+)/u);
+  holder.replaceChildren(...pieces.map(piece =>
+    marked.has(piece.toLowerCase()) ? h("mark", {}, piece) : piece));
+}
+
+/** The parts of the similarity, the largest first: few at first, all where they are asked for. */
 function showParts(why, x, y) {
-  const parts = why.pairs.map(({ atom, value }) => {
-    const has = values => endsOf(atom).filter(f => values.has(f))
-      .map(f => `${names[f]} ${number(values.get(f))}`).join(", ");
-    return { value, what: [pairOf(atom), ...behind(endsOf(atom), asked.item, view.second)],
-      left: has(x), right: has(y) };
+  const parts = [...why.pairs.map(term => rowOfPair(term, x, y)), ...rowsOfFixed(why.fixed, x, y)];
+  parts.sort(bySize);
+  const largest = parts.length ? Math.abs(parts[0].value) : 1;
+  const large = parts.filter(({ value }) => Math.abs(value) >= 0.005 * largest).slice(0, 12);
+  const shown = view.allParts ? parts : large;
+  const rows = shown.map(({ value, what, left, right }) => {
+    const bar = gauge(signed(value), Math.abs(value) / largest, value > 0 ? "together" : "apart");
+    return h("tr", {},
+      h("td", {}, ...what),
+      h("td", { class: "extra" }, left),
+      h("td", { class: "extra" }, right),
+      h("td", { class: "effect" }, bar));
   });
-  const classed = why.shared.filter(part => isScore(part.feature));
-  const plain = why.shared.filter(part => !isScore(part.feature));
-  if (plain.length) {
-    plain.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
-    const some = plain.slice(0, 6).flatMap(({ feature: f }, n) => [n ? ", " : "", feature(f)]);
-    const rest = plain.length - 6;
-    parts.push({
-      value: plain.reduce((sum, part) => sum + part.value, 0),
-      what: ["Plain dot product: ", ...some, rest > 0 ? ` and ${rest} more` : ""],
-      left: counted(x.size, "feature"), right: counted(y.size, "feature"),
-    });
-  }
-  for (const { feature: f, value } of classed) {
-    parts.push({ value, what: [feature(f), " in both", ...behind([f], asked.item, view.second)],
-      left: number(x.get(f)), right: number(y.get(f)) });
-  }
-  parts.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
-  const most = parts.length ? Math.abs(parts[0].value) : 1;
-  const large = parts.filter(({ value }) => Math.abs(value) >= 0.005 * most).slice(0, 12);
-  const rows = (view.allParts ? parts : large).map(({ value, what, left, right }) => {
-    const bar = gauge(signed(value), Math.abs(value) / most, value > 0 ? "together" : "apart");
-    return h("tr", {}, h("td", {}, ...what), h("td", { class: "extra" }, left),
-      h("td", { class: "extra" }, right), h("td", { class: "effect" }, bar));
-  });
-  const none = h("tr", {}, h("td", { colspan: 4 }, "The two have nothing in common that counts."));
-  $("parts").tBodies[0].replaceChildren(...(rows.length ? rows : [none]));
   $("more-parts").hidden = rows.length === parts.length;
   $("more-parts").textContent = `Show all ${parts.length} parts`;
+  if (!rows.length) {
+    const note = "The two have nothing in common that counts.";
+    rows.push(h("tr", {}, h("td", { colspan: 4 }, note)));
+  }
+  $("parts").tBodies[0].replaceChildren(...rows);
+}
+
+/** What a learned pair adds, and the values that both items have. */
+function rowOfPair({ atom, value }, x, y) {
+  const valuesIn = values => endsOf(atom).filter(f => values.has(f))
+    .map(f => `${names[f]} ${number(values.get(f))}`).join(", ");
+  return {
+    value,
+    what: [pairOf(atom), ...behind(endsOf(atom), query.item, view.second)],
+    left: valuesIn(x),
+    right: valuesIn(y),
+  };
+}
+
+/** What the fixed parts add: each as one row, but for scores of classes, which have their own. */
+function rowsOfFixed(fixed, x, y) {
+  const rows = [];
+  for (const { fixedPart, shared } of fixed) {
+    const words = shared.filter(term => !isScore(term.feature));
+    const classed = shared.filter(term => isScore(term.feature));
+    if (words.length) rows.push(rowOfFixed(fixedPart, words, x, y));
+    for (const { feature: f, value } of classed) {
+      rows.push({
+        value,
+        what: [feature(f), " in both", ...behind([f], query.item, view.second)],
+        left: number(x.get(f)),
+        right: number(y.get(f)),
+      });
+    }
+  }
+  return rows;
+}
+
+/** What one fixed part adds, with the features that add most where it is explained by them. */
+function rowOfFixed(fixedPart, terms, x, y) {
+  const nFeatures = values => [...values.keys()].filter(f => fixedPartOf[f] === fixedPart).length;
+  return {
+    value: total(terms),
+    what: [capitalized(titleOfPart(fixedPart)), ...largestFeatures(fixedPart, terms)],
+    left: counted(nFeatures(x), "feature"),
+    right: counted(nFeatures(y), "feature"),
+  };
+}
+
+function largestFeatures(fixedPart, terms) {
+  if (!fixedPart.by_feature) return [];
+  const sorted = [...terms].sort(bySize);
+  const named = sorted.slice(0, 6).flatMap((term, n) => [n ? ", " : "", feature(term.feature)]);
+  const nOthers = sorted.length - 6;
+  return [": ", ...named, nOthers > 0 ? ` and ${nOthers} more` : ""];
 }

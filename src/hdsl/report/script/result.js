@@ -3,77 +3,132 @@
 function showResult() {
   document.title = data.title;
   $("title").append(data.title);
-  const { errors } = data, order = ranked(path.at(model.n_iter));
-  const used = new Set(order.flatMap(n => [atoms.i[n], atoms.j[n]]));
-  const plus = order.filter(n => atoms.sign[n] > 0), minus = order.filter(n => atoms.sign[n] < 0);
-  if (errors) showErrors(errors);
-  else {
+  if (data.errors) {
+    showErrors(data.errors);
+  } else {
     $("gain").hidden = true;
     $("measured").append("No error on test rows was measured: the report was written without test " +
       "rows and labels, so it does not show whether the learned similarity is better than the cosine.");
   }
+  const order = ranked(path.weightsAfter(model.n_iter));
+  showPairsInUse(order);
+  showFacts(order);
+}
+
+function showPairsInUse(order) {
+  const together = order.filter(n => atoms.sign[n] > 0);
+  const apart = order.filter(n => atoms.sign[n] < 0);
+  const base = weightedParts.map(fixedPart => `the ${titleOfPart(fixedPart)}`).join(" and ");
   const sentence = [
     `From ${counted(model.n_triplets, "comparison")}, the model learned `,
-    `${counted(order.length, "pair")} of features: ${whole(plus.length)} that count together and `,
-    `${whole(minus.length)} that are set apart`,
-    hasFixed ? ", on top of the plain dot product. " : ". ",
+    `${counted(order.length, "pair")} of features: ${whole(together.length)} that count together and `,
+    `${whole(apart.length)} that are set apart`,
+    base ? `, on top of ${base}. ` : ". ",
   ];
-  if (plus.length) sentence.push("Strongest together: ", pairOf(plus[0]), ". ");
-  if (minus.length) sentence.push("Strongest apart: ", pairOf(minus[0]), ".");
+  if (together.length) sentence.push("Strongest together: ", pairOf(together[0]), ". ");
+  if (apart.length) sentence.push("Strongest apart: ", pairOf(apart[0]), ".");
   $("sentence").append(...sentence);
+}
+
+function showFacts(order) {
+  const used = new Set(order.flatMap(n => [atoms.i[n], atoms.j[n]]));
+  const ofFeatures = `of ${counted(used.size, "feature")}`;
+  const inUse = `${percent(used.size / model.n_features)} in use`;
+  const ofPath = LAST > model.n_iter ? `of ${whole(LAST)}` : "the whole path";
   $("facts").append(...definitions([
-    ["Pairs in use", whole(order.length), h("small", {}, `of ${counted(used.size, "feature")}`)],
-    ["Features in all", whole(model.n_features),
-      h("small", {}, percent(used.size / model.n_features) + " in use")],
-    ["Iterations", whole(model.n_iter), h("small", {}, LAST > model.n_iter ? `of ${whole(LAST)}`
-      : "the whole path")],
+    ["Pairs in use", whole(order.length), h("small", {}, ofFeatures)],
+    ["Features in all", whole(model.n_features), h("small", {}, inUse)],
+    ["Iterations", whole(model.n_iter), h("small", {}, ofPath)],
   ]));
 }
 
-function showErrors(errors) {
-  const { before, after, verdict, classifier, n_neighbors: k, is_of_sets: several } = errors;
-  const what = several ? `The labels by ${k} nearest neighbours have a mean 1 − F1 of`
-    : k ? `${k} nearest neighbours get` : "The learned cosine gets";
-  const kind = `${whole(errors.n_test)} ${k ? "new rows" : "judgements"}`;
-  const versus = { better: several ? "less than" : "fewer than", worse: "more than",
-    "no difference": "not clearly other than" };
-  $("headline").append(`${what} `, h("b", {}, percent(after.error)),
-    several ? ` on ${kind}` : ` of ${kind} wrong`, `: ${versus[verdict]} the `,
-    h("b", {}, percent(before.error)), " of the plain cosine.",
-    !classifier ? "" : several ? ` ${classifier.name} has ${percent(classifier.error)}.`
-      : ` ${classifier.name} gets ${percent(classifier.error)} of them wrong.`);
-  const bars = [["Cosine", "plain", before], ["Learned", "learned", after]];
-  if (classifier) bars.push([classifier.name, "plain", classifier]);
-  const most = Math.max(...bars.map(([, , { interval }]) => interval[1])) * 1.04 || 1;
-  for (const [name, kind, { error, interval: [low, high] }] of bars) {
-    const bar = h("span", { class: `bar-of ${kind}` }), range = h("span", { class: "range" });
-    bar.style.width = `${100 * error / most}%`;
-    range.style.left = `${100 * low / most}%`;
-    range.style.width = `${100 * (high - low) / most}%`;
-    const said = `${name}: ${percent(error)}, ${(100 * low).toFixed(1)} to ${percent(high)}`;
-    $("gain").append(h("span", { class: "name" }, name),
-      h("span", { class: "track", role: "img", "aria-label": said }, bar, range),
-      h("span", { class: "value" }, h("b", {}, percent(error)),
-        h("small", {}, `${(100 * low).toFixed(1)} to ${percent(high)}`)));
+// --- errors ------------------------------------------------------------------------------------
+
+/** What an error is, in the words of its supervision: several labels per row, one, or judgements. */
+function wordsOfErrors(errors) {
+  const { n_neighbors: k, n_test: n, n_rows: nRows } = errors;
+  if (errors.is_of_sets) {
+    return {
+      subject: `The labels by ${k} nearest neighbours have a mean 1 − F1 of`,
+      trials: ` on ${whole(n)} new rows`,
+      fewer: "less than",
+      ofClassifier: ({ name, error }) => ` ${name} has ${percent(error)}.`,
+      how: `The error is the mean of 1 − F1 over ${counted(n, "test row")}, of their labels and ` +
+        `those that the ${k} most similar among ${counted(nRows, "other row")} vote for`,
+    };
   }
-  const how = several
-    ? `The error is the mean of 1 − F1 over ${counted(errors.n_test, "test row")}, of their labels and ` +
-      `those that the ${k} most similar among ${counted(errors.n_rows, "other row")} vote for`
-    : k ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
-      `their ${k} most similar among ${counted(errors.n_rows, "other row")} gets wrong`
-    : `The error is the share of ${counted(errors.n_test, "judgement")} held out that are wrong`;
-  $("measured").append(`${how}: ${withInterval(before)} by cosine, ${withInterval(after)} by the ` +
-    `learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`);
+  const ofClassifier = ({ name, error }) => ` ${name} gets ${percent(error)} of them wrong.`;
+  if (k) {
+    return {
+      subject: `${k} nearest neighbours get`,
+      trials: ` of ${whole(n)} new rows wrong`,
+      fewer: "fewer than",
+      ofClassifier,
+      how: `The error is the share of ${counted(n, "test row")} whose class the vote of ` +
+        `their ${k} most similar among ${counted(nRows, "other row")} gets wrong`,
+    };
+  }
+  return {
+    subject: "The learned cosine gets",
+    trials: ` of ${whole(n)} judgements wrong`,
+    fewer: "fewer than",
+    ofClassifier,
+    how: `The error is the share of ${counted(n, "judgement")} held out that are wrong`,
+  };
+}
+
+function showErrors(errors) {
+  const { before, after, classifier } = errors;
+  const words = wordsOfErrors(errors);
+  const verdicts = {
+    better: words.fewer,
+    worse: "more than",
+    "no difference": "not clearly other than",
+  };
+  $("headline").append(
+    `${words.subject} `,
+    h("b", {}, percent(after.error)),
+    `${words.trials}: ${verdicts[errors.verdict]} the `,
+    h("b", {}, percent(before.error)),
+    " of the plain cosine.",
+    classifier ? words.ofClassifier(classifier) : "");
+  const bars = [
+    { name: "Cosine", kind: "plain", rate: before },
+    { name: "Learned", kind: "learned", rate: after },
+  ];
+  if (classifier) bars.push({ name: classifier.name, kind: "plain", rate: classifier });
+  const longest = Math.max(...bars.map(({ rate }) => rate.interval[1])) * 1.04 || 1;
+  for (const bar of bars) $("gain").append(...errorBar(bar, longest));
+  $("measured").append(`${words.how}: ${withInterval(before)} by cosine, ${withInterval(after)} by ` +
+    `the learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`);
   showKnownItems(errors.known_items);
 }
 
+/** The name of an error, its bar with its interval, and its numbers. */
+function errorBar({ name, kind, rate }, longest) {
+  const [low, high] = rate.interval;
+  const bar = h("span", { class: `bar-of ${kind}` });
+  bar.style.width = `${100 * rate.error / longest}%`;
+  const whisker = h("span", { class: "range" });
+  whisker.style.left = `${100 * low / longest}%`;
+  whisker.style.width = `${100 * (high - low) / longest}%`;
+  const label = `${name}: ${percent(rate.error)}, ${range(rate.interval)}`;
+  return [
+    h("span", { class: "name" }, name),
+    h("span", { class: "track", role: "img", "aria-label": label }, bar, whisker),
+    h("span", { class: "value" },
+      h("b", {}, percent(rate.error)), h("small", {}, range(rate.interval))),
+  ];
+}
+
 /** What learning costs a search for one particular row. */
-function showKnownItems(found) {
-  if (!found) return;
+function showKnownItems(knownItems) {
+  if (!knownItems) return;
+  const { learned, cosine, sentence } = knownItems;
   $("known-items").append(
     "To find one particular row by half of its features: the mean reciprocal rank is ",
-    h("b", {}, found.learned.toFixed(3)), " as learned and ", h("b", {}, found.cosine.toFixed(3)),
-    " by cosine. ", found.sentence);
+    h("b", {}, learned.toFixed(3)), " as learned and ", h("b", {}, cosine.toFixed(3)),
+    " by cosine. ", sentence);
 }
 
 // --- settings ----------------------------------------------------------------------------------
@@ -90,37 +145,56 @@ const ENDS = {
   at: "This is an earlier model of a longer path.",
 };
 
-function showSettings() {
-  const gap = trace.gap[model.n_iter], { choice } = data;
-  const prior = model.fixed.find(part => part.name === "prior");
-  const how = model.gap_is_exact ? "found by an exact search" : "by a search that is not exhaustive";
-  $("status").append([
-    ENDS[model.status] ?? `The run ended with status ${model.status}.`,
-    LAST > model.n_iter ? `The fitted model is the one after ${whole(model.n_iter)} of ` +
-      `${counted(LAST, "iteration")}.` : "",
-    Number.isNaN(gap) ? "" : `Its duality gap is ${number(gap)}, ${how}.`,
-    `The scale is ${number(model.scale, 4)}, and the prior, the weight of the plain dot product, is`,
-    `${number(prior.weight, 4)}${choice ? ": chosen on held-out data" : ""}.`,
-  ].filter(part => part).join(" "));
-  if (choice) showTried(choice);
-  else $("tried").remove();
-  for (const [id, isDefault] of [["changed", false], ["defaults", true]]) {
-    const some = data.parameters.filter(parameter => parameter[2] === isDefault);
-    $(id).append(...definitions(some.map(([name, value]) => [name, value])));
+/** How the run ended, and the scale and the weights of the model. */
+function statusSentences() {
+  const sentences = [ENDS[model.status] ?? `The run ended with status ${model.status}.`];
+  if (LAST > model.n_iter) {
+    sentences.push(`The fitted model is the one after ${whole(model.n_iter)} of ` +
+      `${counted(LAST, "iteration")}.`);
   }
+  const gap = trace.gap[model.n_iter];
+  if (!Number.isNaN(gap)) {
+    const how = model.gap_is_exact ? "found by an exact search" : "by a search that is not exhaustive";
+    sentences.push(`Its duality gap is ${number(gap)}, ${how}.`);
+  }
+  const weights = [`The scale is ${number(model.scale, 4)}`, ...model.fixed.map(weightText)];
+  sentences.push(`${weights.join(", and ")}.`);
+  return sentences;
+}
+
+/** The weight of a fixed part; that of the prior may have been chosen. */
+function weightText({ name, weight }) {
+  if (name !== "prior") return `the weight of the ${name} is ${number(weight, 4)}`;
+  const how = data.choice ? ": chosen on held-out data" : "";
+  return `the prior, the weight of the plain dot product, is ${number(weight, 4)}${how}`;
+}
+
+function showSettings() {
+  $("status").append(statusSentences().join(" "));
+  if (data.choice) showCandidates(data.choice);
+  else $("tried").remove();
+  const changed = data.parameters.filter(([, , isDefault]) => !isDefault);
+  const defaults = data.parameters.filter(([, , isDefault]) => isDefault);
+  $("changed").append(...definitions(changed.map(([name, value]) => [name, value])));
+  $("defaults").append(...definitions(defaults.map(([name, value]) => [name, value])));
   $("colophon").append(`Written by hdsl ${data.version}. `,
     "This page is complete: it loads nothing and sends nothing.");
 }
 
 /** The candidates that held-out data chose from. */
-function showTried(tried) {
-  const head = ["Prior", "Iterations", "Score", "Known items"];
+function showCandidates(choice) {
   const [table] = $("tried").getElementsByTagName("table");
-  table.tHead.append(h("tr", {}, ...head.map(label => h("th", { scope: "col", class: "number" }, label))));
-  table.tBodies[0].append(...Array.from(tried.prior, (prior, n) => h("tr",
-    { class: tried.chosen[n] ? "taken" : "" },
-    ...[Number.isFinite(prior) ? number(prior) : "cosine", tried.n_iter[n] ? whole(tried.n_iter[n]) : "–",
-      `${tried.score[n].toFixed(3)} ± ${tried.error[n].toFixed(3)}`,
-      Number.isNaN(tried.mrr[n]) ? "–" : tried.mrr[n].toFixed(3),
-    ].map(text => h("td", { class: "number" }, text)))));
+  const titles = ["Prior", "Iterations", "Score", "Known items"];
+  const heads = titles.map(title => h("th", { scope: "col", class: "number" }, title));
+  table.tHead.append(h("tr", {}, ...heads));
+  choice.prior.forEach((prior, n) => {
+    const texts = [
+      Number.isFinite(prior) ? number(prior) : "cosine",
+      choice.n_iter[n] ? whole(choice.n_iter[n]) : "–",
+      `${choice.score[n].toFixed(3)} ± ${choice.error[n].toFixed(3)}`,
+      Number.isNaN(choice.mrr[n]) ? "–" : choice.mrr[n].toFixed(3),
+    ];
+    const cells = texts.map(text => h("td", { class: "number" }, text));
+    table.tBodies[0].append(h("tr", { class: choice.chosen[n] ? "taken" : "" }, ...cells));
+  });
 }

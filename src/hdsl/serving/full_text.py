@@ -1,0 +1,217 @@
+"""Queries for full-text engines: terms with weights, and what says them to an engine."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..input.parameters import check_number, check_word
+from ..similarity.limits import limit_weights
+from ..text import Collection
+from .rows import as_sparse, sparse_rows
+from .sql import quoted_name, quoted_text
+from .vector_engines import as_json
+
+TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
+
+
+def expand_query(
+    model: Any, text: Any, vectorizer: Any = None, *, n_terms: int | None = 20
+) -> list[tuple[str, float]]:
+    """Return a text as the terms and weights that a similarity has learned to search for.
+
+    These are the largest entries of the rewritten row q of the text: of weight·q for each
+    fixed part, such as the prior, plus Mq.
+
+    Parameters
+    ----------
+    model : HDSL, or Collection
+        A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its
+        own words. Class scores are no terms of a text index and are left out.
+    text : str, or what the vectorizer takes
+    vectorizer : object with ``transform`` and ``get_feature_names_out``, default=None
+        Fitted; it made the rows that an HDSL was learned on.
+    n_terms : int or None, default=20
+        Most terms, the largest in absolute value. None is all.
+
+    Returns
+    -------
+    list of (str, float)
+        Largest weight first, negative ones last: their terms count against a document.
+        The largest absolute weight is 1, which changes no rank.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from hdsl import HDSL
+    >>> vectorizer = CountVectorizer().fit(["car automobile boat"])
+    >>> X = vectorizer.transform(["car", "automobile", "boat"])
+    >>> model = HDSL(prior=1.0, max_iter=1).fit(X, triplets=[[0, 1, 2]])
+    >>> [term for term, weight in expand_query(model, "car", vectorizer)]
+    ['car', 'automobile']
+    """
+    if isinstance(model, Collection):
+        query = _rewritten_text(model, text)
+        names = model.feature_names
+    elif vectorizer is None:
+        raise ValueError(
+            f"{type(model).__name__} takes rows: give the vectorizer that made them "
+            "too, or a model that hdsl.load has read from a file of `hdsl fit`."
+        )
+    else:
+        query = as_sparse(model.rewrite(vectorizer.transform([text])), "query")
+        names = vectorizer.get_feature_names_out()
+    (weights,) = sparse_rows(limit_weights(query, max_terms=n_terms), names)
+    largest = max(map(abs, weights.values()), default=1.0)
+    terms = [(term, weight / largest) for term, weight in weights.items()]
+    return sorted(terms, key=lambda term: -term[1])
+
+
+def _rewritten_text(collection: Collection, text: str) -> sp.csr_array:
+    """Return a text as a rewritten row, without class scores."""
+    row = collection.row_of_text(text)
+    query = as_sparse(collection.scored.rewrite(row), "query")
+    return query[:, : row.shape[1]]
+
+
+def full_text_query(
+    to: str,
+    terms: Sequence[tuple[str, float]],
+    *,
+    table: str = "documents",
+    column: str = "body",
+    key: str | None = None,
+    k: int = 10,
+) -> str:
+    """Return terms and weights as a query of a full-text engine.
+
+    Parameters
+    ----------
+    to : {"postgresql", "sqlite", "elasticsearch"}
+        A SELECT of keys and scores over a ``tsvector`` or an FTS5 table: the engine's
+        score of each term (``ts_rank`` by length, ``bm25``), times its weight, summed.
+        Or the JSON body of a search by boosted terms, as OpenSearch takes it too,
+        without negative weights.
+    terms : sequence of (str, float)
+        As `expand_query` returns them. A term of several words is a phrase.
+    table : str, default="documents"
+        The table of a SELECT.
+    column : str, default="body"
+        The tsvector, the column of the FTS5 table, or the field.
+    key : str, default=None
+        The key of the table in a SELECT. None is id, and rowid in SQLite.
+    k : int, default=10
+        Number of documents.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(full_text_query("sqlite", [("python", 1.0), ("o'clock", 0.25)], table="docs"))
+    WITH query(term, weight) AS (VALUES ('"python"', 1), ('"o''clock"', 0.25))
+    SELECT "docs"."rowid", SUM(-"docs".rank * weight) AS score
+    FROM query CROSS JOIN "docs" WHERE "docs"."body" MATCH term
+    GROUP BY "docs"."rowid" ORDER BY score DESC LIMIT 10
+    """
+    check_word("full_text_query", "to", to, TEXT_FORMATS)
+    check_number("full_text_query", "k", k, low=1, integer=True)
+    queried = _terms_to_search(terms, takes_negative=to != "elasticsearch")
+    if to == "elasticsearch":
+        should = [_clause(column, term) for term in queried]
+        return as_json({"size": int(k), "query": {"bool": {"should": should}}})
+    if to == "postgresql":
+        return _postgresql_query(queried, table, column, key or "id", k)
+    return _sqlite_query(queried, table, column, key or "rowid", k)
+
+
+class _Term(NamedTuple):
+    """The words of a term, a phrase if they are several, and its weight."""
+
+    words: list[str]
+    weight: float
+
+
+def _terms_to_search(
+    terms: Sequence[tuple[str, float]], *, takes_negative: bool
+) -> list[_Term]:
+    """Return the terms that an engine can search for; ValueError if there is none."""
+    queried = [
+        _Term(text.replace("\0", "").split(), float(weight)) for text, weight in terms
+    ]
+    if not np.isfinite([term.weight for term in queried]).all():
+        raise ValueError("Weights of terms must be finite numbers.")
+    queried = [term for term in queried if term.words]
+    if not takes_negative:
+        queried = [term for term in queried if term.weight > 0]
+    if not queried:
+        raise ValueError(
+            f"There is no term to search for: the {len(terms)} given have none."
+        )
+    return queried
+
+
+# --- PostgreSQL and SQLite ------------------------------------------------------------
+
+
+def _postgresql_query(
+    terms: list[_Term], table: str, column: str, key: str, k: int
+) -> str:
+    """Return a SELECT over a tsvector."""
+    values = [f"({_tsquery(term.words)}, {term.weight:.6g})" for term in terms]
+    table = quoted_name(table)
+    vector = f"{table}.{quoted_name(column)}"
+    return _select(
+        values,
+        key=f"{table}.{quoted_name(key)}",
+        score=f"ts_rank({vector}, term, 1)",
+        source=f"JOIN {table} ON {vector} @@ term",
+        k=k,
+    )
+
+
+def _sqlite_query(terms: list[_Term], table: str, column: str, key: str, k: int) -> str:
+    """Return a SELECT over an FTS5 table."""
+    values = [f"({_fts5(term.words)}, {term.weight:.6g})" for term in terms]
+    table = quoted_name(table)
+    return _select(
+        values,
+        key=f"{table}.{quoted_name(key)}",
+        score=f"-{table}.rank",
+        source=f"CROSS JOIN {table} WHERE {table}.{quoted_name(column)} MATCH term",
+        k=k,
+    )
+
+
+def _select(values: list[str], *, key: str, score: str, source: str, k: int) -> str:
+    """Return a SELECT of the keys with the largest sums of score times weight."""
+    return (
+        f"WITH query(term, weight) AS (VALUES {', '.join(values)})\n"
+        f"SELECT {key}, SUM({score} * weight) AS score\nFROM query {source}\n"
+        f"GROUP BY {key} ORDER BY score DESC LIMIT {k}"
+    )
+
+
+def _fts5(words: list[str]) -> str:
+    """Return words as a phrase of FTS5."""
+    return quoted_text(quoted_name(" ".join(words)))
+
+
+def _tsquery(words: list[str]) -> str:
+    """Return words, or a phrase, as lexemes that no dictionary changes."""
+    lexemes = " <-> ".join(quoted_text(word.replace("\\", "\\\\")) for word in words)
+    return f"{quoted_text(lexemes)}::tsquery"
+
+
+# --- Elasticsearch --------------------------------------------------------------------
+
+
+def _clause(field: str, term: _Term) -> dict[str, Any]:
+    """Return a search for one term, boosted by its weight."""
+    if len(term.words) == 1:
+        query = {"value": term.words[0], "boost": term.weight}
+        return {"term": {field: query}}
+    query = {"query": " ".join(term.words), "boost": term.weight}
+    return {"match_phrase": {field: query}}
