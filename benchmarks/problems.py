@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from hdsl import triplets
 from reproduce import datasets, sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .table import aligned
 

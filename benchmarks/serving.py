@@ -25,7 +25,7 @@ from hdsl.search import top_k
 from hdsl.serving import BM25Transformer, certified_top_k, recall_at, sparse_rows
 from hdsl.serving.export import HNSW_LIMIT
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .engines import ENGINES, Engine
 from .problems import data_folder, power_law

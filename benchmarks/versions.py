@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .problems import ROOT, data_folder
 

@@ -26,8 +26,9 @@ from hdsl.search import top_k
 from hdsl.triplets import choice_triplets
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = "Search with judged queries (CISI): ranks on queries held out, by number of judged queries"
 

@@ -23,7 +23,8 @@ from hdsl import HDSL, SimilarityKNeighborsClassifier
 from . import local, sets
 from .landmarks import SimilarityClassifier
 from .results import Results, Table, by_set_and_method, set_names, share
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Classification by similarities to landmarks"
 

@@ -21,8 +21,8 @@ from hdsl.evaluate import known_item
 
 from . import sets
 from .results import Table, by_set_and_method, set_names, share
-from .runner import Cell, Line, Settings
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 #: Votes of the nearest neighbours.
 NEIGHBORS = (3, 9)

@@ -16,7 +16,8 @@ from hdsl.plots import COLORS, MARKERS
 from .baselines import paper_hdsl
 from .datasets import Recovery, make_recovery
 from .results import Results, Table, shared_legend
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Cost of an iteration"
 

@@ -23,8 +23,9 @@ from hdsl.evaluate import known_item
 
 from . import comparison, sets
 from .results import Results, Table, set_names
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 TITLE = (
     "Candidates for the defaults, on folds of the training rows: ratios to the cosine"

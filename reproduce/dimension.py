@@ -29,8 +29,8 @@ from .results import (
     set_names,
     shared_legend,
 )
-from .runner import Cell, Line, Settings
 from .sets import Parts
+from .settings import Cell, Line, Settings
 
 TITLE = "Errors of 3 nearest neighbours by the number of dimensions, in percent"
 

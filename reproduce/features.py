@@ -11,7 +11,7 @@ from hdsl.plots import COLORS
 
 from . import knn, sets
 from .results import Results, Table, panels
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Features used by HDSL along its run"
 

@@ -23,8 +23,9 @@ from hdsl.evaluate import compare_triplets, triplet_accuracy
 from hdsl.triplets import restrict
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = (
     "Human judgements of similarity: share of triplets judged right, among unseen texts"

@@ -29,8 +29,8 @@ from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = "Linking records: F1 on pairs held out, and matches among ten candidates"
 

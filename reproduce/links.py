@@ -17,7 +17,8 @@ from . import paths
 from .baselines import paper_hdsl
 from .datasets import Links, make_links
 from .results import Results, Table, spread
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Prediction of signed links"
 

@@ -19,7 +19,8 @@ from hdsl.input.parameters import generator
 from . import sets
 from .local_hdsl import LocalHDSL
 from .results import Results, Table, by_set_and_method, set_names, share
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Local metrics: one similarity for all rows, or one more per region"
 

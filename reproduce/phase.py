@@ -28,7 +28,8 @@ from .auc import recovery_auc
 from .baselines import paper_hdsl
 from .datasets import Recovery, make_recovery
 from .results import Results, Table, panels, shared_legend
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 from .thresholds import Interval, Sample
 
 TITLE = "When a sparse similarity can be recovered"

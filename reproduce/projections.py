@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.random_projection import GaussianRandomProjection
 
 from . import sets
-from .runner import Settings
 from .sets import Parts
+from .settings import Settings
 
 #: Principal components are exact up to so many rows. For more rows: the number of
 #: subspace iterations, and the dimensions that the subspace has to spare.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from . import comparison, quality, rivals, sets
 from .comparison import Method
 from .results import Results, Table
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Figures that stand beside published ones"
 

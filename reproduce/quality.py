@@ -18,8 +18,9 @@ from hdsl import HDSL, ClassScores
 from . import comparison, sets
 from .comparison import Learned, Method, classifier, neighbors
 from .results import Results
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 TITLE = "Defaults on every set: errors in %, known-item search, seconds"
 

@@ -13,7 +13,8 @@ from .auc import recovery_auc
 from .baselines import paper_hdsl
 from .datasets import make_recovery
 from .results import Results, Table, spread
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Recovery of a hidden similarity"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from scipy.stats import binomtest
 
-from .runner import Line, Settings
+from .settings import Line, Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

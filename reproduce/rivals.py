@@ -27,8 +27,8 @@ from . import comparison, sets
 from .baselines import OASIS, DiagonalSimilarity
 from .comparison import Learned, Method, by_matrix, classifier, neighbors
 from .results import Results
-from .runner import Cell, Line, Settings
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 TITLE = "Other ways to compare rows: errors of 3 nearest neighbours in %, seconds"
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
 from . import datasets
-from .runner import Settings
+from .settings import Settings
 
 #: The sets of the paper, in the order of its tables.
 PAPER = ("dexter", "dorothea", "rcv1_2", "rcv1_4")
@@ -182,7 +182,7 @@ def present(settings: Settings, names: Iterable[str]) -> list[str]:
     if settings.data is None:
         raise MissingDataError(
             f"it needs the real sets {', '.join(names)}: name their folder with --data "
-            "(docs/datasets.md says where to get them)."
+            "(docs/reproducing.md says where to get them)."
         )
     there = []
     reasons = []

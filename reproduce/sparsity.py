@@ -14,7 +14,7 @@ from hdsl.plots import COLORS
 
 from . import features, knn
 from .results import Results, Table, panels
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Entries of the matrix that HDSL learns"
 

@@ -16,8 +16,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from . import knn, machines, runner, sets
 from .results import Results, Table, by_set_and_method, percent, reported, set_names
-from .runner import Cell, Line, Settings
 from .sets import Parts
+from .settings import Cell, Line, Settings
 
 TITLE = "Errors of support vector machines, in percent"
 

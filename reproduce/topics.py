@@ -21,8 +21,8 @@ from sklearn.svm import LinearSVC
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = "Several labels per row: F1 scores of the topics of Reuters-21578"
 
