@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 #: What to compute: a small dict of names and numbers.
 Cell = dict[str, Any]
@@ -37,4 +39,10 @@ class Settings:
     @property
     def size(self) -> str:
         """Return "quick" or "full"."""
-        return "quick" if self.quick else "full"
+        return self.by_size(full="full", quick="quick")
+
+    def by_size(self, *, full: Value, quick: Value) -> Value:
+        """Return the value for a run of this size."""
+        if self.quick:
+            return quick
+        return full

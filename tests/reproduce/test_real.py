@@ -330,4 +330,5 @@ def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
         set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant
     ]
     collection = collection._replace(relevant=random)
-    assert cisi.choose(collection, np.arange(12), ((15.0,), (1.0,), (5,))) is None
+    grid = cisi.Grid((15.0,), (1.0,), (5,))
+    assert cisi.choose(collection, np.arange(12), grid) is None

@@ -136,7 +136,7 @@ def test_more_triplets_recover_more(results):
         np.mean(
             [float(row["entries"]) for row in plain if int(row["triplets"]) == count]
         )
-        for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
+        for count in (phase.QUICK.triplets[0], phase.QUICK.triplets[-1])
     )
     assert few < 0.2 < 0.8 < many
 
