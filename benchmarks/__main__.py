@@ -1,4 +1,6 @@
-"""Run benchmarks and print a table: `python -m benchmarks [names...]`; `--list` names them all.
+"""Run benchmarks and print a table: `python -m benchmarks [names...]`.
+
+`--list` names them all.
 
 Without names: the main ones, a few minutes. Each task runs in a process of its own, so
 that peaks of memory and caches do not mix, and each result is written to a file of JSON
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from . import measure, problems, roads, steps, table
 from .tasks import NO_PROBLEM, Record, Task, plan, registered, run
@@ -86,41 +89,41 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add(
         "--task", help=argparse.SUPPRESS
     )  # one task as JSON: what a process of its own runs
-    given = parser.parse_args(arguments)
-    unknown = [name for name in given.names if name not in registered()]
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in registered()]
     if unknown:
         parser.error(f"no benchmark is named {unknown[0]!r}; see --list")
-    return given
+    return options
 
 
-def tasks_of(given: argparse.Namespace) -> list[Task]:
+def tasks_of(options: argparse.Namespace) -> list[Task]:
     """Return the tasks that the options ask for."""
-    options = {
-        name: tuple(value) if isinstance(value := getattr(given, name), list) else value
-        for name in OPTIONS
-    }
-    options["threads"] = tuple(given.threads) if given.threads else None
-    wanted = tuple(given.problems) if given.problems else None
-    if given.names:
-        return plan(given.names, problems=wanted, n_cores=measure.cores(), **options)
-    return [
-        task
-        for name, usual in MAIN.items()
-        for task in plan(
-            [name],
-            problems=wanted or _present(usual, given.toy),
-            n_cores=measure.cores(),
-            **options,
-        )
-    ]
+    shared = {name: _frozen(getattr(options, name)) for name in OPTIONS}
+    shared["threads"] = _frozen(options.threads)
+    shared["n_cores"] = measure.cores()
+    wanted = _frozen(options.problems)
+    if options.names:
+        return plan(options.names, problems=wanted, **shared)
+    tasks = []
+    for name, usual in MAIN.items():
+        chosen = wanted or _present(usual, options.toy)
+        tasks += plan([name], problems=chosen, **shared)
+    return tasks
+
+
+def _frozen(value: Any) -> Any:
+    """Return a list as a tuple, which a task can have; other values as they are."""
+    if isinstance(value, list):
+        return tuple(value)
+    return value
 
 
 def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
     """Return the problems whose data are present, or a generated one if none are."""
-    there = tuple(name for name in usual if toy or problems.why_missing(name) is None)
-    for name in set(usual) - set(there):
+    present = tuple(name for name in usual if toy or problems.why_missing(name) is None)
+    for name in set(usual) - set(present):
         say(f"skip: {name}: {problems.why_missing(name)}")
-    return there or WITHOUT_DATA
+    return present or WITHOUT_DATA
 
 
 def why_skip(task: Task) -> str | None:
@@ -154,7 +157,7 @@ def run_apart(task: Task) -> Iterator[Record]:
 
 
 def run_all(tasks: list[Task], out: Path) -> Iterator[Record]:
-    """Run tasks one after the other; write each record to the file before yielding it."""
+    """Run tasks one after the other; write each record before yielding it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     done: list[tuple[str, Record]] = []
     failed: list[str] = []
@@ -215,12 +218,9 @@ def show_list() -> None:
 
 def run_task(text: str) -> int:
     """Run one task in this process and print its records."""
-    given = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in json.loads(text).items()
-    }
+    fields = {name: _frozen(value) for name, value in json.loads(text).items()}
     try:
-        for record in run(Task(**given)):
+        for record in run(Task(**fields)):
             print(json.dumps(record), flush=True)
     except KeyboardInterrupt:
         return 130
@@ -229,26 +229,26 @@ def run_task(text: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for."""
-    given = parse(arguments)
-    if given.task:
-        return run_task(given.task)
-    if given.list:
+    options = parse(arguments)
+    if options.task:
+        return run_task(options.task)
+    if options.list:
         show_list()
         return 0
-    if given.show or given.compare:
-        if given.show:
-            show(table.read(given.show))
-        else:
-            print(table.compare(*map(table.read, given.compare)))
+    if options.show:
+        show(table.read(options.show))
+        return 0
+    if options.compare:
+        print(table.compare(*map(table.read, options.compare)))
         return 0
     today = datetime.now(tz=UTC).date().isoformat()
     folder = problems.ROOT / "benchmarks" / "results"
-    out = given.out or folder / f"{today}-{measure.commit()}.jsonl"
+    out = options.out or folder / f"{today}-{measure.commit()}.jsonl"
     records: list[Record] = []
     end = ""
     code = 0
     try:
-        for record in run_all(tasks_of(given), out):
+        for record in run_all(tasks_of(options), out):
             records.append(record)  # noqa: PERF402 - an error leaves the earlier ones
     except KeyboardInterrupt:
         end = ", interrupted"

@@ -14,6 +14,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,34 +23,35 @@ import scipy.sparse as sp
 BLOCKS = 16
 
 
-def make(given: argparse.Namespace) -> dict:
+def make(options: argparse.Namespace) -> dict:
     """Write a problem in blocks, unless it is there; return its sizes."""
-    from . import (
-        problems,
-    )  # not above: workers load this module, and need no scikit-learn
+    # Not above: workers load this module, and need no scikit-learn.
+    from . import problems
 
-    home = place(given)
+    home = folder_of(options)
     if not (home / "about.json").exists():
-        problem = problems.load(given.problem, toy=given.toy)
+        problem = problems.load(options.problem, toy=options.toy)
         home.mkdir(parents=True, exist_ok=True)
-        for kind, rows in (("rows", problem.X), ("triplets", problem.triplets)):
-            cuts = np.linspace(0, rows.shape[0], BLOCKS + 1).astype(int)
-            for k, (first, last) in enumerate(pairwise(cuts)):
-                if kind == "triplets":
-                    np.save(home / f"triplets-{k}.npy", rows[first:last])
-                else:
-                    sp.save_npz(
-                        home / f"rows-{k}.npz", rows[first:last], compressed=False
-                    )
+        for k, rows in enumerate(blocks_of(problem.X)):
+            sp.save_npz(home / f"rows-{k}.npz", rows, compressed=False)
+        for k, triplets in enumerate(blocks_of(problem.triplets)):
+            np.save(home / f"triplets-{k}.npy", triplets)
         (home / "about.json").write_text(json.dumps(problem.size))
     return json.loads((home / "about.json").read_text())
 
 
-def place(given: argparse.Namespace) -> Path:
+def blocks_of(rows: Any) -> list[Any]:
+    """Return rows in consecutive blocks."""
+    cuts = np.linspace(0, rows.shape[0], BLOCKS + 1).astype(int)
+    return [rows[first:last] for first, last in pairwise(cuts)]
+
+
+def folder_of(options: argparse.Namespace) -> Path:
     """Return where the blocks of a problem are."""
-    return (
-        given.folder / f"{given.problem.replace(':', '-')}{'-toy' if given.toy else ''}"
-    )
+    name = options.problem.replace(":", "-")
+    if options.toy:
+        name = f"{name}-toy"
+    return options.folder / name
 
 
 def load_rows(home: Path, k: int) -> sp.csr_array:
@@ -70,12 +72,12 @@ def few() -> tuple[sp.csr_array, np.ndarray]:
     return X, triplets[triplets[:, 1] != triplets[:, 2]]
 
 
-def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
+def one_machine(options: argparse.Namespace, n_jobs: int) -> dict:
     """Time `hdsl.HDSL`, blocks to model."""
     import hdsl
 
-    home = place(given)
-    params = parameters(given)
+    home = folder_of(options)
+    params = parameters(options)
     X, triplets = few()
     hdsl.HDSL(**params, n_jobs=n_jobs).fit(X, triplets=triplets)
     clock = Clock()
@@ -87,15 +89,15 @@ def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
     return {"what": f"one process, {n_jobs} threads", **clock.record(model)}
 
 
-def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
+def on_cluster(options: argparse.Namespace, n_workers: int) -> dict:
     """Time `hdsl.dask.HDSL` on processes with one thread each, blocks to model."""
     import dask
     from distributed import Client, LocalCluster
 
     import hdsl.dask
 
-    home = place(given)
-    params = parameters(given)
+    home = folder_of(options)
+    params = parameters(options)
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster):
         X, triplets = few()
@@ -107,10 +109,17 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
         return {"what": f"{n_workers} workers, 1 thread each", **clock.record(model)}
 
 
-def parameters(given: argparse.Namespace) -> dict:
+def parameters(options: argparse.Namespace) -> dict:
     """Return the parameters that both ways have."""
-    prior = given.prior if given.prior == "auto" else float(given.prior)
-    return {"prior": prior, "max_iter": given.iterations, "tol": 0.0, "random_state": 0}
+    prior = options.prior
+    if prior != "auto":
+        prior = float(prior)
+    return {
+        "prior": prior,
+        "max_iter": options.iterations,
+        "tol": 0.0,
+        "random_state": 0,
+    }
 
 
 class Clock:
@@ -163,39 +172,39 @@ def main() -> None:
     parser.add_argument(
         "--only", help="run one part, print JSON: threads:N or workers:N"
     )
-    given = parser.parse_args()
-    if given.only:
-        kind, _, n = given.only.partition(":")
-        print(
-            json.dumps(
-                (one_machine if kind == "threads" else on_cluster)(given, int(n))
-            )
-        )
+    options = parser.parse_args()
+    if options.only:
+        kind, _, n = options.only.partition(":")
+        if kind == "threads":
+            result = one_machine(options, int(n))
+        else:
+            result = on_cluster(options, int(n))
+        print(json.dumps(result))
         return
-    make(given)
+    make(options)
+    print(f"| | {' | '.join(COLUMNS)} |")
+    print("|" + "---|" * (len(COLUMNS) + 1), flush=True)
+    runs = [f"threads:{n}" for n in options.threads]
+    runs += [f"workers:{n}" for n in options.workers]
     first: dict = {}
-    print(
-        "| | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1), flush=True
+    for run in runs:
+        result = run_apart(run)
+        first = first or result
+        cells = [column(result, first) for column in COLUMNS.values()]
+        print(f"| {result['what']} | {' | '.join(cells)} |", flush=True)
+
+
+def run_apart(run: str) -> dict:
+    """Return the result of one run, a process of its own."""
+    module = [sys.executable, "-m", "benchmarks.cluster"]
+    ended = subprocess.run(
+        [*module, *sys.argv[1:], "--only", run],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=os.environ,
     )
-    for only in [
-        *(f"threads:{n}" for n in given.threads),
-        *(f"workers:{n}" for n in given.workers),
-    ]:
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.cluster",
-            *sys.argv[1:],
-            "--only",
-            only,
-        ]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ
-        )
-        found = json.loads(done.stdout.splitlines()[-1])
-        first = first or found
-        cells = [column(found, first) for column in COLUMNS.values()]
-        print(f"| {found['what']} | " + " | ".join(cells) + " |", flush=True)
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

@@ -60,12 +60,12 @@ class Engine:
     def put(self, ids: Iterable[int], X: Any, lengths: Any = None) -> None:
         """Add documents, or replace those of the same numbers."""
         ids = list(ids)
-        lengths = (
-            [1.0] * len(ids) if lengths is None else [float(one) for one in lengths]
-        )
+        if lengths is None:
+            lengths = [1.0] * len(ids)
+        lengths = [float(length) for length in lengths]
         for first in range(0, len(ids), BATCH):
-            part = slice(first, first + BATCH)
-            self.put_batch(ids[part], X[part], lengths[part])
+            batch = slice(first, first + BATCH)
+            self.put_batch(ids[batch], X[batch], lengths[batch])
 
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         raise NotImplementedError
@@ -110,7 +110,9 @@ class Engine:
 def _children(process: int) -> list[int]:
     """Return the child processes; none where the system does not list them."""
     path = Path(f"/proc/{process}/task/{process}/children")
-    return [int(one) for one in path.read_text().split()] if path.is_file() else []
+    if not path.is_file():
+        return []
+    return [int(child) for child in path.read_text().split()]
 
 
 def _cpu_seconds(process: int) -> float:
@@ -123,7 +125,9 @@ def _cpu_seconds(process: int) -> float:
 
 def _columns(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[int], list[float]]:
     pairs = list(pairs)
-    return [int(one) for one, _ in pairs], [float(score) for _, score in pairs]
+    ids = [int(number) for number, _ in pairs]
+    scores = [float(score) for _, score in pairs]
+    return ids, scores
 
 
 class SQLite(Engine):
@@ -166,7 +170,7 @@ class SQLite(Engine):
     def remove(self, ids: list[int]) -> None:
         for table in ("postings", "documents"):
             self.db.executemany(
-                f"DELETE FROM {table} WHERE doc = ?", ((one,) for one in ids)
+                f"DELETE FROM {table} WHERE doc = ?", ((number,) for number in ids)
             )
 
     def _best(
@@ -230,7 +234,9 @@ class PostgreSQL(Engine):
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         self.remove(ids)
         lines = zip(ids, lengths, to_sparsevec(X), strict=True)
-        text = "".join(f"{one}\t{length!r}\t{row}\n" for one, length, row in lines)
+        text = "".join(
+            f"{number}\t{length!r}\t{row}\n" for number, length, row in lines
+        )
         self._run("COPY documents FROM STDIN", stream=io.BytesIO(text.encode()))
 
     def remove(self, ids: list[int]) -> None:
@@ -298,8 +304,8 @@ class Qdrant(Engine):
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         q = self.module
         points = [
-            q.Point(one, {"terms": q.SparseVector(*row)}, {"length": length})
-            for one, length, row in zip(ids, lengths, sparse_rows(X), strict=True)
+            q.Point(number, {"terms": q.SparseVector(*row)}, {"length": length})
+            for number, length, row in zip(ids, lengths, sparse_rows(X), strict=True)
         ]
         self.shard.update(q.UpdateOperation.upsert_points(points))
 
@@ -315,8 +321,8 @@ class Qdrant(Engine):
     ) -> tuple[list[int], list[float]]:
         q = self.module
         query = q.Query.Nearest(q.SparseVector(indices, values), using="terms")
-        found = self.shard.query(q.QueryRequest(limit=m, query=query))
-        return _columns((point.id, point.score) for point in found)
+        points = self.shard.query(q.QueryRequest(limit=m, query=query))
+        return _columns((point.id, point.score) for point in points)
 
 
 class Milvus(Engine):
@@ -341,7 +347,8 @@ class Milvus(Engine):
 
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         rows = (dict(zip(*row, strict=True)) for row in sparse_rows(X))
-        data = [{"id": one, "terms": row} for one, row in zip(ids, rows, strict=True)]
+        pairs = zip(ids, rows, strict=True)
+        data = [{"id": number, "terms": row} for number, row in pairs]
         self.client.upsert("documents", data)
 
     def remove(self, ids: list[int]) -> None:
@@ -354,7 +361,7 @@ class Milvus(Engine):
     def search(
         self, indices: list[int], values: list[float], m: int
     ) -> tuple[list[int], list[float]]:
-        (found,) = self.client.search(
+        (hits,) = self.client.search(
             "documents",
             [dict(zip(indices, values, strict=True))],
             anns_field="terms",
@@ -362,11 +369,11 @@ class Milvus(Engine):
             search_params={"metric_type": "IP"},
             consistency_level="Strong",
         )
-        return _columns((hit["id"], hit["distance"]) for hit in found)
+        return _columns((hit["id"], hit["distance"]) for hit in hits)
 
 
 class Tantivy(Engine):
-    """Full text: rows are counts of terms, scores are BM25, weights of a query are boosts."""
+    """Full text: rows are counts of terms, scores BM25, weights of queries boosts."""
 
     packages = ("tantivy",)
 
@@ -385,18 +392,18 @@ class Tantivy(Engine):
 
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         self.remove(ids)
-        for one, (indices, counts) in zip(ids, sparse_rows(X), strict=True):
+        for number, (indices, counts) in zip(ids, sparse_rows(X), strict=True):
             words = (
                 f"w{i} " * int(count) for i, count in zip(indices, counts, strict=True)
             )
             document = self.module.Document()
-            document.add_unsigned("id", one)
+            document.add_unsigned("id", number)
             document.add_text("terms", "".join(words))
             self.writer.add_document(document)
 
     def remove(self, ids: list[int]) -> None:
-        for one in ids:
-            self.writer.delete_documents_by_term("id", one)
+        for number in ids:
+            self.writer.delete_documents_by_term("id", number)
 
     def finish(self) -> None:
         self.writer.commit()
@@ -416,8 +423,10 @@ class Tantivy(Engine):
             for i, value in zip(indices, values, strict=True)
         )
         query = kind.boolean_query([(self.module.Occur.Should, term) for term in terms])
-        found = self.searcher.search(query, m).hits
-        return _columns((self.searcher.doc(at)["id"][0], score) for score, at in found)
+        hits = self.searcher.search(query, m).hits
+        return _columns(
+            (self.searcher.doc(address)["id"][0], score) for score, address in hits
+        )
 
 
 #: Engines that hold sparse rows; Tantivy counts words.

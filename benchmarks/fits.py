@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,9 @@ ITERATION_MARKS = (10, 30, 100, 300, 1000, 3000)
 def load(task: Task) -> Problem:
     """Return the problem of a task."""
     problem = problems.load(task.problem, toy=task.toy)
-    return problem if task.scale is None else replace(problem, scale=task.scale)
+    if task.scale is None:
+        return problem
+    return replace(problem, scale=task.scale)
 
 
 def fit(problem: Problem, clock: Clock | None = None, **parameters) -> HDSL:
@@ -41,10 +44,8 @@ def fit(problem: Problem, clock: Clock | None = None, **parameters) -> HDSL:
     if clock is not None:
         clock.start()
     model.fit(problem.X, triplets=problem.triplets)
-    if (
-        model.status_ == "interrupted"
-    ):  # `fit` returns what it has; a benchmark must not
-        raise KeyboardInterrupt
+    if model.status_ == "interrupted":
+        raise KeyboardInterrupt  # `fit` returns what it has; a benchmark must not
     return model
 
 
@@ -72,7 +73,7 @@ def warm_up(
     limit=20.0,
 )
 def time_to_objective(task: Task) -> Iterator[Record]:
-    """CPU seconds to an objective, whole `fit`: dexter to 0.10273; the median of three seeds."""
+    """CPU seconds to an objective, whole `fit`: dexter to 0.10273; median of 3 seeds."""
     warm_up(task.oracles, task.steps)
     problem = load(task)
     target = _target(task, problem)
@@ -89,9 +90,19 @@ def _target(task: Task, problem: Problem) -> float:
     return 1.01 * fit(problem, max_iter=min(task.iterations, 200)).objective_
 
 
+class Race(NamedTuple):
+    """A run to an objective: whether it got there, its seconds, and its model."""
+
+    is_reached: bool
+    cpu_seconds: float
+    seconds: float
+    model: HDSL
+
+
 def _race(
     task: Task, problem: Problem, target: float, oracle: str, step: str
 ) -> Record:
+    """Return the median of three runs, by CPU seconds."""
     runs = []
     with Measured(problem.X) as measured:
         for seed in range(3):
@@ -106,30 +117,36 @@ def _race(
                 random_state=seed,
                 prior=task.prior or 0.0,
             )
-            runs.append(
-                (clock.objective[-1] <= target, clock.total_cpu, clock.total, model)
-            )
-    reached = all(run[0] for run in runs)
-    _, cpu, wall, model = sorted(runs, key=lambda run: run[1])[1]
+            is_reached = clock.objective[-1] <= target
+            runs.append(Race(is_reached, clock.total_cpu, clock.total, model))
+    _, median, _ = sorted(runs, key=lambda run: run.cpu_seconds)
+    seconds = median.seconds
+    cpu_seconds = median.cpu_seconds
     note = (
-        f"{cpu:.3f} CPU s to {target:.5f}, {model.n_iter_} iterations, "
-        f"{len(model.weights_)} atoms"
+        f"{cpu_seconds:.3f} CPU s to {target:.5f}, {median.model.n_iter_} iterations, "
+        f"{len(median.model.weights_)} atoms"
     )
-    if not reached:
-        note = f"not reached: {target:.5f} in {task.iterations} iterations or {task.limit:g} s"
+    all_reached = all(run.is_reached for run in runs)
+    if not all_reached:
+        seconds = np.nan
+        cpu_seconds = np.nan
+        note = (
+            f"not reached: {target:.5f} in {task.iterations} iterations or "
+            f"{task.limit:g} s"
+        )
     return record(
         task,
         problem,
         f"{oracle}-{step}",
-        seconds=wall if reached else np.nan,
-        cpu_seconds=cpu if reached else np.nan,
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
         yardstick=measured.yardstick,
         peak=measured.peak,
-        model=model,
+        model=median.model,
         target=target,
-        reached=reached,
-        cpu_of_seeds=[run[1] for run in runs],
-        iterations_of_seeds=[run[3].n_iter_ for run in runs],
+        reached=all_reached,
+        cpu_of_seeds=[run.cpu_seconds for run in runs],
+        iterations_of_seeds=[run.model.n_iter_ for run in runs],
         note=note,
     )
 
@@ -145,8 +162,11 @@ def _race(
     steps=("away",),
 )
 def mean_iteration(task: Task) -> Iterator[Record]:
-    """Mean seconds of an iteration over the first 1,000, all triplets or --batch-size at each."""
-    warm_up(task.oracles, task.steps, 50 if task.batch_size else None)
+    """Mean seconds of an iteration over the first 1,000, all triplets or a batch."""
+    batch_size = None
+    if task.batch_size is not None:
+        batch_size = 50
+    warm_up(task.oracles, task.steps, batch_size)
     problem = load(task)
     for oracle, step in product(task.oracles, task.steps):
         yield timed_fit(
@@ -160,15 +180,20 @@ def mean_iteration(task: Task) -> Iterator[Record]:
 
 
 def timed_fit(
-    task: Task, problem: Problem, part: str = "", *, sampled: bool = True, **parameters
+    task: Task,
+    problem: Problem,
+    variant: str = "",
+    *,
+    sampled: bool = True,
+    **parameters,
 ) -> Record:
-    """Fit, and record the mean iteration and the peak memory, X and triplets included."""
+    """Fit, and record the mean iteration and the peak memory with X and triplets."""
     if task.device is not None:
         parameters["device"] = task.device
     with Measured(problem.X) as measured:
-        clock = Clock(
-            limit=task.limit, yardstick=measured.yardstick if sampled else None
-        )
+        clock = Clock(limit=task.limit)
+        if sampled:
+            clock.yardstick = measured.yardstick
         model = fit(
             problem,
             clock,
@@ -181,7 +206,7 @@ def timed_fit(
     return record(
         task,
         problem,
-        part,
+        variant,
         seconds=times["seconds"],
         cpu_seconds=times["cpu_seconds"],
         yardstick=measured.yardstick,
@@ -200,7 +225,7 @@ def timed_fit(
 
 @benchmark(problems=("rcv1_2",), iterations=1000, threads=(None,))
 def threads(task: Task) -> Iterator[Record]:
-    """One thread against all on the same run, and whether the results are the same bits."""
+    """One thread against all on the same run, and whether results are the same bits."""
     warm_up()
     problem = load(task)
     unit = Yardstick(problem.X).sample()
@@ -211,12 +236,17 @@ def threads(task: Task) -> Iterator[Record]:
         models.append(fit(problem, clocks[-1], max_iter=task.iterations, n_jobs=count))
     unit.sample()
     n = min(len(clock.wall) for clock in clocks)
-    one, many = (np.array(clock.wall[1:n]) for clock in clocks)
-    speedup = float(one.sum() / many.sum())
-    same = n == len(clocks[0].wall) == len(clocks[1].wall) and _same_bits(*models)
+    alone = np.array(clocks[0].wall[1:n])
+    together = np.array(clocks[1].wall[1:n])
+    speedup = float(alone.sum() / together.sum())
+    has_same_length = len(clocks[0].wall) == len(clocks[1].wall)
+    same = has_same_length and _same_bits(*models)
+    bits = "same bits" if same else "OTHER BITS"
     for count, clock, model in zip((1, task.threads), clocks, models, strict=True):
         times = clock.per_iteration()
-        note = f"{speedup:.2f} x faster, {'same bits' if same else 'OTHER BITS'}"
+        note = ""
+        if count != 1:
+            note = f"{speedup:.2f} x faster, {bits}"
         yield record(
             replace(task, threads=count),
             problem,
@@ -225,9 +255,9 @@ def threads(task: Task) -> Iterator[Record]:
             yardstick=unit,
             model=model,
             speedup=speedup,
-            median_speedup=float(np.median(one / many)),
+            median_speedup=float(np.median(alone / together)),
             same_bits=same,
-            note="" if count == 1 else note,
+            note=note,
         )
 
 
@@ -243,20 +273,19 @@ def _same_bits(a: HDSL, b: HDSL) -> bool:
 
 @benchmark(problems=("rcv1_2",), threads=(1, None))
 def mining(task: Task) -> Iterator[Record]:
-    """Making 3 x 5 neighbour triplets: seconds, and memory against that of an n x n matrix."""
+    """Making 3 x 5 neighbour triplets: seconds, and memory beside an n x n matrix."""
     problem = load(task)
     neighbor_triplets(problem.X[:60], np.arange(60) % 2, 3, 5, n_jobs=2)
     with Measured(problem.X) as measured:
-        made, wall, cpu = timed(
+        triplets, wall, cpu = timed(
             lambda: neighbor_triplets(problem.X, problem.y, 3, 5, n_jobs=task.threads)
         )
     square = 8 * problem.X.shape[0] ** 2 / 2**20
-    more = (
-        None if measured.held_before is None else measured.peak - measured.held_before
-    )
-    note = f"{len(made)} triplets, {cpu:.2f} CPU s, n² doubles are {square:.0f} MiB"
-    if more is not None:
-        note += f", {more:.0f} MiB were added"
+    note = f"{len(triplets)} triplets, {cpu:.2f} CPU s, n² doubles are {square:.0f} MiB"
+    added = None
+    if measured.held_before is not None:
+        added = measured.peak - measured.held_before
+        note += f", {added:.0f} MiB were added"
     yield record(
         task,
         problem,
@@ -264,8 +293,8 @@ def mining(task: Task) -> Iterator[Record]:
         cpu_seconds=cpu,
         yardstick=measured.yardstick,
         peak=measured.peak,
-        added_mb=more,
+        added_mb=added,
         square_mb=square,
-        n_made=len(made),
+        n_made=len(triplets),
         note=note,
     )

@@ -101,7 +101,7 @@ class TSVector:
 def first_answers(
     kind: Any, texts: list[str], y: np.ndarray, n_folds: int
 ) -> np.ndarray:
-    """Return for each text whether the first answer is right, by the engine and with terms."""
+    """Return per text whether the first answer is right, by the engine and by terms."""
     right = np.zeros((2, len(y)), dtype=bool)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     for train, test in folds.split(texts, y):
@@ -111,14 +111,22 @@ def first_answers(
         X = vectorizer.fit_transform([tokens[i] for i in train])
         model = HDSL(random_state=0).fit(X, y[train])
         for i in test:
+            by_words = engine.plain(texts[i])
+            right[0, i] = _is_right(by_words, y[train], y[i])
             terms = expand_query(model, tokens[i], vectorizer)
-            learned = (
-                engine.run(full_text_query(engine.to, terms, k=1)) if terms else []
-            )
-            for k, found in enumerate((engine.plain(texts[i]), learned)):
-                right[k, i] = bool(found) and y[train[found[0][0]]] == y[i]
+            if terms:
+                by_terms = engine.run(full_text_query(engine.to, terms, k=1))
+                right[1, i] = _is_right(by_terms, y[train], y[i])
         engine.close()
     return right
+
+
+def _is_right(answers: list[Any], labels: np.ndarray, label: Any) -> bool:
+    """Return whether there is an answer, and the first one has a label."""
+    if not answers:
+        return False
+    first, *_ = answers[0]
+    return labels[first] == label
 
 
 def main() -> None:
@@ -129,7 +137,10 @@ def main() -> None:
     docs = datasets.load_docstrings(
         min_rows_per_label=80, summaries=True, vectorize=False
     )
-    for kind in (FTS5, TSVector)[: 1 + (PostgreSQL.missing() is None)]:
+    kinds = [FTS5]
+    if PostgreSQL.missing() is None:
+        kinds.append(TSVector)
+    for kind in kinds:
         plain, learned = first_answers(
             kind, list(docs.texts), np.asarray(docs.y), n_folds
         )

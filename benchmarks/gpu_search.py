@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -42,11 +44,11 @@ class Watched:
     def __enter__(self) -> Watched:
         launch = self.device.launch
 
-        def timed_launch(kernel, *args):
-            began = time.perf_counter()
-            launch(kernel, *args)
+        def timed_launch(kernel, n_blocks, /, **arguments):
+            start = time.perf_counter()
+            launch(kernel, n_blocks, **arguments)
             self.device.wait()
-            self.seconds[kernel] += time.perf_counter() - began
+            self.seconds[kernel] += time.perf_counter() - start
 
         self._patches = [
             mock.patch.object(runtime, "get_device", return_value=self.device),
@@ -66,35 +68,53 @@ class Watched:
         return ", ".join(f"{name} {x:.2f} s" for name, x in self.seconds.most_common(3))
 
 
-def agreement(
-    found: list[search.Neighbors], expected: list[search.Neighbors]
-) -> tuple[int, float]:
-    """Return in how many lists rows differ, and how far scores are apart at most."""
-    n_other = 0
-    far = 0.0
-    for ours, theirs in zip(found, expected, strict=True):
-        n_other += int((ours.rows != theirs.rows).any(axis=1).sum())
-        known = np.isfinite(theirs.scores)
-        scale = np.maximum(np.abs(theirs.scores[known]), 1e-300)
-        far = max(
-            far,
-            float((np.abs(ours.scores - theirs.scores)[known] / scale).max(initial=0)),
+class Agreement(NamedTuple):
+    """In how many lists rows differ, and how far scores are apart at most."""
+
+    n_other: int
+    score_distance: float
+
+    @classmethod
+    def between(
+        cls, lists: list[search.Neighbors], expected: list[search.Neighbors]
+    ) -> Agreement:
+        """Return how well lists agree."""
+        n_other = 0
+        score_distance = 0.0
+        for ours, theirs in zip(lists, expected, strict=True):
+            n_other += int((ours.rows != theirs.rows).any(axis=1).sum())
+            known = np.isfinite(theirs.scores)
+            scale = np.maximum(np.abs(theirs.scores[known]), 1e-300)
+            distances = np.abs(ours.scores - theirs.scores)[known] / scale
+            score_distance = max(score_distance, float(distances.max(initial=0)))
+        return cls(n_other, score_distance)
+
+    @property
+    def note(self) -> str:
+        """The same in words."""
+        return (
+            f"other rows in {self.n_other} lists, scores to {self.score_distance:.0e}"
         )
-    return n_other, far
 
 
-def of_queries(found: search.Neighbors, chosen: np.ndarray) -> search.Neighbors:
+def of_queries(lists: search.Neighbors, chosen: np.ndarray) -> search.Neighbors:
     """Return the lists of some queries."""
-    return search.Neighbors(*(part[chosen] for part in found))
+    return search.Neighbors(
+        lists.scores[chosen], lists.rows[chosen], lists.size[chosen]
+    )
 
 
-def without(found: search.Neighbors, itself: np.ndarray) -> search.Neighbors:
+def without(lists: search.Neighbors, itself: np.ndarray) -> search.Neighbors:
     """Return lists that are one shorter: without the query's own row, or the last."""
-    k = found.rows.shape[1] - 1
-    place = np.argsort(found.rows == itself[:, None], axis=1, kind="stable")[:, :k]
-    place.sort(axis=1)
-    scores, rows = (np.take_along_axis(part, place, axis=1) for part in found[:2])
-    return search.Neighbors(scores, rows, np.minimum(found.size, k))
+    k = lists.rows.shape[1] - 1
+    is_itself = lists.rows == itself[:, None]
+    columns = np.argsort(is_itself, axis=1, kind="stable")[:, :k]
+    columns.sort(axis=1)
+    return search.Neighbors(
+        np.take_along_axis(lists.scores, columns, axis=1),
+        np.take_along_axis(lists.rows, columns, axis=1),
+        np.minimum(lists.size, k),
+    )
 
 
 @benchmark(threads=(None,))
@@ -104,7 +124,7 @@ def gpu_mining(task: Task) -> Iterator[Record]:
     with Watched() as card:
         search.neighbors_by_label(X[:60], labels[:60], 3, 5, device="cuda")  # compiles
         card.seconds.clear()
-        found, wall, _ = timed(
+        lists, wall, _ = timed(
             lambda: search.neighbors_by_label(
                 X, labels, N_TARGETS, N_IMPOSTORS, device="cuda"
             )
@@ -120,18 +140,19 @@ def gpu_mining(task: Task) -> Iterator[Record]:
             n_jobs=task.threads,
         )
     )
-    ours = [of_queries(part, chosen) for part in found]
-    n_other, far = agreement(ours, [without(expected[0], chosen), expected[1]])
+    ours = [of_queries(of_one_kind, chosen) for of_one_kind in lists]
+    same, other = expected
+    agreement = Agreement.between(ours, [without(same, chosen), other])
     yield record(
         task,
         NO_PROBLEM,
         seconds=wall,
-        n_other=n_other,
-        score_distance=far,
+        n_other=agreement.n_other,
+        score_distance=agreement.score_distance,
         cpu_seconds_of_part=cpu_wall,
         device=card.device.name,
-        note=f"{note}; {len(chosen)} rows on the CPU {cpu_wall:.1f} s, other rows in {n_other} "
-        f"lists, scores to {far:.0e}",
+        note=f"{note}; {len(chosen)} rows on the CPU {cpu_wall:.1f} s, "
+        f"{agreement.note}",
     )
 
 
@@ -144,8 +165,8 @@ def _rows(task: Task, n_more: int):
 
 @benchmark(threads=(None,), iterations=300)
 def gpu_search(task: Task) -> Iterator[Record]:
-    """3-NN of 100,000 new rows over a million, learned similarity: one GPU; a part on the CPU."""
-    m = 20 if task.toy else 100_000
+    """3-NN of 100,000 new rows over a million, learned: one GPU; a part on the CPU."""
+    m = task.by_size(full=100_000, toy=20)
     X, labels = _rows(task, m)
     n = X.shape[0] - m
     index = X[:n]
@@ -155,34 +176,36 @@ def gpu_search(task: Task) -> Iterator[Record]:
     model.fit(index[few], labels[few])
     with Watched() as card:
         queries, rewriting, _ = timed(lambda: model.similarity_.rewrite(new))
-        kept = search.Index(index)
-        found, wall, _ = timed(lambda: kept.top_k(queries, N_NEIGHBORS, device="cuda"))
+        on_card = search.Index(index)
+        lists, wall, _ = timed(
+            lambda: on_card.top_k(queries, N_NEIGHBORS, device="cuda")
+        )
         note = card.note
-        part = queries[: min(m, N_PART)]
-        _, again, _ = timed(lambda: kept.top_k(part, N_NEIGHBORS, device="cuda"))
+        first = queries[: min(m, N_PART)]
+        _, again, _ = timed(lambda: on_card.top_k(first, N_NEIGHBORS, device="cuda"))
         _, anew, _ = timed(
-            lambda: search.top_k(part, index, N_NEIGHBORS, device="cuda")
+            lambda: search.top_k(first, index, N_NEIGHBORS, device="cuda")
         )
     chosen = np.linspace(0, m - 1, min(m, N_COMPARED)).astype(np.int64)
     expected, cpu_wall, _ = timed(
         lambda: search.top_k(queries[chosen], index, N_NEIGHBORS, n_jobs=task.threads)
     )
-    n_other, far = agreement([of_queries(found, chosen)], [expected])
+    agreement = Agreement.between([of_queries(lists, chosen)], [expected])
     yield record(
         task,
         NO_PROBLEM,
         seconds=rewriting + wall,
         rewriting=rewriting,
-        n_other=n_other,
-        score_distance=far,
+        n_other=agreement.n_other,
+        score_distance=agreement.score_distance,
         cpu_seconds_of_part=cpu_wall,
         device=card.device.name,
         seconds_again=again,
         seconds_anew=anew,
-        note=f"{queries.nnz / m:.0f} features per rewritten query, rewriting {rewriting:.1f} s; "
-        f"{note}; {part.shape[0]} queries {again:.3f} s by an index that is on the "
-        f"card, {anew:.3f} s by a new one; {len(chosen)} queries on the CPU "
-        f"{cpu_wall:.1f} s, other rows in {n_other} lists, scores to {far:.0e}",
+        note=f"{queries.nnz / m:.0f} features per rewritten query, rewriting "
+        f"{rewriting:.1f} s; {note}; {first.shape[0]} queries {again:.3f} s by an "
+        f"index that is on the card, {anew:.3f} s by a new one; {len(chosen)} queries "
+        f"on the CPU {cpu_wall:.1f} s, {agreement.note}",
     )
 
 
@@ -204,14 +227,16 @@ def gpu_fit(task: Task) -> Iterator[Record]:
             "device": device,
         }
         HDSL(**{**parameters, "max_iter": 3}).fit(problem.X, problem.y)  # compiles
-        model, wall, cpu = timed(
-            lambda given=parameters: HDSL(**given).fit(problem.X, problem.y)
-        )
+        fit = partial(HDSL(**parameters).fit, problem.X, problem.y)
+        model, wall, cpu = timed(fit)
         objective = model.trace_["objective"][-1]
+        variant = device
+        if step != "away":
+            variant = f"{device} {step}"
         yield record(
             task,
             problem,
-            device if step == "away" else f"{device} {step}",
+            variant,
             seconds=wall,
             cpu_seconds=cpu,
             note=f"{len(model.trace_) - 1} iterations, objective {objective:.6f}",

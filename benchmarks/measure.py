@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +35,7 @@ LIBRARIES = ("hdsl", "numpy", "scipy", "numba", "scikit-learn")
 
 
 def peak_mb() -> float:
-    """Return the most memory this process has held, in MiB, since its start or since `reset_peak`.
+    """Return the peak of this process's memory in MiB, since its start or a reset.
 
     On Linux, this is the high-water mark of this process alone: ``ru_maxrss`` of a
     child starts from the memory of its parent.
@@ -48,9 +49,11 @@ def peak_mb() -> float:
 
 
 def held_mb() -> float | None:
-    """Return the memory this process holds now, in MiB; None if the system does not say."""
-    held = _status("VmRSS")
-    return None if held is None else held / 1024
+    """Return the memory that this process has now in MiB, None if it is not known."""
+    kibibytes = _status("VmRSS")
+    if kibibytes is None:
+        return None
+    return kibibytes / 1024
 
 
 def reset_peak() -> bool:
@@ -84,23 +87,25 @@ class Yardstick:
     def sample(self, seconds: float = 0.2, least: int = 5) -> Yardstick:
         """Take samples for `seconds`, at least `least` of them, after one to warm up."""
         _ = self.X.T @ self.q
-        until = time.perf_counter() + seconds
+        end = time.perf_counter() + seconds
         for k in range(2000):
-            began = time.perf_counter()
-            if k >= least and began > until:
+            start = time.perf_counter()
+            if k >= least and start > end:
                 break
             _ = self.X.T @ self.q
-            self.samples.append(time.perf_counter() - began)
+            self.samples.append(time.perf_counter() - start)
         return self
 
     @property
     def seconds(self) -> float:
         """Median of the samples."""
-        return statistics.median(self.samples) if self.samples else math.nan
+        if not self.samples:
+            return math.nan
+        return statistics.median(self.samples)
 
 
 class Measured:
-    """A block of code whose peak memory is measured, with the yardstick before and after it.
+    """A block of code whose peak memory is measured, with yardsticks around it.
 
     Attributes
     ----------
@@ -131,6 +136,25 @@ def timed(call: Callable) -> tuple[object, float, float]:
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
+class Moment(NamedTuple):
+    """A time by the clock of the wall and by that of this process, in seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Return the present moment."""
+        return cls(time.perf_counter(), time.process_time())
+
+
+def _or_infinite(limit: float | None) -> float:
+    """Return a limit; infinity for None."""
+    if limit is None:
+        return math.inf
+    return limit
+
+
 class Clock:
     """A callback of `fit` that records the wall and CPU seconds of each iteration.
 
@@ -149,8 +173,8 @@ class Clock:
         yardstick: Yardstick | None = None,
         every: float = 2.0,
     ) -> None:
-        self.limit = math.inf if limit is None else limit
-        self.cpu_limit = math.inf if cpu_limit is None else cpu_limit
+        self.limit = _or_infinite(limit)
+        self.cpu_limit = _or_infinite(cpu_limit)
         self.target = target
         self.yardstick = yardstick
         self.every = every
@@ -161,25 +185,25 @@ class Clock:
 
     def start(self) -> None:
         """Start the clock."""
-        self.total = self.total_cpu = 0.0
+        self.total = 0.0
+        self.total_cpu = 0.0
         self.next_sample = self.every
-        self.left = time.perf_counter(), time.process_time()
+        self._left_at = Moment.now()
 
     def __call__(self, state) -> bool:
         """Record the times; True ends the run."""
-        wall = time.perf_counter()
-        cpu = time.process_time()
-        self.wall.append(wall - self.left[0])
-        self.cpu.append(cpu - self.left[1])
+        now = Moment.now()
+        self.wall.append(now.wall - self._left_at.wall)
+        self.cpu.append(now.cpu - self._left_at.cpu)
         self.objective.append(float(state.objective))
         self.total += self.wall[-1]
         self.total_cpu += self.cpu[-1]
         if self.yardstick is not None and self.total >= self.next_sample:
             self.yardstick.sample(seconds=0.0, least=2)
             self.next_sample = self.total + self.every
-        spent = self.total >= self.limit or self.total_cpu >= self.cpu_limit
-        self.left = time.perf_counter(), time.process_time()
-        return spent or state.objective <= self.target
+        is_late = self.total >= self.limit or self.total_cpu >= self.cpu_limit
+        self._left_at = Moment.now()
+        return is_late or state.objective <= self.target
 
     @property
     def setup(self) -> float:
@@ -204,9 +228,9 @@ def time_calls(
     call: Callable,
     make: Callable[[], object] | None = None,
     budget: float = 0.5,
-    most: int = 200,
+    max_calls: int = 200,
 ) -> tuple[float, float, int]:
-    """Return median wall seconds and mean CPU seconds of a call, and the number of calls.
+    """Return median wall seconds and mean CPU seconds of a call, and how many there were.
 
     `make`, not timed, makes the argument of each call. The first call warms up, unless
     it alone takes longer than the budget.
@@ -214,11 +238,13 @@ def time_calls(
     walls: list[float] = []
     cpus: list[float] = []
     while True:
-        arguments = () if make is None else (make(),)
-        _, wall, cpu = timed(lambda arguments=arguments: call(*arguments))
+        prepared = call
+        if make is not None:
+            prepared = partial(call, make())
+        _, wall, cpu = timed(prepared)
         walls.append(wall)
         cpus.append(cpu)
-        if sum(walls) > budget or len(walls) > most:
+        if sum(walls) > budget or len(walls) > max_calls:
             break
     if len(walls) > 1:
         del walls[0], cpus[0]
@@ -231,7 +257,7 @@ def time_calls(
 def record(
     task: Task,
     problem: Problem | str,
-    part: str = "",
+    variant: str = "",
     *,
     seconds: float,
     cpu_seconds: float | None = None,
@@ -241,30 +267,46 @@ def record(
     **extra,
 ) -> dict:
     """Return one result, ready to be a JSON line; NaN becomes null."""
-    made = not isinstance(problem, str)
-    known = yardstick is not None and bool(yardstick.samples)
-    unit = yardstick.seconds if known else None
-    if made:
+    name = task.benchmark
+    if variant:
+        name = f"{task.benchmark}.{variant}"
+    problem_name = problem
+    if isinstance(problem, Problem):
+        problem_name = problem.name
         extra = {"size": problem.size, **extra}
-    if unit and cpu_seconds is not None:
-        extra["cpu_ratio"] = (
-            cpu_seconds / unit
-        )  # other users of the machine disturb it less
+    unit = None
+    ratio = None
+    if yardstick is not None and yardstick.samples:
+        unit = yardstick.seconds
+        ratio = seconds / unit
+        if cpu_seconds is not None:
+            # Other users of the machine disturb it less.
+            extra["cpu_ratio"] = cpu_seconds / unit
+    if peak is None:
+        peak = peak_mb()
     line = {
-        "benchmark": f"{task.benchmark}.{part}" if part else task.benchmark,
-        "problem": problem.name if made else problem,
+        "benchmark": name,
+        "problem": problem_name,
         "threads": task.threads,
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "yardstick_seconds": unit,
-        "ratio": seconds / unit if unit else None,
-        "peak_mb": peak_mb() if peak is None else peak,
+        "ratio": ratio,
+        "peak_mb": peak,
         **_of_model(model),
         **environment(),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "load": _load(),
         "extra": extra,
     }
     return _plain(line)
+
+
+def _load() -> float | None:
+    """Return the load of the machine over the last minute, where it is known."""
+    if not hasattr(os, "getloadavg"):
+        return None
+    last_minute, _, _ = os.getloadavg()
+    return last_minute
 
 
 def _of_model(model) -> dict:
@@ -283,9 +325,9 @@ def _of_model(model) -> dict:
 def _plain(value):
     """Return a value that JSON can hold."""
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part) for part in value]
+        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -317,9 +359,9 @@ def commit() -> str:
     head = _git("rev-parse", "--short", "HEAD")
     if head is None:
         return "unknown"
-    return head + (
-        "+" if _git("status", "--porcelain", "--", "src", "benchmarks") else ""
-    )
+    if _git("status", "--porcelain", "--", "src", "benchmarks"):
+        return f"{head}+"
+    return head
 
 
 def _git(*arguments: str) -> str | None:

@@ -37,9 +37,9 @@ GRID = {
 
 @benchmark()
 def memory(task: Task) -> Iterator[Record]:
-    """Estimated memory against peak memory, each fit in a fresh process: a grid of settings."""
-    for name in ("small",) if task.toy else GRID:
-        began = time.perf_counter()
+    """Estimated against peak memory, each fit in a fresh process: a grid of settings."""
+    for name in task.by_size(full=tuple(GRID), toy=("small",)):
+        start = time.perf_counter()
         text = subprocess.run(
             [sys.executable, "-m", __spec__.name, json.dumps([name, task.toy])],
             cwd=problems.ROOT,
@@ -53,7 +53,7 @@ def memory(task: Task) -> Iterator[Record]:
             task,
             NO_PROBLEM,
             name,
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - start,
             peak=measured,
             estimated_mb=estimated,
             ratio=ratio,
@@ -67,7 +67,10 @@ def measure(name: str, *, toy: bool = False) -> tuple[float, float]:
     from hdsl.fit.memory import estimate_fit
 
     size, parameters = GRID[name]
-    problem = problems.power_law(*((300, 1000, 20) if toy else SIZES[size]))
+    if toy:
+        problem = problems.power_law(300, 1000, 20)
+    else:
+        problem = problems.power_law(*SIZES[size])
     model = HDSL(100.0, memory_limit=None, **{"prior": 8.0, "n_jobs": 1, **parameters})
     estimated = estimate_fit(model, problem.X, problem.triplets).total
     first = problems.power_law(200, 1000, 20)

@@ -69,14 +69,16 @@ def solve(
 
 
 def same_path(a: Result, b: Result) -> tuple[int, float]:
-    """Return for how many iterations two runs agree, and how far their objectives are apart."""
+    """Return for how many iterations two runs agree, and how far objectives differ."""
     n = min(len(a.trace), len(b.trace))
     same = np.ones(n, dtype=bool)
     for name in STEP_NAMES:
         same &= a.trace[name][:n] == b.trace[name][:n]
-    until = n if same.all() else int(np.argmin(same))
-    far = np.abs(a.trace["objective"][:until] / b.trace["objective"][:until] - 1.0)
-    return until, float(far.max(initial=0.0))
+    n_same = n
+    if not same.all():
+        n_same = int(np.argmin(same))
+    ratios = a.trace["objective"][:n_same] / b.trace["objective"][:n_same]
+    return n_same, float(np.abs(ratios - 1.0).max(initial=0.0))
 
 
 @benchmark(
@@ -98,36 +100,42 @@ def one_gpu(task: Task) -> Iterator[Record]:
 
 def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     """Yield the records of the CPU and of the GPU."""
-    part = "" if run["oracle"] == "ascent" else f"-{run['oracle']}"
-    is_large = problem.X.shape[0] > 10**5
-    counts = (task.threads,) if is_large else (1, task.threads)
+    suffix = ""
+    if run["oracle"] != "ascent":
+        suffix = f"-{run['oracle']}"
+    counts = (1, task.threads)
+    n_iterations = task.iterations
+    if problem.X.shape[0] > 10**5:
+        counts = (task.threads,)
+        n_iterations = FEW
     runs = {}
     for count in counts:
         with Workers(count) as workers:
             layout = CPULayout(problem.X, problem.triplets, workers=workers)
-            n = FEW if is_large else task.iterations
-            runs[count] = solve(layout, problem.scale, n, **run)
+            runs[count] = solve(layout, problem.scale, n_iterations, **run)
             del layout
     for count, (result, times) in runs.items():
         yield record(
             replace(task, threads=count),
             problem,
-            f"cpu{part}",
+            f"cpu{suffix}",
             seconds=float(times.mean()),
             median_iteration=float(np.median(times)),
             reached=result.objective,
             note=f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations",
         )
-    began = time.perf_counter()
+    start = time.perf_counter()
     layout = _on_card(problem, device)
-    whole = time.perf_counter() - began
+    setup = time.perf_counter() - start
     result, times = solve(layout, problem.scale, task.iterations, **run)
-    until, far = same_path(result, runs[task.threads][0])
+    expected, _ = runs[task.threads]
+    n_same, distance = same_path(result, expected)
     memory = device.memory()
     digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
     note = (
         f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up "
-        f"{whole:.1f} s; the CPU's path for {until} models, objective to {far:.0e}; "
+        f"{setup:.1f} s; the CPU's path for {n_same} models, objective to "
+        f"{distance:.0e}; "
         f"{memory['used'] / 1e9:.2f} GB in arrays, {memory['held'] / 1e9:.2f} GB at "
         f"most; bits {digest}"
     )
@@ -136,15 +144,15 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     yield record(
         task,
         problem,
-        f"gpu{part}",
+        f"gpu{suffix}",
         seconds=float(times.mean()),
         note=note,
         median_iteration=float(np.median(times)),
         device=device.name,
         memory=memory,
-        setup_seconds=whole,
-        same_until=until,
-        objective_distance=far,
+        setup_seconds=setup,
+        same_until=n_same,
+        objective_distance=distance,
         digest=digest,
         reached=result.objective,
         batch_size=task.batch_size,

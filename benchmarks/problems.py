@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from hdsl import triplets
 from reproduce import datasets, sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -64,17 +64,29 @@ class Problem:
 def load(name: str, *, toy: bool = False) -> Problem:
     """Make the problem of this name."""
     kind, _, number = name.partition(":")
-    if kind in REAL:
-        problem = _toy_of(kind) if toy else REAL[kind]()
-    elif kind in MADE:
-        problem = MADE[kind](toy)
-    elif kind in NUMBERED and number:
-        problem = NUMBERED[kind](int(float(number)), toy)
-    else:
+    is_named = kind in REAL or kind in MADE or (kind in NUMBERED and number)
+    if not is_named:
         raise ValueError(
             f"No problem is named {name!r}. There are: {', '.join(names())}."
         )
-    return replace(problem, name=f"{name}-toy" if toy else name)
+    if toy:
+        return replace(_toy(kind, number), name=f"{name}-toy")
+    if kind in REAL:
+        problem = REAL[kind]()
+    elif kind in MADE:
+        problem = MADE[kind]()
+    else:
+        problem = NUMBERED[kind](int(float(number)))
+    return replace(problem, name=name)
+
+
+def _toy(kind: str, number: str) -> Problem:
+    """Return a small problem in the form of a kind."""
+    if kind in REAL:
+        return _toy_of(kind)
+    if kind in MADE:
+        return TOYS_OF_MADE[kind]()
+    return TOYS_OF_NUMBERED[kind](int(float(number)))
 
 
 def names() -> list[str]:
@@ -117,20 +129,14 @@ def _matrix(X) -> sp.csr_array:
 
 
 def dexter() -> Problem:
-    """Return dexter, each column divided by its largest train value, with the shared triplets."""
+    """Return dexter, columns divided by their largest train value, with its triplets."""
     read = _read("dexter")
     largest = read["X"].max(axis=0).toarray().ravel()
     shrink = 1.0 / np.where(largest > 0, largest, 1.0)
-    for part in ("X", "X_valid"):
-        read[part].data *= shrink[read[part].indices]
-    return Problem(
-        name="dexter",
-        triplets=np.load(data_folder() / "dexter" / "triplets_random20.npy").astype(
-            np.int64
-        ),
-        scale=100.0,
-        **read,
-    )
+    for name in ("X", "X_valid"):
+        read[name].data *= shrink[read[name].indices]
+    stored = np.load(data_folder() / "dexter" / "triplets_random20.npy")
+    return Problem(name="dexter", triplets=stored.astype(np.int64), scale=100.0, **read)
 
 
 def _with_neighbors(name: str, scale: float) -> Problem:
@@ -159,7 +165,7 @@ def rcv1_4() -> Problem:
 
 
 def reuters_r52() -> Problem:
-    """Return R52 of Reuters-21578, TF-IDF rows as in the experiments, with neighbour triplets."""
+    """Return R52 of Reuters-21578, rows as in the experiments, neighbour triplets."""
     return _as_in_experiments("reuters_r52")
 
 
@@ -177,24 +183,31 @@ def _as_in_experiments(name: str) -> Problem:
     parts = sets.load(Settings(out=ROOT, data=data_folder()), name)
     X = _matrix(parts.X)
     X_valid = _matrix(parts.X_val)
-    made = triplets.neighbor_triplets(X, parts.y, 3, 5, n_jobs=-1)
-    return Problem(name, X, made, 1000.0, parts.y, X_valid, parts.y_val)
+    return Problem(
+        name=name,
+        X=X,
+        triplets=triplets.neighbor_triplets(X, parts.y, 3, 5, n_jobs=-1),
+        scale=1000.0,
+        y=parts.y,
+        X_valid=X_valid,
+        y_valid=parts.y_val,
+    )
 
 
 def _toy_of(name: str) -> Problem:
-    """Return a small made problem in the form of a real one: labels, validation rows, triplets."""
+    """Return a small problem in the form of a real one: labels, validation rows."""
     rows = _PowerLaw(180, 400, 20, seed=0)
     X = rows.X
     y = rows.topic % 2
     n = 120
     if name == "dexter":
-        made = triplets.random_triplets(y[:n], 20, random_state=0)
+        compared = triplets.random_triplets(y[:n], 20, random_state=0)
     else:
-        made = triplets.neighbor_triplets(X[:n], y[:n], 3, 5)
+        compared = triplets.neighbor_triplets(X[:n], y[:n], 3, 5)
     return Problem(
         name=name,
         X=X[:n],
-        triplets=made,
+        triplets=compared,
         scale=100.0,
         y=y[:n],
         X_valid=X[n:],
@@ -209,16 +222,18 @@ def recovery(
     n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_000
 ) -> Problem:
     """Return the paper's recovery problem."""
-    small = n_features < 2000
-    made = datasets.make_recovery(
+    n_atoms = 100
+    if n_features < 2000:
+        n_atoms = 20
+    data = datasets.make_recovery(
         n_rows,
         n_features,
         n_triplets=n_triplets,
-        n_atoms=20 if small else 100,
+        n_atoms=n_atoms,
         block_size=n_features // 20,
         random_state=0,
     )
-    return Problem(name="recovery", X=made.X, triplets=made.triplets, scale=100.0)
+    return Problem(name="recovery", X=data.X, triplets=data.triplets, scale=100.0)
 
 
 def power_law(
@@ -247,7 +262,7 @@ def same_nonzeros(
     n_live: int = 10_000,
     nnz_per_row: int = 75,
 ) -> Problem:
-    """Return the same rows and the same live columns spread over a wider range of columns."""
+    """Return the same rows and live columns, spread over a wider range of columns."""
     if n_features < n_live:
         raise ValueError(f"{n_live} live columns do not fit in {n_features}.")
     narrow = power_law(n_rows, n_live, nnz_per_row)
@@ -268,7 +283,7 @@ def scaled(
 
 
 def million() -> Problem:
-    """Return 1,000,000 rows x 1,000,000 features, 75 non-zeros per row, 15,000,000 triplets."""
+    """Return a million rows of a million features, 75 non-zeros, 15 million triplets."""
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
 
 
@@ -301,16 +316,19 @@ class _PowerLaw:
         self.X = self._rows()
 
     def _assign_topics(self) -> None:
-        """Assign rows at random to topics of about TOPIC_ROWS rows; sisters are 2k and 2k + 1."""
+        """Assign rows at random to topics of about TOPIC_ROWS rows.
+
+        Sisters are 2k and 2k + 1.
+        """
         self.n_topics = 2 * max(1, self.n_rows // (2 * TOPIC_ROWS))
         self.members = self.rng.permutation(self.n_rows)
         self.first = np.arange(self.n_topics + 1) * self.n_rows // self.n_topics
-        self.place = np.empty(self.n_rows, dtype=np.int64)
-        self.place[self.members] = np.arange(self.n_rows)
-        self.topic = np.searchsorted(self.first, self.place, side="right") - 1
+        self.position = np.empty(self.n_rows, dtype=np.int64)
+        self.position[self.members] = np.arange(self.n_rows)
+        self.topic = np.searchsorted(self.first, self.position, side="right") - 1
 
     def _name_features(self) -> None:
-        """Number the features at random and give the topics their lists, by rank of frequency."""
+        """Number the features at random and give the topics their lists, by frequency."""
         rank = self.rng.permutation(self.n_features).astype(np.int32)
         self.feature_of = np.empty_like(rank)
         self.feature_of[rank] = np.arange(self.n_features, dtype=np.int32)
@@ -361,18 +379,19 @@ class _PowerLaw:
             topic[:, None] % 2, picked
         ]
         columns = np.sort(self.feature_of[ranks], axis=1)
-        again = np.arange(len(topic))
+        unfinished = np.arange(len(topic))
         for attempt in range(100):
-            part = columns[again]
-            double = part[:, 1:] == part[:, :-1]
-            found = double.any(axis=1)
-            if not found.any():
+            rows = columns[unfinished]
+            is_double = rows[:, 1:] == rows[:, :-1]
+            has_double = is_double.any(axis=1)
+            if not has_double.any():
                 break
-            again = again[found]
-            part = part[found]
-            double = double[found]
-            part[:, 1:][double] = self._replacements(int(double.sum()), attempt)
-            columns[again] = np.sort(part, axis=1)
+            unfinished = unfinished[has_double]
+            rows = rows[has_double]
+            is_double = is_double[has_double]
+            n_doubles = int(is_double.sum())
+            rows[:, 1:][is_double] = self._replacements(n_doubles, attempt)
+            columns[unfinished] = np.sort(rows, axis=1)
         return columns
 
     def _replacements(self, count: int, attempt: int) -> np.ndarray:
@@ -382,7 +401,7 @@ class _PowerLaw:
         return self.rng.integers(self.n_features, size=count, dtype=np.int32)
 
     def triplets(self, n_targets: int, n_impostors: int) -> np.ndarray:
-        """Return for each row some of its topic's rows times some of the sister topic's."""
+        """Return per row some of its topic's rows times some of the sister topic's."""
         topic = self.topic
         sister = self.topic ^ 1
         size = np.diff(self.first)
@@ -392,20 +411,19 @@ class _PowerLaw:
             )
         # Steps from 1 to size - 1, so that no row is its own neighbour.
         step = 1 + self._distinct(size[topic] - 1, n_targets)
-        place = self.place[:, None] - self.first[topic][:, None]
-        target = self.members[
-            self.first[topic][:, None] + (place + step) % size[topic][:, None]
-        ]
-        place = self.first[sister][:, None] + self._distinct(size[sister], n_impostors)
-        impostor = self.members[place]
-        made = np.empty((self.n_rows, n_targets, n_impostors, 3), dtype=np.int64)
-        made[..., 0] = np.arange(self.n_rows)[:, None, None]
-        made[..., 1] = target[:, :, None]
-        made[..., 2] = impostor[:, None, :]
-        return made.reshape(-1, 3)
+        first = self.first[topic][:, None]
+        in_topic = self.position[:, None] - first
+        target = self.members[first + (in_topic + step) % size[topic][:, None]]
+        in_sister = self._distinct(size[sister], n_impostors)
+        impostor = self.members[self.first[sister][:, None] + in_sister]
+        triplets = np.empty((self.n_rows, n_targets, n_impostors, 3), dtype=np.int64)
+        triplets[..., 0] = np.arange(self.n_rows)[:, None, None]
+        triplets[..., 1] = target[:, :, None]
+        triplets[..., 2] = impostor[:, None, :]
+        return triplets.reshape(-1, 3)
 
     def _distinct(self, below: np.ndarray, count: int) -> np.ndarray:
-        """Draw `count` distinct numbers below each limit, one from each of `count` equal parts."""
+        """Draw distinct numbers below each limit, one from each of so many equal parts."""
         edges = np.arange(count + 1) * below[:, None] // count
         width = np.diff(edges, axis=1)
         return edges[:, :-1] + (self.rng.random(width.shape) * width).astype(np.int64)
@@ -429,29 +447,28 @@ FILES = {
     "rcv1_2": "rcv1_binary/X_train.npz",
 }
 
-MADE: dict[str, Callable[[bool], Problem]] = {
-    "recovery": lambda toy: recovery(150, 200, 600) if toy else recovery(),
-    "power_law": lambda toy: power_law(200, 500, 15) if toy else power_law(),
-    "million": lambda toy: power_law(400, 1000, 15) if toy else million(),
+MADE: dict[str, Callable[[], Problem]] = {
+    "recovery": recovery,
+    "power_law": power_law,
+    "million": million,
 }
 
-NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
-    "same_nonzeros": lambda d, toy: (
-        same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15)
-        if toy
-        else same_nonzeros(d)
-    ),
-    "rows": lambda n, toy: (
-        power_law(200, 500, 15)
-        if toy
-        else replace(power_law(n, 1_000_000, 75), name="rows")
-    ),
-    "wide": lambda n, toy: (
-        power_law(200, 500, 15, 2, 2)
-        if toy
-        else replace(power_law(n, 20_000, 300, 2, 2), name="wide")
-    ),
-    "scaled": lambda count, toy: (
-        scaled(count // 100, n_features=500, nnz_per_row=15) if toy else scaled(count)
-    ),
+TOYS_OF_MADE: dict[str, Callable[[], Problem]] = {
+    "recovery": lambda: recovery(150, 200, 600),
+    "power_law": lambda: power_law(200, 500, 15),
+    "million": lambda: power_law(400, 1000, 15),
+}
+
+NUMBERED: dict[str, Callable[[int], Problem]] = {
+    "same_nonzeros": same_nonzeros,
+    "rows": lambda n: power_law(n, 1_000_000, 75),
+    "wide": lambda n: power_law(n, 20_000, 300, 2, 2),
+    "scaled": scaled,
+}
+
+TOYS_OF_NUMBERED: dict[str, Callable[[int], Problem]] = {
+    "same_nonzeros": lambda d: same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15),
+    "rows": lambda n: power_law(200, 500, 15),
+    "wide": lambda n: power_law(200, 500, 15, 2, 2),
+    "scaled": lambda n: scaled(n // 100, n_features=500, nnz_per_row=15),
 }

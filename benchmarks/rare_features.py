@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .table import aligned
 
@@ -30,13 +30,12 @@ MOST_ROWS = 2500
 def wrong_rows(
     X: sp.csr_array, y: np.ndarray, has_scores: bool
 ) -> dict[int, np.ndarray]:
-    """Return for each number whether 3 neighbours are wrong about each row, held out in turn."""
+    """Return per number whether 3 neighbours are wrong about each row, held out."""
     wrong = {least: np.zeros(len(y)) for least in LEAST}
-    for train, held in StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(
-        X, y
-    ):
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
+    for train, held_out in folds.split(X, y):
         rows = X[train]
-        others = X[held]
+        others = X[held_out]
         if has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(rows, y[train])
@@ -45,7 +44,8 @@ def wrong_rows(
             model = HDSL(min_rows=least, random_state=0).fit(rows, y[train])
             knn = SimilarityKNeighborsClassifier(3, cosine=True)
             knn.fit(model.transform(rows), y[train])
-            wrong[least][held] = knn.predict(model.transform(others)) != y[held]
+            predicted = knn.predict(model.transform(others))
+            wrong[least][held_out] = predicted != y[held_out]
     return wrong
 
 
@@ -58,19 +58,23 @@ def main() -> None:
     headings = ["set", "class scores", *(f"min_rows {least}" for least in LEAST)]
     table = []
     for name in SETS:
-        X, y, _, _ = sets.split(settings, name)
-        some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
-        for has_scores in (True, False):
-            found = wrong_rows(X[some], y[some], has_scores)
-            cells = []
-            for wrong in found.values():
-                lost = 100 * (wrong - found[LEAST[0]])
-                error = lost.std(ddof=1) / np.sqrt(len(lost))
-                cells.append(
-                    f"{100 * wrong.mean():.1f} ({lost.mean():+.1f} ± {error:.1f})"
-                )
-            table.append([name, "yes" if has_scores else "no", *cells])
+        split = sets.split(settings, name)
+        order = np.random.default_rng(0).permutation(len(split.y))
+        X = split.X[order[:MOST_ROWS]]
+        y = split.y[order[:MOST_ROWS]]
+        table.append([name, "yes", *error_texts(wrong_rows(X, y, has_scores=True))])
+        table.append([name, "no", *error_texts(wrong_rows(X, y, has_scores=False))])
     print(aligned(table, headings, headings[2:]))
+
+
+def error_texts(wrong: dict[int, np.ndarray]) -> list[str]:
+    """Return the errors in percent, and their differences to the first."""
+    texts = []
+    for of_number in wrong.values():
+        lost = 100 * (of_number - wrong[LEAST[0]])
+        error = lost.std(ddof=1) / np.sqrt(len(lost))
+        texts.append(f"{100 * of_number.mean():.1f} ({lost.mean():+.1f} ± {error:.1f})")
+    return texts
 
 
 if __name__ == "__main__":

@@ -30,28 +30,48 @@ from .tasks import Record, Task, benchmark
 FIT = """
 import json, sys, time
 import numpy as np, scipy.sparse as sp
-given = json.loads(sys.argv[1])
+order = json.loads(sys.argv[1])
 from hdsl import HDSL
-with np.load(given["data"]) as stored:
-    X = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), tuple(stored["shape"]))
+with np.load(order["data"]) as stored:
+    arrays = (stored["data"], stored["indices"], stored["indptr"])
+    X = sp.csr_array(arrays, tuple(stored["shape"]))
     learn = {name: stored[name] for name in ("y", "triplets") if name in stored}
 times = []
-reached = lambda state: times.append(time.perf_counter()) or state.objective <= given["until"]
-model = HDSL(random_state=0, callback=reached, **given["parameters"])
-if given["warm"]:
-    HDSL(**{**given["parameters"], "prior": 1.0, "max_iter": 2}).fit(X[:200], np.arange(200) % 2)
-began, cpu = time.perf_counter(), time.process_time()
+def is_reached(state):
+    times.append(time.perf_counter())
+    return state.objective <= order["until"]
+model = HDSL(random_state=0, callback=is_reached, **order["parameters"])
+if order["warm"]:
+    few = {**order["parameters"], "prior": 1.0, "max_iter": 2}
+    HDSL(**few).fit(X[:200], np.arange(200) % 2)
+start = time.perf_counter()
+cpu_start = time.process_time()
 model.fit(X, **learn)
-print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu,
-                  "before": times[0] - began if times else None,
-                  "steps": times[-1] - times[0] if times else None, "objective": model.objective_,
-                  "prior": model.prior_, "n_iter": model.n_iter_, "n_atoms": len(model.weights_)}))
+result = {
+    "seconds": time.perf_counter() - start,
+    "cpu": time.process_time() - cpu_start,
+    "before": None,
+    "steps": None,
+    "objective": model.objective_,
+    "prior": model.prior_,
+    "n_iter": model.n_iter_,
+    "n_atoms": len(model.weights_),
+}
+if times:
+    result["before"] = times[0] - start
+    result["steps"] = times[-1] - times[0]
+print(json.dumps(result))
 """
 
 #: What 300 away steps reach on the million problem at prior 15.
 OBJECTIVE = 0.0352
 
-IMPORT = "import time; began = time.perf_counter(); import hdsl; print(time.perf_counter() - began)"
+IMPORT = """
+import time
+start = time.perf_counter()
+import hdsl
+print(time.perf_counter() - start)
+"""
 
 
 class Road(NamedTuple):
@@ -63,9 +83,9 @@ class Road(NamedTuple):
 
 
 def _process(command: list[str], folder: Path, **more: str) -> dict[str, Any]:
-    """Return the wall and CPU seconds of a process, its peak of memory, and what it printed."""
+    """Return wall and CPU seconds of a process, its peak of memory, and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
+    start = time.perf_counter()
     done = subprocess.run(
         command,
         cwd=folder,
@@ -74,7 +94,7 @@ def _process(command: list[str], folder: Path, **more: str) -> dict[str, Any]:
         check=False,
         env={**os.environ, "PYTHONPATH": _path(), **more},
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[:6])} failed:\n{done.stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -82,14 +102,14 @@ def _process(command: list[str], folder: Path, **more: str) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "cpu": cpu,
-        "said": done.stdout,
+        "output": done.stdout,
         "peak": after.ru_maxrss / 1024,
     }
 
 
 def _path() -> str:
     """Return the folders that this process imports from, for another one."""
-    return os.pathsep.join(place for place in sys.path if place)
+    return os.pathsep.join(folder for folder in sys.path if folder)
 
 
 def _hdsl(*arguments: str) -> list[str]:
@@ -100,29 +120,19 @@ def _hdsl(*arguments: str) -> list[str]:
 
 
 def _install(task: Task, folder: Path) -> dict[str, Any]:
-    """Make a new environment, install the package there, and run the demo with empty caches."""
+    """Make a new environment, install the package there, and run the demo."""
     environment = folder / "env"
-    steps = [
-        [sys.executable, "-m", "venv", str(environment)],
-        [
-            str(environment / "bin/python"),
-            "-m",
-            "pip",
-            "install",
-            "-qq",
-            str(problems.ROOT),
-        ],
-        [str(environment / "bin/hdsl"), "demo"],
-    ]
-    spent = [
-        _process(step, folder, PYTHONPATH="")["seconds"]
-        for step in steps[: 1 if task.toy else 3]
-    ]
-    parts = ", ".join(
-        f"{name} {s:.1f} s"
-        for name, s in zip(("venv", "pip", "demo"), spent, strict=False)
-    )
-    return {"seconds": sum(spent), "note": parts}
+    python = str(environment / "bin/python")
+    commands = {"venv": [sys.executable, "-m", "venv", str(environment)]}
+    if not task.toy:
+        commands["pip"] = [python, "-m", "pip", "install", "-qq", str(problems.ROOT)]
+        commands["demo"] = [str(environment / "bin/hdsl"), "demo"]
+    seconds = {
+        name: _process(command, folder, PYTHONPATH="")["seconds"]
+        for name, command in commands.items()
+    }
+    note = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    return {"seconds": sum(seconds.values()), "note": note}
 
 
 def _demo(task: Task, folder: Path) -> dict[str, Any]:
@@ -130,7 +140,8 @@ def _demo(task: Task, folder: Path) -> dict[str, Any]:
     if task.toy:
         return _process(_hdsl("--help"), folder)
     caches = {"NUMBA_CACHE_DIR": str(folder / "cache")}
-    first, second = (_process(_hdsl("demo"), folder, **caches) for _ in range(2))
+    first = _process(_hdsl("demo"), folder, **caches)
+    second = _process(_hdsl("demo"), folder, **caches)
     return {
         **first,
         "note": f"the second time {second['seconds']:.1f} s",
@@ -141,13 +152,14 @@ def _demo(task: Task, folder: Path) -> dict[str, Any]:
 def _texts(task: Task, folder: Path) -> Path:
     """Write texts of made words with labels as a CSV file."""
     rng = np.random.default_rng(0)
-    n, n_labels = (120, 4) if task.toy else (2000, 20)
+    n_texts = task.by_size(full=2000, toy=120)
+    n_labels = task.by_size(full=20, toy=4)
     words = np.array([f"word{k}a" for k in range(4000)])
     path = folder / "texts.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["text", "label"])
-        for row in range(n):
+        for row in range(n_texts):
             label = row % n_labels
             drawn = rng.integers(100 * label, 100 * label + 100, size=12)
             text = " ".join(words[np.append(drawn, rng.zipf(1.3, size=40) % 4000)])
@@ -183,14 +195,11 @@ def _search(task: Task, folder: Path) -> dict[str, Any]:
 
 def _import(task: Task, folder: Path) -> dict[str, Any]:
     """Import the package in a new process."""
-    done = [
-        _process([sys.executable, "-c", IMPORT], folder)
-        for _ in range(1 if task.toy else 5)
-    ]
-    return {
-        **done[-1],
-        "seconds": float(np.median([float(one["said"]) for one in done])),
-    }
+    n_times = task.by_size(full=5, toy=1)
+    command = [sys.executable, "-c", IMPORT]
+    results = [_process(command, folder) for _ in range(n_times)]
+    seconds = [float(result["output"]) for result in results]
+    return {**results[-1], "seconds": float(np.median(seconds))}
 
 
 # --- fits -----------------------------------------------------------------------------
@@ -208,46 +217,52 @@ def _fit_in_process(
     task: Task,
     folder: Path,
     X,
-    caches: dict,
+    caches: dict | None = None,
+    *,
     until: float = -1.0,
-    more: dict | None = None,
+    parameters: dict | None = None,
     **learn,
 ) -> dict[str, Any]:
-    """Fit until an objective is reached, or to the end."""
-    given = {
+    """Fit until an objective is reached, or to the end.
+
+    A fit before it compiles, unless caches are given.
+    """
+    caches = caches or {}
+    order = {
         "data": _stored(folder, X, **learn),
         "warm": not caches,
         "until": until,
         "parameters": {
             "n_jobs": task.threads,
             "device": task.device or "cpu",
-            **(more or {}),
+            **(parameters or {}),
         },
     }
-    done = _process([sys.executable, "-c", FIT, json.dumps(given)], folder, **caches)
-    found = json.loads(done["said"])
-    note = f"prior {found['prior']:.3g}, {found['n_iter']} iterations, {found['n_atoms']} atoms"
-    if found["before"] is not None:
-        note += f", {found['before']:.2f} s before the first iteration"
-    return {**found, "peak": done["peak"], "note": note}
+    ended = _process([sys.executable, "-c", FIT, json.dumps(order)], folder, **caches)
+    result = json.loads(ended["output"])
+    note = (
+        f"prior {result['prior']:.3g}, {result['n_iter']} iterations, "
+        f"{result['n_atoms']} atoms"
+    )
+    if result["before"] is not None:
+        note += f", {result['before']:.2f} s before the first iteration"
+    return {**result, "peak": ended["peak"], "note": note}
 
 
 def _labelled(name: str) -> Callable[[Task, Path], dict[str, Any]]:
     def run(task: Task, folder: Path) -> dict[str, Any]:
         problem = problems.load(name, toy=task.toy)
-        return _fit_in_process(task, folder, problem.X, {}, y=problem.y)
+        return _fit_in_process(task, folder, problem.X, y=problem.y)
 
     return run
 
 
 def _first_fit(task: Task, folder: Path) -> dict[str, Any]:
-    """Fit a small problem with an empty cache of compiled code; a toy compiles nothing."""
+    """Fit a small problem with an empty cache of compiled code; a toy has a full one."""
     X, y = problems.labelled_rows(300, 400, 20)
-    caches = (
-        {"SOURCE_DATE_EPOCH": "0"}
-        if task.toy
-        else {"NUMBA_CACHE_DIR": str(folder / "cache")}
-    )
+    caches = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    if task.toy:
+        caches = {"SOURCE_DATE_EPOCH": "0"}
     cold = _fit_in_process(task, folder, X, caches, y=y)
     if task.toy:
         return cold
@@ -257,27 +272,33 @@ def _first_fit(task: Task, folder: Path) -> dict[str, Any]:
 
 def _large(n_rows: int, n_features: int) -> Callable[[Task, Path], dict[str, Any]]:
     def run(task: Task, folder: Path) -> dict[str, Any]:
-        size = (400, 500) if task.toy else (n_rows, n_features)
-        X, _ = problems.labelled_rows(*size, 15 if task.toy else 30)
-        return _fit_in_process(task, folder, X, {}, y=np.arange(size[0]) % 10)
+        if task.toy:
+            X, _ = problems.labelled_rows(400, 500, 15)
+        else:
+            X, _ = problems.labelled_rows(n_rows, n_features, 30)
+        return _fit_in_process(task, folder, X, y=np.arange(X.shape[0]) % 10)
 
     return run
 
 
 def _million(task: Task, folder: Path) -> dict[str, Any]:
     problem = problems.load("million", toy=task.toy)
-    return _fit_in_process(task, folder, problem.X, {}, triplets=problem.triplets)
+    return _fit_in_process(task, folder, problem.X, triplets=problem.triplets)
 
 
 def _to_objective(task: Task, folder: Path) -> dict[str, Any]:
-    """Take steps on the same problem, prior 15, until the objective is that of 300 away steps."""
+    """Take steps on the same problem, prior 15, to what 300 away steps reach."""
     problem = problems.load("million", toy=task.toy)
-    more = {"prior": 15.0, "max_iter": 60, "tol": 0}
-    found = _fit_in_process(
-        task, folder, problem.X, {}, OBJECTIVE, more, triplets=problem.triplets
+    result = _fit_in_process(
+        task,
+        folder,
+        problem.X,
+        until=OBJECTIVE,
+        parameters={"prior": 15.0, "max_iter": 60, "tol": 0},
+        triplets=problem.triplets,
     )
-    note = f"{found['note']}: {found['objective']:.4f}"
-    return {**found, "seconds": found["steps"], "note": note}
+    note = f"{result['note']}: {result['objective']:.4f}"
+    return {**result, "seconds": result["steps"], "note": note}
 
 
 ROADS = {
@@ -305,20 +326,21 @@ NEEDS = {"r52": "reuters_r52", "dexter": "dexter"}
 
 @benchmark(problems=tuple(ROADS), threads=(None,))
 def roads(task: Task) -> Iterator[Record]:
-    """Seconds from rows to answer: commands and whole fits in new processes, beside the aim."""
+    """Seconds from rows to answer: commands and whole fits in new processes."""
     road = ROADS[task.problem]
     with tempfile.TemporaryDirectory() as folder:
-        found = road.run(task, Path(folder))
-    found.pop("said", None)
-    note = road.what + (f": aim {road.aim:g} s" if road.aim else "")
-    note = "; ".join(filter(None, [note, found.pop("note", "")]))
+        result = road.run(task, Path(folder))
+    result.pop("output", None)
+    notes = [road.what, result.pop("note", "")]
+    if road.aim is not None:
+        notes[0] = f"{road.what}: aim {road.aim:g} s"
     yield record(
         task,
         task.problem,
-        seconds=found.pop("seconds"),
-        cpu_seconds=found.pop("cpu", None),
-        peak=found.pop("peak", np.nan),
-        note=note,
+        seconds=result.pop("seconds"),
+        cpu_seconds=result.pop("cpu", None),
+        peak=result.pop("peak", np.nan),
+        note="; ".join(filter(None, notes)),
         aim=road.aim,
-        **found,
+        **result,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -32,7 +31,7 @@ def _by_threads(records: list[Record]) -> Iterator[list[Record]]:
 
 
 def _flatness(records: list[Record]) -> Iterator[Record]:
-    """Compare each number of columns with the first: the median iteration, and peak memory."""
+    """Compare each number of columns with the first: the median iteration, the peak."""
     for group in _by_threads(records):
         ratios = {
             "time": _to_first(record["extra"]["median_iteration"] for record in group),
@@ -66,7 +65,7 @@ def dimension(task: Task) -> Iterator[Record]:
 
 
 def _exponents(records: list[Record]) -> Iterator[Record]:
-    """Fit time = c · Tᵉ, for iterations and, to see what the caches do, for the yardstick."""
+    """Fit time = c · Tᵉ, for iterations and, as caches matter, for the yardstick."""
     for group in _by_threads(records):
         sizes = [record["extra"]["size"]["n_triplets"] for record in group]
         if len(set(sizes)) < 2:
@@ -88,7 +87,7 @@ def _exponent(sizes: list[int], seconds: list[float]) -> float:
     summary=_exponents,
 )
 def triplets(task: Task) -> Iterator[Record]:
-    """Time of an iteration as triplets, rows and non-zeros grow from 10⁵ to 10⁷ triplets."""
+    """Time of an iteration as triplets, rows and non-zeros grow to 10⁷ triplets."""
     warm_up()
     yield timed_fit(task, load(task))
 
@@ -97,14 +96,13 @@ def triplets(task: Task) -> Iterator[Record]:
     problems=("million",), iterations=10, steps=("away", "corrective"), threads=(None,)
 )
 def million(task: Task) -> Iterator[Record]:
-    """1,000,000 rows and features, 15,000,000 triplets: seconds per iteration, set-up, memory."""
+    """A million rows and features, 15 million triplets: seconds, set-up, memory."""
     warm_up(steps=task.steps)
     problem = load(task)
     for step in task.steps:
         line = timed_fit(task, problem, step, step=step, batch_size=task.batch_size)
-        gib = line["peak_mb"] / 1024 if line["peak_mb"] is not None else math.nan
-        setup = line["extra"]["setup_seconds"]
-        line["extra"]["note"] = (
-            f"peak {gib:.2f} GiB, {setup:.1f} s before the first step"
-        )
+        note = f"{line['extra']['setup_seconds']:.1f} s before the first step"
+        if line["peak_mb"] is not None:
+            note = f"peak {line['peak_mb'] / 1024:.2f} GiB, {note}"
+        line["extra"]["note"] = note
         yield line

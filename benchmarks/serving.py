@@ -25,7 +25,7 @@ from hdsl.search import top_k
 from hdsl.serving import BM25Transformer, certified_top_k, recall_at, sparse_rows
 from hdsl.serving.rows import HNSW_LIMIT
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .engines import ENGINES, Engine
 from .problems import data_folder, power_law
@@ -45,19 +45,24 @@ class Task(NamedTuple):
 
 def docstrings(n_queries: int, toy: bool = False) -> Task:
     """Return docstrings of Python, two thirds of them indexed."""
-    docs = datasets.load_docstrings(min_rows_per_label=100 if toy else 20)
-    order = np.random.default_rng(0).permutation(len(docs.y))[: 300 if toy else None]
+    model = HDSL(max_iter=300, random_state=0, n_jobs=1)
+    min_rows = 20
+    if toy:
+        model.set_params(max_iter=20)
+        min_rows = 100
+    docs = datasets.load_docstrings(min_rows_per_label=min_rows)
+    order = np.random.default_rng(0).permutation(len(docs.y))
+    if toy:
+        order = order[:300]
     X = sp.csr_array(docs.X)[order]
     y = docs.y[order]
     n = 2 * len(y) // 3
-    model = HDSL(max_iter=20 if toy else 300, random_state=0, n_jobs=1).fit(
-        X[:n], y[:n]
-    )
+    model.fit(X[:n], y[:n])
     return Task("docstrings", model, X[:n], X[n:][:n_queries])
 
 
 def real(name: str, folder: Path, n_queries: int) -> Task:
-    """Return a set of the experiments: its training rows indexed, queries from its test rows."""
+    """Return a set of the experiments: training rows indexed, test rows as queries."""
     parts = sets.load(Settings(Path(), folder), name)
     model = HDSL(random_state=0, n_jobs=1).fit(parts.X, parts.y)
     return Task(name, model, parts.X, parts.X_test[:n_queries])
@@ -86,13 +91,10 @@ def query_row(task: Task) -> list[str]:
         queries = model.rewrite(task.queries, **limits)
         return f"{recall_at(top_k(queries, index, K).rows, exact):.3f}"
 
-    cosine = top_k(task.queries, index, 100).rows
-    rescored = [
-        rows[
-            np.argsort(-(index[rows] @ signed[[q]].T).toarray().ravel(), kind="stable")
-        ][:K]
-        for q, rows in enumerate(cosine)
-    ]
+    rescored = []
+    for q, rows in enumerate(top_k(task.queries, index, 100).rows):
+        scores = (index[rows] @ signed[[q]].T).toarray().ravel()
+        rescored.append(rows[np.argsort(-scores, kind="stable")][:K])
     transformed = sp.csr_array(model.transform(task.documents))
     return [
         task.name,
@@ -137,9 +139,9 @@ def timed(
     """Return the answers, and the CPU milliseconds of an answer, in the mean."""
     queries = list(queries)
     ask(queries[0])
-    began = clock()
+    start = clock()
     answers = [ask(query) for query in queries]
-    return answers, f"{1e3 * (clock() - began) / len(queries):.2f}"
+    return answers, f"{1e3 * (clock() - start) / len(queries):.2f}"
 
 
 def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
@@ -152,18 +154,19 @@ def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
     if "hnsw" in name and longest > HNSW_LIMIT:
         return [task.name, name, f"{longest:,} non-zeros", *[""] * 6]
     with kind(index.shape[1]) as engine:
-        began = engine.cpu_seconds()
+        start = engine.cpu_seconds()
         engine.put(range(index.shape[0]), index)
         engine.finish()
-        loading = engine.cpu_seconds() - began
+        loading = engine.cpu_seconds() - start
         recall = "refused"
         milliseconds = ""
         if engine.takes_negatives:
             answers, milliseconds = timed(
                 lambda query: engine.search(*query, K), rows, engine.cpu_seconds
             )
-            found = [ids for ids, _ in answers]
-            recall = f"{recall_at(found, exact, true_scores(found, signed, index)):.3f}"
+            lists = [ids for ids, _ in answers]
+            scores = true_scores(lists, signed, index)
+            recall = f"{recall_at(lists, exact, scores):.3f}"
         certified = ["", "", "no proof"]
         if "hnsw" not in name:
             answers, certified_ms = timed(
@@ -173,11 +176,11 @@ def engine_row(task: Task, name: str, kind: type[Engine]) -> list[str]:
                 range(signed.shape[0]),
                 engine.cpu_seconds,
             )
-            found = [answer.indices[0] for answer in answers]
+            lists = [answer.indices[0] for answer in answers]
             scores = [answer.scores[0] for answer in answers]
             candidates = np.array([answer.n_candidates[0] for answer in answers])
             certified = [
-                f"{recall_at(found, exact, scores):.3f}",
+                f"{recall_at(lists, exact, scores):.3f}",
                 f"{np.median(candidates):.0f} / {candidates.max()}",
                 certified_ms,
             ]
@@ -206,12 +209,15 @@ ENGINE_HEAD = (
 
 
 def true_scores(
-    found: list[list[int]], signed: sp.csr_array, index: sp.csr_array
+    lists: list[list[int]], signed: sp.csr_array, index: sp.csr_array
 ) -> list[np.ndarray]:
-    """Return the scores of what was found; documents that float32 cannot tell apart are ties."""
+    """Return the scores of the documents of each list.
+
+    Documents that float32 cannot tell apart are ties.
+    """
     return [
         (index[ids] @ signed[[q]].T).toarray().ravel() * (1 + 1e-6)
-        for q, ids in enumerate(found)
+        for q, ids in enumerate(lists)
     ]
 
 
@@ -242,22 +248,21 @@ def memory_row(task: Task) -> list[str]:
 
 
 def bm25_rows(folder: Path, n_queries: int) -> list[list[str]]:
-    """Return precision@10 by class of BM25 and of learned boosts, for queries of whole texts."""
+    """Return precision@10 by class of BM25 and of learned boosts, by whole texts."""
     rows = []
     for name in ("reuters_r52", "bbc_news"):
         parts = sets.load_counts(Settings(Path(), folder), name)
-        counts, asked = (
-            sp.csr_array(X, dtype=float) for X in (parts.X, parts.X_test[:n_queries])
-        )
+        counts = sp.csr_array(parts.X, dtype=float)
+        texts = sp.csr_array(parts.X_test[:n_queries], dtype=float)
         y = parts.y
         wanted = parts.y_test[:n_queries]
         transformer = BM25Transformer(lengths="lucene").fit(counts)
         index = sp.csr_array(transformer.transform(counts))
         model = HDSL(norm=None, random_state=0, n_jobs=1).fit(index, y)
-        boosts = model.rewrite(transformer.transform(asked))
+        boosts = model.rewrite(transformer.transform(texts))
         precision = [
             float((y[top_k(queries, index, K).rows] == wanted[:, None]).mean())
-            for queries in (asked, boosts)
+            for queries in (texts, boosts)
         ]
         rows.append([name, str(len(wanted)), *(f"{share:.3f}" for share in precision)])
     return rows
@@ -320,22 +325,22 @@ def main(arguments: list[str] | None = None) -> int:
         help="only precision by BM25 and by learned boosts",
     )
     add("--toy", action="store_true", help="only 200 docstrings")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", UserWarning)
-    if given.bm25:
-        print(aligned(bm25_rows(given.data, 500), BM25_HEAD, ()))
+    if options.bm25:
+        print(aligned(bm25_rows(options.data, 500), BM25_HEAD, ()))
         return 0
     makers: dict[str, Callable[[], Task]] = {
-        name: lambda name=name: real(name, given.data, given.queries)
+        name: lambda name=name: real(name, options.data, options.queries)
         for name in sets.MORE[:2]
     }
-    makers["docstrings"] = lambda: docstrings(given.queries)
-    tasks = [makers[name] for name in given.sets]
-    if given.million:
-        tasks = [lambda: million(given.queries, given.million)]
-    if given.toy:
+    makers["docstrings"] = lambda: docstrings(options.queries)
+    tasks = [makers[name] for name in options.sets]
+    if options.million:
+        tasks = [lambda: million(options.queries, options.million)]
+    if options.toy:
         tasks = [lambda: docstrings(10, toy=True)]
-    tables(tasks, given.engines)
+    tables(tasks, options.engines)
     return 0
 
 

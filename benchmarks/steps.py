@@ -29,7 +29,7 @@ TIME_MARKS = (1, 3, 10, 30)
     threads=(1,),
 )
 def steps(task: Task) -> Iterator[Record]:
-    """Objective and 3-NN validation error against CPU seconds, for every oracle and step."""
+    """Objective and 3-NN validation error against CPU seconds, by oracle and step."""
     warm_up(task.oracles, task.steps)
     problem = load(task)
     plain = _error(None, problem)
@@ -80,13 +80,13 @@ def _path(task: Task, problem: Problem, oracle: str, step: str, plain: float) ->
         scale=model.scale_,
         prior=model.prior_,
         status=model.status_,
-        note=f"{model.n_iter_} iterations, 3-NN error {path[-1]['error']:.2%} (best {best:.2%}, "
-        f"plain dot product {plain:.2%})",
+        note=f"{model.n_iter_} iterations, 3-NN error {path[-1]['error']:.2%} "
+        f"(best {best:.2%}, plain dot product {plain:.2%})",
     )
 
 
 def _marks(seconds: np.ndarray) -> list[int]:
-    """Return the iterations to evaluate: those of the marks, those reached in time, the last."""
+    """Return the iterations to evaluate: marks, those reached in time, the last."""
     last = len(seconds) - 1
     by_time = np.searchsorted(seconds, TIME_MARKS, side="right") - 1
     marks = {
@@ -119,16 +119,21 @@ def steps_table(records: list[Record]) -> str:
     for line in sorted(paths, key=lambda line: line["problem"]):
         oracle, _, step = line["benchmark"].partition(".")[2].partition("-")
         path = line["extra"]["path"]
-        cut = line["extra"]["status"] == "callback"
-        cells = [
-            "-" if cut and path[-1]["cpu_seconds"] < mark else _cell(path, mark)
-            for mark in TIME_MARKS
-        ]
-        end = (
-            f"{_cell(path)} ({path[-1]['n_iter']} it., {path[-1]['cpu_seconds']:.1f} s)"
-        )
+        last = path[-1]
+        end_of_limit = np.inf
+        if line["extra"]["status"] == "callback":
+            end_of_limit = last["cpu_seconds"]
+        cells = []
+        for mark in TIME_MARKS:
+            if mark <= end_of_limit:
+                cells.append(_cell(path, mark))
+            else:
+                cells.append("-")
+        end = f"{_cell(path)} ({last['n_iter']} it., {last['cpu_seconds']:.1f} s)"
         rows.append([line["problem"], oracle, step, *cells, end])
-    return table.aligned(rows, headings, ()) if rows else ""
+    if not rows:
+        return ""
+    return table.aligned(rows, headings, ())
 
 
 def _cell(path: list[dict], mark: float = np.inf) -> str:

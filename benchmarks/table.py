@@ -33,17 +33,18 @@ def read(path: str | Path) -> list[dict]:
 def aligned(
     rows: Sequence[Sequence[str]], headings: Sequence[str], right: Iterable[str]
 ) -> str:
-    """Return rows of text as a table; the columns named in `right` end at the same place."""
+    """Return rows of text as a table; columns named in `right` are aligned there."""
     right = set(right)
-    widths = [
-        max(len(row[k]) for row in (headings, *rows)) for k in range(len(headings))
-    ]
+    columns = zip(headings, *rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     lines = []
     for row in (headings, ["-" * width for width in widths], *rows):
-        cells = (
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for cell, width, name in zip(row, widths, headings, strict=True)
-        )
+        cells = []
+        for cell, width, name in zip(row, widths, headings, strict=True):
+            if name in right:
+                cells.append(cell.rjust(width))
+            else:
+                cells.append(cell.ljust(width))
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
@@ -93,14 +94,16 @@ def memory(megabytes: float | None) -> str:
     """Return MiB, or GiB from 10,000 MiB on."""
     if megabytes is None:
         return "-"
-    return (
-        f"{megabytes:.0f} MiB" if megabytes < 10_000 else f"{megabytes / 1024:.2f} GiB"
-    )
+    if megabytes < 10_000:
+        return f"{megabytes:.0f} MiB"
+    return f"{megabytes / 1024:.2f} GiB"
 
 
 def number(value: float | None, form: str) -> str:
     """Return a formatted number, or a dash for None."""
-    return "-" if value is None else format(value, form)
+    if value is None:
+        return "-"
+    return format(value, form)
 
 
 # --- two files side by side -----------------------------------------------------------
@@ -122,37 +125,52 @@ COMPARED = (
 
 def compare(old: list[dict], new: list[dict]) -> str:
     """Return old, new and new / old in seconds, in yardsticks and in peak memory."""
-    before, after = (
-        {
-            (line["benchmark"], line["problem"], line["threads"]): line
-            for line in records
-        }
-        for records in (old, new)
-    )
-    keys = [*before, *(key for key in after if key not in before)]
-    rows = [_pair(key, before.get(key), after.get(key)) for key in keys]
+    before = _by_key(old)
+    after = _by_key(new)
+    rows = [_pair(key, before.get(key), after.get(key)) for key in {**before, **after}]
     return aligned(rows, COMPARED, set(COMPARED) - {"benchmark", "problem", "note"})
 
 
+def _by_key(records: list[dict]) -> dict[tuple[str, str, int], dict]:
+    """Return records by what was run: benchmark, problem and threads."""
+    return {
+        (line["benchmark"], line["problem"], line["threads"]): line for line in records
+    }
+
+
 def _pair(key: tuple[str, str, int], old: dict | None, new: dict | None) -> list[str]:
-    both = [{} if line is None else line for line in (old, new)]
+    """Return a row of the comparison; either side may be missing."""
+    before = old or {}
+    after = new or {}
 
     def ratio(name: str) -> str:
-        first, second = (line.get(name) for line in both)
-        return f"{second / first:.2f}" if first and second is not None else "-"
+        first = before.get(name)
+        second = after.get(name)
+        if not first or second is None:
+            return "-"
+        return f"{second / first:.2f}"
 
-    if old is None or new is None:
-        said = "only in new" if old is None else "only in old"
-    elif old["objective"] is not None and old["objective"] != new["objective"]:
-        said = f"objective {old['objective']:.6f} -> {number(new['objective'], '.6f')}"
-    else:
-        said = "" if old["seconds"] is not None else f"{note(old)} -> {note(new)}"
     return [
         *map(str, key),
-        *(duration(line.get("seconds")) for line in both),
+        duration(before.get("seconds")),
+        duration(after.get("seconds")),
         ratio("seconds"),
-        *(number(line.get("ratio"), ".2f") for line in both),
+        number(before.get("ratio"), ".2f"),
+        number(after.get("ratio"), ".2f"),
         ratio("ratio"),
         ratio("peak_mb"),
-        said,
+        _what_changed(old, new),
     ]
+
+
+def _what_changed(old: dict | None, new: dict | None) -> str:
+    """Return in words what changed beside the time."""
+    if old is None:
+        return "only in new"
+    if new is None:
+        return "only in old"
+    if old["objective"] is not None and old["objective"] != new["objective"]:
+        return f"objective {old['objective']:.6f} -> {number(new['objective'], '.6f')}"
+    if old["seconds"] is None:
+        return f"{note(old)} -> {note(new)}"
+    return ""

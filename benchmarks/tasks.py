@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 #: The modules that register benchmarks when imported.
 MODULES = (
@@ -40,6 +43,12 @@ class Task:
     batch_size: int | None = None
     toy: bool = False
 
+    def by_size(self, *, full: Value, toy: Value) -> Value:
+        """Return the value for a task of this size."""
+        if self.toy:
+            return toy
+        return full
+
 
 Record = dict
 Run = Callable[[Task], Iterator[Record]]
@@ -64,11 +73,11 @@ class Benchmark:
 
     def complete(self, task: Task) -> Task:
         """Return the task with the defaults of the options it does not set."""
-        toy = {"iterations": 6} if task.toy and "iterations" in self.defaults else {}
-        given = {**self.defaults, **toy}
-        return replace(
-            task, **{k: v for k, v in given.items() if getattr(task, k) is None}
-        )
+        defaults = dict(self.defaults)
+        if task.toy and "iterations" in defaults:
+            defaults["iterations"] = 6
+        missing = [name for name in defaults if getattr(task, name) is None]
+        return replace(task, **{name: defaults[name] for name in missing})
 
 
 _REGISTERED: dict[str, Benchmark] = {}
@@ -115,12 +124,13 @@ def plan(
     tasks = []
     for name in names:
         known = registered()[name]
-        wanted = (
-            problems if problems and known.problems != (NO_PROBLEM,) else known.problems
-        )
-        counts = threads or tuple(
-            dict.fromkeys(count or n_cores for count in known.threads)
-        )
+        wanted = known.problems
+        if problems and known.problems != (NO_PROBLEM,):
+            wanted = problems
+        counts = threads
+        if not counts:
+            usual = [count or n_cores for count in known.threads]
+            counts = tuple(dict.fromkeys(usual))
         tasks += [
             known.complete(Task(name, problem, count, **options))
             for problem in wanted

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reproduce import sets
-from reproduce.runner import Settings
+from reproduce.settings import Settings
 
 from .problems import ROOT, data_folder
 
@@ -29,14 +29,15 @@ import numpy as np, scipy.sparse as sp
 from hdsl import HDSL
 warnings.simplefilter("ignore")
 with np.load(sys.argv[1], allow_pickle=False) as stored:
-    X = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), tuple(stored["shape"]))
+    arrays = (stored["data"], stored["indices"], stored["indptr"])
+    X = sp.csr_array(arrays, tuple(stored["shape"]))
     y = stored["y"]
 params = {"n_jobs": 1, "random_state": 0, **json.loads(sys.argv[2])}
-some = np.random.default_rng(0).permutation(len(y))[:300]
-HDSL(**params).fit(X[some], y[some])
-began = time.process_time()
+few = np.random.default_rng(0).permutation(len(y))[:300]
+HDSL(**params).fit(X[few], y[few])
+start = time.process_time()
 HDSL(**params).fit(X, y)
-print(time.process_time() - began)
+print(time.process_time() - start)
 """
 
 
@@ -69,17 +70,17 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=None)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--params", default="{}", help="parameters of both as JSON")
-    given = parser.parse_args()
+    options = parser.parse_args()
     settings = Settings(Path(), data_folder())
     print(
         "| set | rows | this, s | other, s | ratio |\n|---|---|---|---|---|", flush=True
     )
-    for name in given.sets or sets.names_of_splits(settings):
-        X, y, _, _ = sets.split(settings, name)
-        X = sp.csr_array(X)
+    for name in options.sets or sets.names_of_splits(settings):
+        split = sets.split(settings, name)
+        X = sp.csr_array(split.X)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.npz"
-            codes = np.unique(y, return_inverse=True)[1]
+            _, codes = np.unique(split.y, return_inverse=True)
             np.savez(
                 file,
                 data=X.data,
@@ -88,14 +89,14 @@ def main() -> None:
                 shape=X.shape,
                 y=codes,
             )
-            checkouts = ROOT, given.other.resolve()
+            checkouts = ROOT, options.other.resolve()
             spent = [
-                [seconds(checkout, file, given.params) for checkout in checkouts]
-                for _ in range(given.repeat)
+                [seconds(checkout, file, options.params) for checkout in checkouts]
+                for _ in range(options.repeat)
             ]
         ours, theirs = np.median(spent, axis=0)
         print(
-            f"| {name} | {len(y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} "
+            f"| {name} | {len(split.y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} "
             "|",
             flush=True,
         )

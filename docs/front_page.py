@@ -25,7 +25,7 @@ SETS = {
     "bbc_news": "news, 5 classes (bbc_news)",
     "bace_ecfp6": "molecules, 2 classes (bace_ecfp6)",
 }
-#: Training rows and features, as datasets.md has them.
+#: Training rows and features, as reproducing.md has them.
 SIZES = {
     "dexter": ("300", "20,000"),
     "bbc_news": ("890", "27,851"),

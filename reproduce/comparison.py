@@ -21,8 +21,8 @@ from hdsl.evaluate import known_item
 
 from . import sets
 from .results import Table, by_set_and_method, set_names, share
-from .runner import Cell, Line, Settings
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 #: Votes of the nearest neighbours.
 NEIGHBORS = (3, 9)
@@ -58,7 +58,9 @@ def neighbors(
     """Return the vote of nearest neighbours, by cosine or by a similarity of its own."""
 
     def vote(X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        queries = X if embed is None else embed(X)
+        queries = X
+        if embed is not None:
+            queries = embed(X)
         knn = SimilarityKNeighborsClassifier(k, cosine=cosine, similarity=similarity)
         knn.fit(rows, y)
         return knn.predict(queries), knn.predict_proba(queries)[:, -1]
@@ -67,19 +69,21 @@ def neighbors(
 
 
 def classifier(model: Any) -> Learned:
-    """Return the predictions of a fitted scikit-learn classifier, whatever the neighbours."""
+    """Return the predictions of a fitted scikit-learn classifier."""
 
     def vote(X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         if hasattr(model, "predict_proba"):
             return model.predict(X), model.predict_proba(X)[:, -1]
         scores = model.decision_function(X)
-        return model.predict(X), scores if scores.ndim == 1 else scores[:, -1]
+        if scores.ndim == 2:
+            scores = scores[:, -1]
+        return model.predict(X), scores
 
     return Learned(vote, has_search=False)
 
 
 def by_matrix(y: np.ndarray, similarities: Callable[[Any], np.ndarray]) -> Learned:
-    """Return the vote of nearest neighbours by a function that returns all similarities."""
+    """Return the vote of nearest neighbours by a function of all similarities."""
     classes = np.unique(y)
 
     def vote(X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -95,14 +99,13 @@ def by_matrix(y: np.ndarray, similarities: Callable[[Any], np.ndarray]) -> Learn
 def measure(
     settings: Settings, cell: Cell, methods: Mapping[str, Method]
 ) -> dict[str, Any]:
-    """Return what one method gets wrong on one set, known-item search, and CPU seconds."""
+    """Return what a method gets wrong on a set, known-item search, and CPU seconds."""
     split = sets.split(settings, cell["set"])
     compile_all()
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # few rows of a class, runs that end at their limit
+        # Few rows of a class, runs that end at their limit.
+        warnings.simplefilter("ignore")
         learned = methods[cell["method"]][1](split)
         seconds = time.process_time() - start
         answer: dict[str, Any] = {
@@ -119,10 +122,10 @@ def measure(
                 auc = roc_auc_score(split.y_test, scores)
                 answer.setdefault("auc", {})[str(k)] = float(auc)
     if learned.has_search and cell["set"] not in sets.NOT_TEXTS:
-        found = known_item(
+        quality = known_item(
             learned.embed, split.X_test, n_queries=QUERIES, random_state=0
         )
-        answer |= {"mrr": found.mrr, "mrr_interval": list(found.interval)}
+        answer |= {"mrr": quality.mrr, "mrr_interval": list(quality.interval)}
     return answer
 
 
@@ -134,9 +137,10 @@ def compile_all() -> None:
     for step in ("away", "corrective"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            HDSL(
+            model = HDSL(
                 step=step, prior=1.0, n_targets=1, n_impostors=1, max_iter=2, tol=0.0
-            ).fit(X, y)
+            )
+            model.fit(X, y)
 
 
 # --- tables ---------------------------------------------------------------------------
@@ -153,11 +157,13 @@ def table(
     lines = list(lines)
     by = by_set_and_method(lines)
     names = set_names(lines)
+
+    def text(name: str, method: str) -> str:
+        measured = by[name, method]
+        return show(measured[0]) if measured else ""
+
     rows = [
-        [
-            label,
-            *(show(by[data, method][0]) if by[data, method] else "" for data in names),
-        ]
+        [label, *(text(name, method) for name in names)]
         for method, label in labels.items()
     ]
     return Table(name, ["method", *names], rows, notes)
@@ -180,7 +186,13 @@ def accuracy(k: int) -> Callable[[Line], str]:
 
 def in_percent(what: str, k: int) -> Callable[[Line], str]:
     """Return what shows another measure of k neighbours, in percent."""
-    return lambda line: f"{100 * line[what][str(k)]:.1f}" if what in line else ""
+
+    def show(line: Line) -> str:
+        if what not in line:
+            return ""
+        return f"{100 * line[what][str(k)]:.1f}"
+
+    return show
 
 
 def mrr(line: Line) -> str:

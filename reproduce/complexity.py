@@ -16,7 +16,8 @@ from hdsl.plots import COLORS, MARKERS
 from .baselines import paper_hdsl
 from .datasets import Recovery, make_recovery
 from .results import Results, Table, shared_legend
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Cost of an iteration"
 
@@ -67,102 +68,170 @@ VARIANTS = {
     ),
 }
 
-#: Triplets, non-zeros per row, triplets per batch, features: one varies at a time.
-BASE = {"T": 40_000, "s": 40, "M": 2_000, "d": 8_000}
-FACTORS = (0.25, 0.5, 2.0, 4.0)
-N_ROWS = 2_000
 
-QUICK_BASE = {"T": 1_000, "s": 20, "M": 200, "d": 1_000}
-QUICK_FACTORS = (0.5, 2.0)
-QUICK_ROWS = 200
-
-#: The iterations that are timed, without the first, which are not typical. A run ends
-#: after LAST, that of BASE after LONG, to show the effect of k; a slow one ends after
-#: LIMIT seconds.
+#: The iterations that are timed are those after the first ones, which are not typical,
+#: up to LAST.
 FIRST = 5
 LAST = 60
-LONG = 512
-LIMIT = 1.5
-LONG_LIMIT = 5.0
-
-#: Number of equal runs. The shortest time of each iteration counts: it was disturbed
-#: least.
-REPEATS = 3
 
 #: Iterations whose mean shows the effect of k.
 WINDOWS = tuple((k, 2 * k) for k in (8, 16, 32, 64, 128, 256))
 
 
+class RunLength(NamedTuple):
+    """Iterations of a run.
+
+    A slow one ends after `limit` seconds, once it has more than `fewest`.
+    """
+
+    n_iterations: int
+    fewest: int
+    limit: float
+
+
+class Scope(NamedTuple):
+    """Sizes that are tried, and what is timed at each.
+
+    Attributes
+    ----------
+    base : dict
+        Triplets, non-zeros per row, triplets per batch, features: one varies at a time.
+    factors : tuple of float
+        What a size is multiplied by.
+    n_rows : int
+    run, base_run : RunLength
+        Of all sizes, and of the base, which shows the effect of k.
+    n_repeats : int
+        Number of equal runs. The shortest time of each iteration counts: it was
+        disturbed least.
+    """
+
+    base: dict[str, int]
+    factors: tuple[float, ...]
+    n_rows: int
+    run: RunLength
+    base_run: RunLength
+    n_repeats: int
+
+    def is_base(self, cell: Cell) -> bool:
+        """Return whether a cell has the sizes of the base."""
+        return all(cell[name] == value for name, value in self.base.items())
+
+
+FULL = Scope(
+    base={"T": 40_000, "s": 40, "M": 2_000, "d": 8_000},
+    factors=(0.25, 0.5, 2.0, 4.0),
+    n_rows=2_000,
+    run=RunLength(60, fewest=2 * FIRST, limit=1.5),
+    base_run=RunLength(512, fewest=WINDOWS[2][1], limit=5.0),
+    n_repeats=3,
+)
+QUICK = Scope(
+    base={"T": 1_000, "s": 20, "M": 200, "d": 1_000},
+    factors=(0.5, 2.0),
+    n_rows=200,
+    run=RunLength(15, fewest=2 * FIRST, limit=1.5),
+    base_run=RunLength(128, fewest=WINDOWS[2][1], limit=5.0),
+    n_repeats=1,
+)
+
+
 def cells(settings: Settings) -> list[Cell]:
     """Return variants at all sizes; neighbours of the same size share their data."""
-    base, factors = (QUICK_BASE, QUICK_FACTORS) if settings.quick else (BASE, FACTORS)
-    sizes = [base]
-    sizes += [
-        {**base, name: int(base[name] * factor)} for name in base for factor in factors
-    ]
+    scope = settings.by_size(full=FULL, quick=QUICK)
+    sizes = [scope.base]
+    for name, value in scope.base.items():
+        sizes += [{**scope.base, name: int(value * factor)} for factor in scope.factors]
     return [
         {"variant": name, **size}
         for size in sizes
         for name, variant in VARIANTS.items()
-        if variant.batch or size["M"] == base["M"]
+        if variant.batch or size["M"] == scope.base["M"]
     ]
 
 
+class Clock:
+    """Seconds of this process after each iteration of a run, and its end when slow.
+
+    Other work on the machine does not count.
+    """
+
+    def __init__(self, run: RunLength) -> None:
+        self.run = run
+        self.seconds: list[float] = []
+
+    def __call__(self, state: Any) -> bool:
+        """Note the time, and return whether the run should end."""
+        self.seconds.append(time.process_time())
+        is_slow = self.seconds[-1] - self.seconds[0] > self.run.limit
+        return is_slow and len(self.seconds) > self.run.fewest
+
+
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return CPU seconds per iteration, and the peak of memory beyond X and the triplets."""
-    variant = VARIANTS[cell["variant"]]
-    quick = settings.quick
-    made = _made(QUICK_ROWS if quick else N_ROWS, cell["d"], cell["s"], cell["T"])
-    at_base = all(
-        cell[name] == value for name, value in (QUICK_BASE if quick else BASE).items()
-    )
-    least, limit = (WINDOWS[2][1], LONG_LIMIT) if at_base else (2 * FIRST, LIMIT)
-    batch_size = cell["M"] if variant.batch else None
-    clock: list[float] = []
+    """Return CPU seconds per iteration, and the peak of memory.
 
-    def tick(state: Any) -> bool:
-        # Seconds of this process alone: other work on the machine does not count.
-        clock.append(time.process_time())
-        return len(clock) > least and clock[-1] - clock[0] > limit
-
-    def fit(max_iter: int, callback: Any = None) -> None:
-        model = paper_hdsl(
-            100.0,
-            oracle=variant.oracle,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            callback=callback,
-            random_state=0,
-            n_jobs=1,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of rows of unlike length
-            finished(model.fit(made.X, triplets=made.triplets))
-
-    fit(1)  # loads the compiled code
-    # All arrays of a fit exist after the first iterations.
-    tracemalloc.start()
-    fit(3)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    taken = np.full(LONG, np.inf)
-    for _ in range(1 if quick else REPEATS):
-        clock.clear()
-        fit((LONG if at_base else LAST) // (4 if quick else 1), tick)
-        n = min(len(taken), len(clock) - 1)
-        taken = np.minimum(taken[:n], np.diff(clock)[:n])
-    windows = [window for window in WINDOWS if window[1] <= len(taken)]
+    The peak is that beyond X and the triplets.
+    """
+    scope = settings.by_size(full=FULL, quick=QUICK)
+    data = _data(scope.n_rows, cell["d"], cell["s"], cell["T"])
+    _fit(cell, data, 1)  # loads the compiled code
+    peak = _peak(cell, data)
+    by_k = []
+    if scope.is_base(cell):
+        seconds = _seconds(cell, data, scope.base_run, scope.n_repeats)
+        for first, last in WINDOWS:
+            if last <= len(seconds):
+                middle = float(np.sqrt(first * last))
+                by_k.append([middle, float(seconds[first:last].mean())])
+    else:
+        seconds = _seconds(cell, data, scope.run, scope.n_repeats)
     return {
-        "seconds_an_iteration": float(taken[FIRST:LAST].mean()),
-        "by_k": [[np.sqrt(a * b), float(taken[a:b].mean())] for a, b in windows]
-        if at_base
-        else [],
+        "seconds_an_iteration": float(seconds[FIRST:LAST].mean()),
+        "by_k": by_k,
         "peak": peak,
     }
 
 
+def _fit(cell: Cell, data: Recovery, max_iter: int, callback: Any = None) -> None:
+    """Fit the variant of a cell."""
+    variant = VARIANTS[cell["variant"]]
+    model = paper_hdsl(
+        100.0,
+        oracle=variant.oracle,
+        batch_size=cell["M"] if variant.batch else None,
+        max_iter=max_iter,
+        callback=callback,
+        random_state=0,
+        n_jobs=1,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of rows of unlike length
+        finished(model.fit(data.X, triplets=data.triplets))
+
+
+def _peak(cell: Cell, data: Recovery) -> int:
+    """Return the largest sum of all arrays of a fit, in bytes."""
+    tracemalloc.start()
+    _fit(cell, data, 3)  # all arrays exist after the first iterations
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+def _seconds(cell: Cell, data: Recovery, run: RunLength, n_repeats: int) -> np.ndarray:
+    """Return the shortest seconds of each iteration over equal runs."""
+    shortest = np.full(run.n_iterations, np.inf)
+    for _ in range(n_repeats):
+        clock = Clock(run)
+        _fit(cell, data, run.n_iterations, clock)
+        seconds = np.diff(clock.seconds)
+        n = min(len(shortest), len(seconds))
+        shortest = np.minimum(shortest[:n], seconds[:n])
+    return shortest
+
+
 @lru_cache(maxsize=1)
-def _made(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
+def _data(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
     return make_recovery(
         n_rows, d, n_triplets=n_triplets, density=s / d, random_state=0
     )
@@ -173,7 +242,7 @@ def _made(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return exponents beside the paper's, and the times and sizes they were fitted to."""
-    base = QUICK_BASE if settings.quick else BASE
+    base = settings.by_size(full=FULL, quick=QUICK).base
     seconds = {
         name: _curves(lines, name, base, "seconds_an_iteration") for name in VARIANTS
     }
@@ -248,7 +317,7 @@ def _at(lines: list[Line], variant: str, size: Mapping[str, int]) -> Line:
 def _curves(
     lines: list[Line], variant: str, base: Mapping[str, int], what: str
 ) -> dict[str, np.ndarray]:
-    """Return, for each size that varies, its values and the costs, shape (n_values, 2)."""
+    """Return, for each size that varies, its values and costs, shape (n_values, 2)."""
     curves = {}
     for name in base:
         points = [
@@ -276,16 +345,18 @@ def exponent(points: np.ndarray) -> float:
 def _exponents(
     curves: dict[str, np.ndarray], paper: Mapping[str, int], names: tuple[str, ...]
 ) -> list[str]:
-    return [
-        f"{exponent(curves[name]):.2f} ({paper[name]})" if name in paper else "–"
-        for name in names
-    ]
+    def text(name: str) -> str:
+        if name not in paper:
+            return "–"
+        return f"{exponent(curves[name]):.2f} ({paper[name]})"
+
+    return [text(name) for name in names]
 
 
 def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> None:
     names = [
         name
-        for name in (*BASE, "k")
+        for name in (*FULL.base, "k")
         if any(name in points for points in curves.values())
     ]
     figure.set_size_inches(2.4 * len(names), 3.4)
@@ -304,14 +375,8 @@ def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> 
                     lw=1.3,
                     label=variant,
                 )
-        values = sorted(
-            {
-                v
-                for points in curves.values()
-                if name in points
-                for v in points[name][:, 0]
-            }
-        )
+        points_of = [points[name] for points in curves.values() if name in points]
+        values = np.unique(np.concatenate(points_of)[:, 0])
         ax.set_xticks(values, [f"{value:,.0f}" for value in values], rotation=45)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     axes[0].set_ylabel(label)

@@ -1,4 +1,4 @@
-"""The paper's figure of 3-NN errors by the number of dimensions: HDSL, projections, OASIS on them.
+"""The paper's figure of 3-NN errors by dimensions: HDSL, projections, OASIS on them.
 
 HDSL is the run of the experiment `knn`, at the scale chosen on its validation rows.
 """
@@ -29,8 +29,8 @@ from .results import (
     set_names,
     shared_legend,
 )
-from .runner import Cell, Line, Settings
 from .sets import Parts
+from .settings import Cell, Line, Settings
 
 TITLE = "Errors of 3 nearest neighbours by the number of dimensions, in percent"
 
@@ -70,10 +70,12 @@ def cells(settings: Settings) -> list[Cell]:
     The projections come first, so that their files exist when OASIS needs them. Missing
     models of HDSL are computed here, by all processes.
     """
-    names = sets.present(settings, sets.PAPER[::3] if settings.quick else sets.PAPER)
+    names_of_sets = settings.by_size(full=sets.PAPER, quick=sets.PAPER[::3])
+    names = sets.present(settings, names_of_sets)
     for name in names:
         knn.chosen_model(settings, name)
-    n_draws, n_oasis = (2, 2) if settings.quick else (DRAWS, OASIS_DRAWS)
+    n_draws = settings.by_size(full=DRAWS, quick=2)
+    n_oasis_draws = settings.by_size(full=OASIS_DRAWS, quick=2)
     todo: list[Cell] = [{"set": name, "method": "pca"} for name in names]
     todo += [{"set": name, "method": "hdsl"} for name in names]
     todo += [
@@ -86,16 +88,17 @@ def cells(settings: Settings) -> list[Cell]:
         grids = _grids(settings, name, "rp_oasis")
         todo += chain(*_grids(settings, name, "pca_oasis"), *grids)
         keys = [[runner.key(cell) for cell in grid] for grid in grids]
-        there = [group for group in keys if known.keys() >= set(group)]
-        best = [knn.chosen([known[key] for key in group])["cell"] for group in there]
+        complete = [group for group in keys if known.keys() >= set(group)]
+        best = [knn.chosen([known[key] for key in group])["cell"] for group in complete]
         # Cells of a draw come together, since they share its projection.
-        todo += [{**cell, "draw": draw} for draw in range(1, n_oasis) for cell in best]
+        for draw in range(1, n_oasis_draws):
+            todo += [{**cell, "draw": draw} for cell in best]
     return todo
 
 
 def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
     """Return, for each number of dimensions, the cells that choose C."""
-    costs = AGGRESSIVENESS[3::4] if settings.quick else AGGRESSIVENESS
+    costs = settings.by_size(full=AGGRESSIVENESS, quick=AGGRESSIVENESS[3::4])
     return [
         [
             {"set": name, "method": method, "dimensions": n, "C": C, "draw": 0}
@@ -107,15 +110,18 @@ def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
 
 def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
     """Return the numbers of dimensions; PCA has at most one less than rows."""
-    every = DIMENSIONS[:5:2] if settings.quick else DIMENSIONS
+    every = settings.by_size(full=DIMENSIONS, quick=DIMENSIONS[:5:2])
     if not method.startswith("pca"):
         return list(every)
-    most = len(sets.load(settings, name).y) - 1
-    return list(dict.fromkeys(min(n, most) for n in every))
+    limit = len(sets.load(settings, name).y) - 1
+    return list(dict.fromkeys(min(n, limit) for n in every))
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return the errors of one cell; one of HDSL or of a projection has all dimensions."""
+    """Return the errors of one cell.
+
+    A cell of HDSL or of a projection has all dimensions.
+    """
     method = cell["method"]
     name = cell["set"]
     if method == "hdsl":
@@ -135,28 +141,27 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
-    """Return errors along the path, by the rank of M, and of its last M cut to fewer directions."""
+    """Return errors along the path, and of the chosen model cut to its directions."""
     parts = sets.load(settings, name)
-    (model, last) = knn.chosen_model(settings, name)
-    marks = paths.marks(last.n_iter_, 8 if settings.quick else MARKS)[1:]
+    model, last = knn.chosen_model(settings, name)
+    n_marks = settings.by_size(full=MARKS, quick=8)
+    marks = {*paths.marks(last.n_iter_, n_marks)[1:], int(model.n_iter_)}
     path = []
-    for k in sorted({*marks, int(model.n_iter_)}):
-        at = last.at(k)
-        path.append(
-            {"n_iter": k, "dimensions": rank(at.atoms_), **knn.errors(parts, at)}
-        )
-    full = rank(model.atoms_)
-    few = [n for n in _dimensions(settings, name, "hdsl") if n < full]
+    for k in sorted(marks):
+        earlier = last.at(k)
+        point = {"n_iter": k, "dimensions": rank(earlier.atoms_)}
+        path.append({**point, **knn.errors(parts, earlier)})
+    full_rank = rank(model.atoms_)
+    few = [n for n in _dimensions(settings, name, "hdsl") if n < full_rank]
     used, directions = leading(model, max([*few, 1]))
     projected = parts.map(lambda rows: np.asarray(rows[:, used] @ directions))
+    components = [{"dimensions": n, **knn.errors(_cut(projected, n))} for n in few]
+    components.append({"dimensions": full_rank, **knn.errors(parts, model)})
     return {
         "dot": knn.errors(parts),
-        "kept": full,
+        "kept": full_rank,
         "path": path,
-        "components": [
-            *({"dimensions": n, **knn.errors(_cut(projected, n))} for n in few),
-            {"dimensions": full, **knn.errors(parts, model)},
-        ],
+        "components": components,
     }
 
 
@@ -192,15 +197,17 @@ def rank(atoms: np.ndarray) -> int:
     >>> rank(np.array([[0, 1, -1], [1, 2, -1], [0, 2, 1]]))
     3
     """
-    used, place = np.unique(atoms[:, :2], return_inverse=True)
+    used, number = np.unique(atoms[:, :2], return_inverse=True)
     n = len(used)
-    (i, j) = place.reshape(-1, 2).T
+    i, j = number.reshape(-1, 2).T
     shift = n * (atoms[:, 2] > 0)
-    twice = np.append(i, i + n), np.append(j + shift, j + n - shift)
-    return n + _n_parts(i, j, n) - _n_parts(*twice, 2 * n)
+    i_twice = np.append(i, i + n)
+    j_twice = np.append(j + shift, j + n - shift)
+    return n + _n_parts(i, j, n) - _n_parts(i_twice, j_twice, 2 * n)
 
 
 def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
+    """Return the number of connected parts of a graph of n features."""
     links = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
     return int(connected_components(links, directed=False, return_labels=False))
 
@@ -210,28 +217,35 @@ def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
 
 def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
     """Return the first n dimensions; a random projection is scaled to that number."""
-    factor = np.sqrt(parts.X.shape[1] / n) if method.startswith("rp") else 1.0
+    factor = 1.0
+    if method.startswith("rp"):
+        factor = np.sqrt(parts.X.shape[1] / n)
     return parts.map(lambda rows: factor * rows[:, :n].astype(np.float64))
 
 
 @lru_cache(maxsize=1)
 def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
-    """Return the rows in the most dimensions that are tried; fewer are the first of them."""
-    return project(
-        settings, name, method, _dimensions(settings, name, method)[-1], draw
-    )
+    """Return the rows in the most dimensions that are tried.
+
+    Fewer are the first of them.
+    """
+    n = _dimensions(settings, name, method)[-1]
+    return project(settings, name, method, n, draw)
 
 
 # --- OASIS ----------------------------------------------------------------------------
 
 
 class _Run(NamedTuple):
-    """OASIS with some C; `settled` if no step is as long as C, so a larger C changes nothing."""
+    """OASIS with some C.
+
+    It is settled where no step is as long as C, so that a larger C changes nothing.
+    """
 
     C: float
     W: np.ndarray
     answer: dict[str, Any]
-    settled: bool
+    is_settled: bool
 
 
 #: The last run in this process, by its cell without C.
@@ -239,6 +253,7 @@ _last: dict[tuple[Any, ...], _Run] = {}
 
 
 def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
+    """Return the errors of OASIS on projected rows; values of C come in rising order."""
     n = cell["dimensions"]
     draw = cell["draw"]
     C = cell["C"]
@@ -246,27 +261,23 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     before = _last.get(problem)
     if before is not None and before.C >= C:
         before = None
-    if before is not None and before.settled:
+    if before is not None and before.is_settled:
         return before.answer
-    steps = 2000 if settings.quick else min(STEPS, WORK // n)
+    n_steps = settings.by_size(full=min(STEPS, WORK // n), quick=2000)
     triplets = _triplets(settings, cell["set"], draw)
-    model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(
-        parts.X, triplets=triplets
-    )
+    model = baselines.OASIS(C, n_steps=n_steps, random_state=draw)
+    model.fit(parts.X, triplets=triplets)
     W = model.similarity_.matrix
     # Steps are min(C, …): if C had shortened one before, a larger C would change W.
-    settled = before is not None and np.array_equal(before.W, W)
-    if before is not None and settled:
-        answer = before.answer
+    if before is not None and np.array_equal(before.W, W):
+        run = _Run(C, W, before.answer, is_settled=True)
     else:
-        answer = {
-            **knn.errors(parts, model.similarity_),
-            "n_features": n,
-            "n_steps": steps,
-        }
+        errors = knn.errors(parts, model.similarity_)
+        answer = {**errors, "n_features": n, "n_steps": n_steps}
+        run = _Run(C, W, answer, is_settled=False)
     _last.clear()
-    _last[problem] = _Run(C, W, answer, settled)
-    return answer
+    _last[problem] = run
+    return run.answer
 
 
 @lru_cache(maxsize=1)
@@ -286,43 +297,68 @@ class Point(NamedTuple):
     C: float | None = None
 
 
-Curves = dict[str, list[Point]]
-
-
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors, the table of choices, and the curves."""
     by = by_set_and_method(lines)
     names = set_names(lines)
     every = _dimensions(settings, names[0], "hdsl")
-    found = {}
-    rows = []
-    choices = []
-    for name in names:
-        hdsl = by[name, "hdsl"][0]
-        where = reported(hdsl["dot"])
-        curves = {method: list(_curve(by, name, method, where)) for method in LABELS}
-        found[name] = curves, hdsl["dot"][where]
+    by_set = {name: SetCurves.of_lines(by, name) for name in names}
+    error_rows = []
+    choice_rows = []
+    for name, curves in by_set.items():
         for method, label in LABELS.items():
-            points = {point.dimensions: point for point in curves[method]}
-            if method == "hdsl":
-                texts = _along(hdsl, every, where)
-                last = hdsl["kept"]
-            else:
-                texts = [_percent(points.get(n)) for n in every]
-                last = max(points)
-            most = "" if last in every else f"{_percent(points.get(last))} [{last}]"
-            rows.append([name, where, label, *texts, most])
+            texts = curves.error_texts(method, every)
+            error_rows.append([name, curves.reported, label, *texts])
             if method.endswith("oasis"):
-                costs = [f"{points[n].C:g}" if n in points else "–" for n in every]
-                choices.append([name, label, *costs])
+                choice_rows.append([name, label, *curves.cost_texts(method, every)])
     numbers = list(map(str, every))
+    head = ["set", "", "method", *numbers, "most"]
     return Results(
         [
-            Table("errors", ["set", "", "method", *numbers, "most"], rows, _NOTES),
-            Table("choices", ["set", "C of", *numbers], choices),
+            Table("errors", head, error_rows, _NOTES),
+            Table("choices", ["set", "C of", *numbers], choice_rows),
         ],
-        {"errors": lambda figure: _draw(figure, found)},
+        {"errors": lambda figure: _draw(figure, by_set)},
     )
+
+
+class SetCurves(NamedTuple):
+    """The curve of each method on one set, by the rows that report.
+
+    `dot` is the error of the plain dot product of all features, and `hdsl` the line of
+    HDSL.
+    """
+
+    reported: str
+    curves: dict[str, list[Point]]
+    dot: float
+    hdsl: Line
+
+    @classmethod
+    def of_lines(cls, by: dict[tuple[str, str], list[Line]], name: str) -> SetCurves:
+        """Return the curves of a set."""
+        hdsl = by[name, "hdsl"][0]
+        rows = reported(hdsl["dot"])
+        curves = {method: list(_curve(by, name, method, rows)) for method in LABELS}
+        return cls(rows, curves, hdsl["dot"][rows], hdsl)
+
+    def error_texts(self, method: str, every: list[int]) -> list[str]:
+        """Return the error in each number of dimensions, and in the largest other one."""
+        points = {point.dimensions: point for point in self.curves[method]}
+        if method == "hdsl":
+            texts = _along(self.hdsl, every, self.reported)
+            largest = self.hdsl["kept"]
+        else:
+            texts = [_percent(points.get(n)) for n in every]
+            largest = max(points)
+        if largest in every:
+            return [*texts, ""]
+        return [*texts, f"{_percent(points.get(largest))} [{largest}]"]
+
+    def cost_texts(self, method: str, every: list[int]) -> list[str]:
+        """Return the chosen C in each number of dimensions."""
+        costs = {point.dimensions: f"{point.C:g}" for point in self.curves[method]}
+        return [costs.get(n, "–") for n in every]
 
 
 _NOTES = (
@@ -352,38 +388,48 @@ def _curve(
     if method.endswith("oasis"):
         lines = by[name, method]
         for n in dict.fromkeys(line["cell"]["dimensions"] for line in lines):
-            these = [line for line in lines if line["cell"]["dimensions"] == n]
-            C = knn.chosen([line for line in these if line["cell"]["draw"] == 0])[
-                "cell"
-            ]["C"]
-            yield Point(n, [line[where] for line in these if line["cell"]["C"] == C], C)
+            at_n = [line for line in lines if line["cell"]["dimensions"] == n]
+            first_draw = [line for line in at_n if line["cell"]["draw"] == 0]
+            C = knn.chosen(first_draw)["cell"]["C"]
+            errors = [line[where] for line in at_n if line["cell"]["C"] == C]
+            yield Point(n, errors, C)
     elif method in ("rp", "pca"):
         for points in zip(*(line["curve"] for line in by[name, method]), strict=True):
             yield Point(points[0]["dimensions"], [point[where] for point in points])
     else:
-        for point in by[name, "hdsl"][0]["path" if method == "hdsl" else method]:
+        line = by[name, "hdsl"][0]
+        points = line["path"] if method == "hdsl" else line["components"]
+        for point in points:
             yield Point(point["dimensions"], [point[where]])
 
 
 def _along(line: Line, every: list[int], where: str) -> list[str]:
-    """Return, for each number of dimensions, the error of the last model that has no more."""
+    """Return, per number of dimensions, the error of the last model that has no more."""
+    path = line["path"]
+    largest = max(point["dimensions"] for point in path)
     texts = []
     for n in every:
-        errors = [point[where] for point in line["path"] if point["dimensions"] <= n]
-        enough = max(point["dimensions"] for point in line["path"]) >= n
-        texts.append(percent(errors[-1]) if errors and enough else "–")
+        errors = [point[where] for point in path if point["dimensions"] <= n]
+        if errors and n <= largest:
+            texts.append(percent(errors[-1]))
+        else:
+            texts.append("–")
     return texts
 
 
 def _percent(point: Point | None) -> str:
-    return "–" if point is None else percent(point.errors)
+    if point is None:
+        return "–"
+    return percent(point.errors)
 
 
-def _draw(figure: Any, found: dict[str, tuple[Curves, float]]) -> None:
+def _draw(figure: Any, by_set: dict[str, SetCurves]) -> None:
     styles = dict(zip(LABELS, ("-", "--", ":", ":", "-.", "-."), strict=True))
-    for axis, (name, (curves, dot)) in panels(figure, list(found.items()), (4.0, 3.2)):
-        axis.axhline(100 * dot, color="0.6", lw=1, label="DOT, all dimensions")
-        for (method, points), color in zip(curves.items(), COLORS, strict=False):
+    for axis, (name, results) in panels(figure, list(by_set.items()), (4.0, 3.2)):
+        level = 100 * results.dot
+        axis.axhline(level, color="0.6", lw=1, label="DOT, all dimensions")
+        curves = results.curves.items()
+        for (method, points), color in zip(curves, COLORS, strict=False):
             n = [point.dimensions for point in points]
             mean = [100 * np.mean(point.errors) for point in points]
             axis.plot(

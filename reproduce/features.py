@@ -11,7 +11,7 @@ from hdsl.plots import COLORS
 
 from . import knn, sets
 from .results import Results, Table, panels
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Features used by HDSL along its run"
 
@@ -21,8 +21,8 @@ PAPER = {"dexter": 20_000, "dorothea": 100_000, "rcv1_2": 47_236, "rcv1_4": 29_9
 
 def cells(settings: Settings) -> list[Cell]:
     """Return one cell per set; missing models are computed first, by all processes."""
-    every = sets.PAPER[::3] if settings.quick else (*sets.PAPER, *sets.MORE)
-    names = sets.present(settings, every)
+    every = (*sets.PAPER, *sets.MORE)
+    names = sets.present(settings, settings.by_size(full=every, quick=sets.PAPER[::3]))
     for name in names:
         knn.chosen_model(settings, name)
     return [{"set": name} for name in names]
@@ -67,8 +67,11 @@ def _row(line: Line) -> list[str]:
     curve = line["n_features"]
     name = line["cell"]["set"]
     n_iter = line["n_iter"]
-    used = knn.PAPER[name]["hdsl"][1] if name in PAPER else None
-    paper = [str(used), _share(used, PAPER[name])] if used is not None else ["–", "–"]
+    paper = ["–", "–"]
+    if name in PAPER:
+        _, n_features = knn.PAPER[name]["hdsl"]
+        assert n_features is not None  # of HDSL the paper has all
+        paper = [str(n_features), _share(n_features, PAPER[name])]
     return [
         name,
         f"{line['scale']:g}",
@@ -81,8 +84,8 @@ def _row(line: Line) -> list[str]:
     ]
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %"
+def _share(count: int, total: int) -> str:
+    return f"{100 * count / total:.1f} %"
 
 
 def _draw(figure: Any, lines: list[Line]) -> None:

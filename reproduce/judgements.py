@@ -1,4 +1,4 @@
-"""Human judgements of 50 news texts (Lee, Pincombe and Welsh, 2005): accuracy on unseen texts.
+"""Human judgements of 50 news texts (Lee, Pincombe and Welsh, 2005), on unseen texts.
 
 Beyond the paper. Texts are split, not triplets: a model learns from the judgements
 among four fifths of the texts and predicts those among the last fifth, by learned
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +23,9 @@ from hdsl.evaluate import compare_triplets, triplet_accuracy
 from hdsl.triplets import restrict
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = (
     "Human judgements of similarity: share of triplets judged right, among unseen texts"
@@ -44,78 +45,102 @@ def cells(settings: Settings) -> list[Cell]:
             "it needs lee50_human (X.npz, X_background.npz, triplets.npy) in the "
             "folder of --data; the texts come with gensim's test data."
         )
-    repeats = range(1 if settings.quick else 3)
+    n_repeats = settings.by_size(full=3, quick=1)
     return [
-        {"repeat": repeat, "fold": fold} for repeat in repeats for fold in range(FOLDS)
+        {"repeat": repeat, "fold": fold}
+        for repeat in range(n_repeats)
+        for fold in range(FOLDS)
     ]
 
 
+class Judged(NamedTuple):
+    """Texts as rows, and the triplets that people judge among them."""
+
+    X: Any
+    triplets: np.ndarray
+
+
 @lru_cache(maxsize=1)
-def _texts(home: Path) -> tuple[Any, np.ndarray]:
+def _texts(home: Path) -> Judged:
+    """Return all texts and triplets."""
     folder = home / "lee50_human"
-    counts, background = (
-        sp.csr_array(sp.load_npz(folder / name), dtype=np.float64)
-        for name in ("X.npz", "X_background.npz")
-    )
+    counts = _counts(folder / "X.npz")
+    background = _counts(folder / "X_background.npz")
     triplets = np.load(folder / "triplets.npy", allow_pickle=False)
     # Word frequencies include the texts that nobody judged.
     vectors = TfidfTransformer(sublinear_tf=True).fit(sp.vstack([background, counts]))
-    return sp.csr_array(vectors.transform(counts)), triplets
+    return Judged(sp.csr_array(vectors.transform(counts)), triplets)
+
+
+def _counts(path: Path) -> sp.csr_array:
+    """Return stored counts of words."""
+    return sp.csr_array(sp.load_npz(path), dtype=np.float64)
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the accuracy of TF-IDF cosine and of the learned similarities on one fold."""
     assert settings.data is not None  # checked by `cells`
-    X, triplets = _texts(settings.data)
-    known, held = list(_folds(X, triplets, FOLDS, cell["repeat"]))[cell["fold"]]
-    point, n_iter = choose(*known, QUICK_GRID if settings.quick else GRID)
-    models = {
-        "cosine": None,
-        "learned": finished(
-            HDSL(random_state=0, n_jobs=1).fit(known[0], triplets=known[1])
-        ),
-        "chosen": (fitted := _fit(*known, point)).at(min(n_iter, fitted.n_iter_)),
+    texts = _texts(settings.data)
+    folds = list(_folds(texts, FOLDS, cell["repeat"]))
+    known, held_out = folds[cell["fold"]]
+    grid = settings.by_size(full=GRID, quick=QUICK_GRID)
+    point, n_iter = choose(known, grid)
+    learned = HDSL(random_state=0, n_jobs=1)
+    finished(learned.fit(known.X, triplets=known.triplets))
+    chosen = _fit(known, point)
+    chosen = chosen.at(min(n_iter, chosen.n_iter_))
+    return {
+        "cosine": accuracy(None, held_out),
+        "learned": accuracy(learned, held_out),
+        "chosen": accuracy(chosen, held_out),
+        "n": len(held_out.triplets),
+        **point,
+        "n_iter": n_iter,
+        "own_prior": float(learned.prior_),
     }
-    answer = {name: accuracy(model, *held) for name, model in models.items()}
-    chosen = float(models["learned"].prior_)
-    return {**answer, "n": len(held[1]), **point, "n_iter": n_iter, "own_prior": chosen}
 
 
-def accuracy(model: HDSL | None, X: Any, triplets: np.ndarray) -> float:
-    """Return the share of triplets that hold by cosine or, with a model, by learned cosine."""
+def accuracy(model: HDSL | None, texts: Judged) -> float:
+    """Return the share of triplets that hold by learned cosine; None is the cosine."""
     if model is None:
-        return triplet_accuracy(None, X, triplets)
-    return 1.0 - compare_triplets(model, X, triplets, cosine=True).after.share
+        return triplet_accuracy(None, texts.X, texts.triplets)
+    compared = compare_triplets(model, texts.X, texts.triplets, cosine=True)
+    return 1.0 - compared.after.share
 
 
-def _folds(X: Any, triplets: np.ndarray, n: int, seed: int) -> Iterator[Any]:
-    """Yield rows and triplets of both sides; a triplet with rows on both sides is in neither."""
-    for split in KFold(n, shuffle=True, random_state=seed).split(X):
-        yield [(X[rows], restrict(triplets, rows, X.shape[0])) for rows in split]
+def _folds(texts: Judged, n: int, seed: int) -> Iterator[tuple[Judged, Judged]]:
+    """Yield the texts to learn from and those held out.
+
+    A triplet with texts on both sides is in neither.
+    """
+
+    def inside(rows: np.ndarray) -> Judged:
+        return Judged(texts.X[rows], restrict(texts.triplets, rows, texts.X.shape[0]))
+
+    for known, held_out in KFold(n, shuffle=True, random_state=seed).split(texts.X):
+        yield inside(known), inside(held_out)
 
 
-def choose(
-    X: Any, triplets: np.ndarray, grid: dict[str, Any]
-) -> tuple[dict[str, float], int]:
-    """Return the parameters and the iteration of the highest mean accuracy on inner folds."""
+def choose(texts: Judged, grid: dict[str, Any]) -> tuple[dict[str, float], int]:
+    """Return the parameters and the iteration of the highest accuracy on inner folds."""
     points = list(ParameterGrid(grid))
     scores = []
-    for known, held in _folds(X, triplets, INNER_FOLDS, 0):
-        models = [_fit(*known, point) for point in points]
-        scores.append(
-            [
-                [accuracy(model.at(min(k, model.n_iter_)), *held) for k in ITERATIONS]
-                for model in models
-            ]
-        )
+    for known, held_out in _folds(texts, INNER_FOLDS, 0):
+        models = [_fit(known, point) for point in points]
+        scores.append([_scores(model, held_out) for model in models])
     mean = np.mean(scores, axis=0)
-    point, k = np.unravel_index(int(mean.argmax()), mean.shape)
-    return points[point], ITERATIONS[k]
+    best, k = np.unravel_index(int(mean.argmax()), mean.shape)
+    return points[best], ITERATIONS[k]
 
 
-def _fit(X: Any, triplets: np.ndarray, point: dict[str, float]) -> HDSL:
+def _scores(model: HDSL, texts: Judged) -> list[float]:
+    """Return the accuracy of a model after each number of iterations."""
+    return [accuracy(model.at(min(k, model.n_iter_)), texts) for k in ITERATIONS]
+
+
+def _fit(texts: Judged, point: dict[str, float]) -> HDSL:
     model = HDSL(**point, max_iter=max(ITERATIONS), tol=0.0, random_state=0, n_jobs=1)
-    return finished(model.fit(X, triplets=triplets))
+    return finished(model.fit(texts.X, triplets=texts.triplets))
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:

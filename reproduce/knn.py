@@ -1,4 +1,4 @@
-"""The paper's table of 3-NN errors: each similarity, chosen on validation, reported on test.
+"""The paper's table of 3-NN errors: similarities chosen on validation rows.
 
 Beyond the paper's columns: cosine (rows of length 1), HDSL with our oracle, with a
 prior, and with all defaults. RP + OASIS and PCA + OASIS come from the experiment
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import normalize
@@ -37,8 +37,8 @@ from .results import (
     set_names,
     shared_legend,
 )
-from .runner import Cell, Line, Settings
 from .sets import Parts
+from .settings import Cell, Line, Settings
 
 TITLE = "Errors of 3 nearest neighbours, in percent"
 
@@ -60,10 +60,10 @@ WAYS: dict[str, dict[str, Any]] = {
 SMALL = ("dexter", "dorothea", "bace_ecfp6")
 
 #: From the best of these, a search tries twice and half the scale and the prior, on
-#: paths twice as long, until a point is the best of its neighbourhood or MOST_NEAR were
+#: paths twice as long, until a point is the best of its neighbourhood or so many were
 #: tried.
-NEAR = 2.0
-MOST_NEAR = 12
+NEIGHBOR_FACTOR = 2.0
+N_NEIGHBORS = 12
 
 #: Iterations of a path; others have 1,000.
 ITERATIONS = {"rcv1_2": 4000, "rcv1_4": 4000}
@@ -128,27 +128,30 @@ PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
 
 def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """Return the values that a method tries on a set."""
-    quick = settings.quick
-    if method in ("hdsl", "hdsl_ascent"):
-        scales = PAPER_SCALES if method == "hdsl" else ASCENT_SCALES
-        return [{"scale": scale} for scale in ((1e2, 1e4) if quick else scales)]
+    if method == "hdsl":
+        scales = settings.by_size(full=PAPER_SCALES, quick=(1e2, 1e4))
+        return [{"scale": scale} for scale in scales]
+    if method == "hdsl_ascent":
+        scales = settings.by_size(full=ASCENT_SCALES, quick=(1e2, 1e4))
+        return [{"scale": scale} for scale in scales]
     if method in ("diag_l1", "diag_l2"):
-        return [{"alpha": alpha} for alpha in ((1e-7, 1e-4) if quick else ALPHAS)]
+        alphas = settings.by_size(full=ALPHAS, quick=(1e-7, 1e-4))
+        return [{"alpha": alpha} for alpha in alphas]
     if method == "hdsl_prior":
-        pairs = product((1.0,), (1.0,)) if quick else product(PRIOR_SCALES, PRIORS)
+        scales = settings.by_size(full=PRIOR_SCALES, quick=(1.0,))
+        priors = settings.by_size(full=PRIORS, quick=(1.0,))
+        ways = ["3x5"] if name in SMALL else list(WAYS)
         return [
             {"scale": scale, "prior": prior, "way": way}
-            for scale, prior in pairs
-            for way in (("3x5",) if name in SMALL else WAYS)
+            for scale, prior, way in product(scales, priors, ways)
         ]
     return [{}]
 
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every value of every method once, and the chosen values for every draw."""
-    names = sets.present(
-        settings, sets.PAPER + (sets.MORE[-1:] if settings.quick else sets.MORE)
-    )
+    more = settings.by_size(full=sets.MORE, quick=sets.MORE[-1:])
+    names = sets.present(settings, sets.PAPER + more)
     known = runner.read(settings, "knn")
     todo: list[Cell] = []
     for name in names:
@@ -160,131 +163,137 @@ def cells(settings: Settings) -> list[Cell]:
             todo += nearby(settings, name, known)
     for name in names:
         for method in LEARNED:
-            first = [
-                known.get(runner.key(cell))
-                for cell in method_cells(settings, name, method)
-            ]
-            if None not in first:
-                best = chosen(
-                    [line for line in first if line and "fold" not in line["cell"]]
-                )
-                draws = (
-                    range(1, 2 if settings.quick else DRAWS) if _varies(best) else ()
-                )
-                todo += [{**best["cell"], "draw": draw} for draw in draws]
+            todo += _more_draws(settings, name, method, known)
     return todo
 
 
+def _more_draws(
+    settings: Settings, name: str, method: str, known: dict[str, Line]
+) -> list[Cell]:
+    """Return the chosen cell of a method for more draws, once it is known."""
+    lines = [
+        known.get(runner.key(cell)) for cell in method_cells(settings, name, method)
+    ]
+    if None in lines:
+        return []
+    best = chosen([line for line in lines if line and "fold" not in line["cell"]])
+    if not _varies(best):
+        return []
+    n_draws = settings.by_size(full=DRAWS, quick=2)
+    return [{**best["cell"], "draw": draw} for draw in range(1, n_draws)]
+
+
 def nearby(settings: Settings, name: str, known: dict[str, Line]) -> list[Cell]:
-    """Return what HDSL with a prior tries after its grid, as far as the known lines decide it."""
-    tried = method_cells(settings, name, "hdsl_prior")
-    lines = [known.get(runner.key(cell)) for cell in tried]
-    near: list[Cell] = []
-    while None not in lines and len(near) < MOST_NEAR:
+    """Return what HDSL with a prior tries after its grid, as far as lines decide it."""
+    grid_cells = method_cells(settings, name, "hdsl_prior")
+    lines = [known.get(runner.key(cell)) for cell in grid_cells]
+    neighbors: list[Cell] = []
+    while None not in lines and len(neighbors) < N_NEIGHBORS:
         best = chosen([line for line in lines if line])["cell"]
-        ahead: list[Cell] = [
-            {**best, **step, "iterations": 2 * ITERATIONS.get(name, 1000)}
-            for step in (
-                {"scale": best["scale"] * NEAR},
-                {"scale": best["scale"] / NEAR},
-                {"prior": best["prior"] * NEAR},
-                {"prior": best["prior"] / NEAR},
-            )
-        ]
-        ahead = [cell for cell in ahead if cell not in near]
-        if not ahead:
+        new = [cell for cell in _neighbors(best, name) if cell not in neighbors]
+        if not new:
             break
-        near += ahead
-        lines += [known.get(runner.key(cell)) for cell in ahead]
-    return near
+        neighbors += new
+        lines += [known.get(runner.key(cell)) for cell in new]
+    return neighbors
+
+
+def _neighbors(cell: Cell, name: str) -> list[Cell]:
+    """Return the neighbourhood of a cell, with longer paths."""
+    changes = (
+        {"scale": cell["scale"] * NEIGHBOR_FACTOR},
+        {"scale": cell["scale"] / NEIGHBOR_FACTOR},
+        {"prior": cell["prior"] * NEIGHBOR_FACTOR},
+        {"prior": cell["prior"] / NEIGHBOR_FACTOR},
+    )
+    iterations = 2 * ITERATIONS.get(name, 1000)
+    return [{**cell, **change, "iterations": iterations} for change in changes]
 
 
 def _varies(line: Line) -> bool:
-    """Return whether another seed can change a method: by its random triplets or features."""
+    """Return whether another seed can change a method: its triplets or features."""
     return line["cell"]["set"] == "dexter" or line["cell"]["method"] == "hdsl"
 
 
 def method_cells(settings: Settings, name: str, method: str) -> list[Cell]:
-    """Return the cells that a choice needs: on validation rows, and by folds without test rows."""
+    """Return the cells that a choice needs: on validation rows, and by folds too.
+
+    There are folds where there are no test rows.
+    """
     values = grid(settings, name, method)
     base = [{"set": name, "method": method, **value, "draw": 0} for value in values]
     if method == "hdsl_auto" or sets.load(settings, name).has_test:
         return base
-    return base + [
-        {**cell, "fold": fold} for cell in base for fold in range(_n_folds(settings))
-    ]
+    folds = range(_n_folds(settings))
+    return base + [{**cell, "fold": fold} for cell in base for fold in folds]
 
 
 def _n_folds(settings: Settings) -> int:
-    return 2 if settings.quick else FOLDS
+    return settings.by_size(full=FOLDS, quick=2)
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors of one cell."""
     parts = sets.load(settings, cell["set"])
     method = cell["method"]
-    if method in ("dot", "cosine"):
-        rows = parts.map_sparse(normalize) if method == "cosine" else parts
-        return errors(rows)
+    if method == "dot":
+        return errors(parts)
+    if method == "cosine":
+        return errors(parts.map_sparse(normalize))
     if "fold" in cell:
-        train, held = list(parts.folds(_n_folds(settings)))[cell["fold"]]
-        X = parts.X
-        y = parts.y
-        parts = parts._replace(X=X[train], y=y[train], X_val=X[held], y_val=y[held])
+        parts = _fold(settings, parts, cell["fold"])
     if method == "hdsl_auto":
-        auto = HDSL(random_state=cell["draw"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            runner.finished(auto.fit(parts.X, parts.y))
-        return {**errors(parts, auto, cosine=True), **_size(auto)}
+        return _automatic(cell, parts)
     if method in ("diag_l1", "diag_l2"):
-        model = DiagonalSimilarity(
-            method[-2:], alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # small alphas stop at max_iter, which regularises
-            model.fit(parts.X, parts.y)
-        return {
-            **errors(parts, model.similarity_),
-            "n_features": model.n_active_features_,
-        }
+        return _diagonal(cell, parts)
     return _hdsl(settings, cell, parts)
 
 
-def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
-    method = cell["method"]
-    draw = cell["draw"]
-    iterations = 100 if settings.quick else ITERATIONS.get(cell["set"], 1000)
-    iterations = cell.get("iterations", iterations)
-    scale = cell["scale"]
-    prior = 0.0
-    if method == "hdsl_prior":
-        unit, prior = _units(settings, cell["set"])
-        scale = scale * unit
-        prior = cell["prior"] * prior
-    model = paper_hdsl(
-        scale,
-        prior=prior,
-        oracle="heuristic" if method == "hdsl" else "ascent",
-        max_iter=iterations,
-        random_state=draw,
-        **{**parts.mining, **WAYS[cell.get("way", "3x5")]},
+def _fold(settings: Settings, parts: Parts, fold: int) -> Parts:
+    """Return a fold of the training rows, which learns, and the rows that choose."""
+    train, held_out = list(parts.folds(_n_folds(settings)))[fold]
+    return parts._replace(
+        X=parts.X[train],
+        y=parts.y[train],
+        X_val=parts.X[held_out],
+        y_val=parts.y[held_out],
+    )
+
+
+def _automatic(cell: Cell, parts: Parts) -> dict[str, Any]:
+    """Return the errors of HDSL with all at its defaults."""
+    model = HDSL(random_state=cell["draw"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        runner.finished(model.fit(parts.X, parts.y))
+    return {**errors(parts, model, cosine=True), **_size(model)}
+
+
+def _diagonal(cell: Cell, parts: Parts) -> dict[str, Any]:
+    """Return the errors of one weight per feature."""
+    penalty = cell["method"][-2:]
+    model = DiagonalSimilarity(
+        penalty, alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
     )
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # classes of few rows, rows of unlike length
-        runner.finished(model.fit(parts.X, parts.y))
+        # Small alphas stop at max_iter, which regularises.
+        warnings.simplefilter("ignore")
+        model.fit(parts.X, parts.y)
+    n_features = model.n_active_features_
+    return {**errors(parts, model.similarity_), "n_features": n_features}
+
+
+def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
+    """Return the errors of the best model of a path, and the path's."""
+    model = _path(settings, cell, parts)
     curve = paths.errors_along(
         model,
-        lambda at: knn_error(at, parts.X, parts.y, parts.X_val, parts.y_val),
-        8 if settings.quick else paths.N_MARKS,
+        lambda m: knn_error(m, parts.X, parts.y, parts.X_val, parts.y_val),
+        settings.by_size(full=paths.N_MARKS, quick=8),
     )
     if "fold" in cell:
         return {"curve": curve, "valid": min(error for _, error in curve)}
-    if method == "hdsl" and draw == 0:
+    if cell["method"] == "hdsl" and cell["draw"] == 0:
         path = _model_path(settings, cell)
         path.parent.mkdir(parents=True, exist_ok=True)
         model.save(path)
@@ -297,6 +306,33 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     }
 
 
+def _path(settings: Settings, cell: Cell, parts: Parts) -> HDSL:
+    """Return the last model of the path that a cell asks for."""
+    length = settings.by_size(full=ITERATIONS.get(cell["set"], 1000), quick=100)
+    scale = cell["scale"]
+    prior = 0.0
+    oracle = "ascent"
+    if cell["method"] == "hdsl":
+        oracle = "heuristic"
+    if cell["method"] == "hdsl_prior":
+        units = _units(settings, cell["set"])
+        scale = cell["scale"] * units.scale
+        prior = cell["prior"] * units.prior
+    mining = {**parts.mining, **WAYS[cell.get("way", "3x5")]}
+    model = paper_hdsl(
+        scale,
+        prior=prior,
+        oracle=oracle,
+        max_iter=cell.get("iterations", length),
+        random_state=cell["draw"],
+        **mining,
+    )
+    with warnings.catch_warnings():
+        # Classes of few rows, rows of unlike length.
+        warnings.simplefilter("ignore", UserWarning)
+        return runner.finished(model.fit(parts.X, parts.y))
+
+
 def errors(
     parts: Parts, similarity: Any = None, *, cosine: bool = False
 ) -> dict[str, float]:
@@ -305,15 +341,14 @@ def errors(
     def error(X: Any, y: np.ndarray) -> float:
         return float(knn_error(similarity, parts.X, parts.y, X, y, cosine=cosine))
 
-    found = {"valid": error(parts.X_val, parts.y_val)}
-    return (
-        {**found, "test": error(parts.X_test, parts.y_test)}
-        if parts.has_test
-        else found
-    )
+    answer = {"valid": error(parts.X_val, parts.y_val)}
+    if parts.has_test:
+        answer["test"] = error(parts.X_test, parts.y_test)
+    return answer
 
 
 def _size(model: HDSL) -> dict[str, Any]:
+    """Return how large a model is, and what it learned with."""
     return {
         "n_iter": int(model.n_iter_),
         "n_atoms": len(model.weights_),
@@ -323,14 +358,24 @@ def _size(model: HDSL) -> dict[str, Any]:
     }
 
 
+class Units(NamedTuple):
+    """What scales and priors are multiples of."""
+
+    scale: float
+    prior: float
+
+
 @lru_cache(maxsize=16)
-def _units(settings: Settings, name: str) -> tuple[float, float]:
+def _units(settings: Settings, name: str) -> Units:
     """Return 10 √n max(1, s/80) / m and 1 / m of all training rows."""
     parts = sets.load(settings, name)
     m = sets.typical_margin(parts.X, triplets(parts))
     n = parts.X.shape[0]
     s = parts.X.nnz / parts.X.shape[0]
-    return 10.0 * float(np.sqrt(n)) * max(1.0, s / 80.0) / m, 1.0 / m
+    return Units(
+        scale=10.0 * float(np.sqrt(n)) * max(1.0, s / 80.0) / m,
+        prior=1.0 / m,
+    )
 
 
 def triplets(parts: Parts, draw: int = 0) -> np.ndarray:
@@ -363,44 +408,60 @@ def chosen_by_folds(lines: list[Line]) -> tuple[Line, float]:
             folds[runner.key(cell)].append(line)
         elif line["cell"]["draw"] == 0:
             whole[runner.key(cell)] = line
-    best: tuple[float, Line, float] | None = None
-    for cell_key, parts in folds.items():
-        line = whole[cell_key]
-        for k, error in _mean_curve(parts):
-            if best is None or error < best[0]:
-                best = error, line, _at(line, k)
-    if best is None:
+    if not folds:
         raise ValueError(
             "No line of a fold to choose by: compute the cells of all folds first."
         )
-    return best[1], best[2]
+    candidates = [
+        candidate
+        for cell_key, fold_lines in folds.items()
+        for candidate in _candidates(whole[cell_key], fold_lines)
+    ]
+    best = min(candidates, key=lambda candidate: candidate.fold_error)
+    return best.line, best.error
 
 
-def _mean_curve(lines: list[Line]) -> Iterator[tuple[int | None, float]]:
-    """Yield iterations and mean errors of the folds; a path has its last error after its end."""
-    if "curve" not in lines[0]:
-        yield None, float(np.mean([line["valid"] for line in lines]))
+class _Candidate(NamedTuple):
+    """A line, its validation error after some iterations, and its mean error in folds."""
+
+    line: Line
+    error: float
+    fold_error: float
+
+
+def _candidates(line: Line, fold_lines: list[Line]) -> Iterator[_Candidate]:
+    """Yield what folds can choose of a line: it, or each number of iterations."""
+    if "curve" not in line:
+        fold_error = float(np.mean([fold["valid"] for fold in fold_lines]))
+        yield _Candidate(line, float(line["valid"]), fold_error)
         return
-    for k in sorted({k for line in lines for k, _ in line["curve"]}):
-        yield k, float(np.mean([_at(line, k) for line in lines]))
+    for k in sorted({k for fold in fold_lines for k, _ in fold["curve"]}):
+        fold_error = float(np.mean([_error_after(fold, k) for fold in fold_lines]))
+        yield _Candidate(line, _error_after(line, k), fold_error)
 
 
-def _at(line: Line, k: int | None) -> float:
-    """Return the validation error at the last mark of at most k iterations."""
-    if k is None:
-        return float(line["valid"])
+def _error_after(line: Line, k: int) -> float:
+    """Return the validation error at the last mark of at most k iterations.
+
+    A path has its last error after its end, and its first one before its beginning.
+    """
     before = [error for mark, error in line["curve"] if mark <= k]
-    return float(before[-1] if before else line["curve"][0][1])
+    if not before:
+        _, first = line["curve"][0]
+        return float(first)
+    return float(before[-1])
 
 
 def chosen_model(settings: Settings, name: str) -> tuple[HDSL, HDSL]:
-    """Return HDSL as published, chosen on the validation rows, and the last model of its path."""
+    """Return HDSL as published, and the last model of its path.
+
+    The validation rows choose it.
+    """
     todo = [cell for cell in method_cells(settings, name, "hdsl") if "fold" not in cell]
     known = runner.read(settings, "knn")
-    if not all(
-        runner.key(cell) in known and _model_path(settings, cell).exists()
-        for cell in todo
-    ):
+    has_lines = all(runner.key(cell) in known for cell in todo)
+    has_models = all(_model_path(settings, cell).exists() for cell in todo)
+    if not has_lines or not has_models:
         known = runner.run_cells("knn", todo, settings)
     best = chosen([known[runner.key(cell)] for cell in todo])
     last = load(_model_path(settings, best["cell"]))
@@ -421,44 +482,46 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         if line["cell"].get("method") in ("rp_oasis", "pca_oasis"):
             by[line["cell"]["set"], line["cell"]["method"]].append(line)
     names = set_names(lines)
-    head = ["set", "", *COLUMNS.values()]
-    rows = []
-    choices = []
+    error_rows = []
+    choice_rows = []
     for name in names:
-        cells_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
-        where = reported(cells_of["dot"][0])
-        rows.append(
-            [name, where, *(cell_text(cells_of.get(m), where) for m in COLUMNS)]
-        )
-        if where == "valid":
-            texts = (folds_text(cells_of.get(method)) for method in COLUMNS)
-            rows.append(["", "valid, by folds", *texts])
-        if name in PAPER:
-            rows.append(
-                ["", "paper, test", *(paper_text(PAPER[name], m) for m in COLUMNS)]
-            )
-        choices += [
-            _choice_row(name, m, cells_of[m], where) for m in LEARNED if m in cells_of
-        ]
+        lines_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
+        error_rows += _error_rows(name, lines_of)
+        rows_that_report = reported(lines_of["dot"][0])
+        for method in LEARNED:
+            if method in lines_of:
+                choice = _choice_row(name, method, lines_of[method], rows_that_report)
+                choice_rows.append(choice)
+    head = [
+        "set",
+        "method",
+        "chosen",
+        "valid",
+        "reported",
+        "iterations",
+        "atoms",
+        "features",
+        "seconds, all cells",
+    ]
     tables = [
-        Table("errors", head, rows, _NOTES),
-        Table(
-            "choices",
-            [
-                "set",
-                "method",
-                "chosen",
-                "valid",
-                "reported",
-                "iterations",
-                "atoms",
-                "features",
-                "seconds, all cells",
-            ],
-            choices,
-        ),
+        Table("errors", ["set", "", *COLUMNS.values()], error_rows, _NOTES),
+        Table("choices", head, choice_rows),
     ]
     return Results(tables, {"paths": lambda figure: _draw_paths(figure, names, by)})
+
+
+def _error_rows(name: str, lines_of: dict[str, list[Line]]) -> list[list[str]]:
+    """Return the errors of a set: ours, those that folds choose, the paper's."""
+    where = reported(lines_of["dot"][0])
+    texts = [cell_text(lines_of.get(method), where) for method in COLUMNS]
+    rows = [[name, where, *texts]]
+    if where == "valid":
+        texts = [folds_text(lines_of.get(method)) for method in COLUMNS]
+        rows.append(["", "valid, by folds", *texts])
+    if name in PAPER:
+        texts = [paper_text(PAPER[name], method) for method in COLUMNS]
+        rows.append(["", "paper, test", *texts])
+    return rows
 
 
 _NOTES = (
@@ -480,15 +543,15 @@ _NOTES = (
 
 
 def cell_text(lines: list[Line] | None, where: str) -> str:
-    """Return the error of what the first draw chose, over all draws, and the features used."""
+    """Return the error of what the first draw chose, over all draws.
+
+    Behind it is the number of features used.
+    """
     if not lines:
         return "–"
     best = chosen(_first_draw(lines))
-    draws = [
-        line
-        for line in lines
-        if {**line["cell"], "draw": 0} == {**best["cell"], "draw": 0}
-    ]
+    first_cell = {**best["cell"], "draw": 0}
+    draws = [line for line in lines if {**line["cell"], "draw": 0} == first_cell]
     text = percent([line[where] for line in draws])
     features = [line["n_features"] for line in draws if "n_features" in line]
     if not features or best["cell"]["method"] == "diag_l2":
@@ -517,17 +580,21 @@ def paper_text(figures: dict[str, tuple[float, int | None]], method: str) -> str
     if method not in figures:
         return "–"
     error, n_features = figures[method]
-    return f"{error:.1f}" + (f" [{n_features}]" if n_features else "")
+    if n_features is None:
+        return f"{error:.1f}"
+    return f"{error:.1f} [{n_features}]"
 
 
 def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[str]:
+    """Return what a method chose on a set, and what it reached."""
     best = chosen(_first_draw(lines))
-    values = {
-        k: v for k, v in best["cell"].items() if k not in ("set", "method", "draw")
-    }
-    text = ", ".join(
-        f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()
-    )
+    choices = []
+    for parameter, value in best["cell"].items():
+        if isinstance(value, float):
+            choices.append(f"{parameter} {value:g}")
+        elif parameter not in ("set", "method", "draw"):
+            choices.append(f"{parameter} {value}")
+    text = ", ".join(choices)
     numbers = [str(best.get(key, "")) for key in ("n_iter", "n_atoms", "n_features")]
     seconds = sum(line["seconds"] for line in lines)
     errors = [percent(best["valid"]), percent(best[where])]

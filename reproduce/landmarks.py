@@ -68,6 +68,102 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
     return True
 
 
+class _Scaled(NamedTuple):
+    """Similarities to landmarks with a mean of 0 and a root mean square of 1.
+
+    They were `size` · features + `mean`.
+    """
+
+    features: np.ndarray
+    mean: np.ndarray
+    size: float
+
+
+def _scaled(features: np.ndarray, drawn: np.ndarray, weights: np.ndarray) -> _Scaled:
+    """Return similarities of rows to landmarks, the rows `drawn`, as a solver likes them.
+
+    With means of 0 it needs fewer passes. They are of the other rows: a landmark's
+    similarity to itself is like no other. With a root mean square of 1 a C means the
+    same for any scale and prior.
+    """
+    self_similarity = features[drawn, np.arange(len(drawn))]
+    others = np.maximum(weights.sum() - weights[drawn], weights.min())
+    mean = (weights @ features - weights[drawn] * self_similarity) / others
+    features = features - mean
+    mean_square = np.average(np.square(features).mean(axis=1), weights=weights)
+    size = float(np.sqrt(mean_square)) or 1.0
+    return _Scaled(features / size, mean, size)
+
+
+class _Solution(NamedTuple):
+    """Weights and intercepts of each class against the rest, and passes of the solver."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    n_iter: int
+
+    def decide(self, features: np.ndarray) -> np.ndarray:
+        """Return the number of the class of each row."""
+        return _decide(features @ self.coef.T + self.intercept)
+
+
+class _Training(NamedTuple):
+    """What the weights of landmarks are learned from.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_rows, n_landmarks)
+    codes : ndarray of shape (n_rows,)
+        Numbers of the classes: 0, 1, … without a gap.
+    weights : ndarray of shape (n_rows,)
+    seed : int
+    """
+
+    features: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    seed: int
+
+    def least_penalty(self, loss: str) -> float:
+        """Return the least C that gives any landmark a weight."""
+        ones = np.ones(len(self.codes))
+        with_ones = self.weights[:, None] * np.column_stack([self.features, ones])
+        return float(l1_min_c(with_ones, self.codes, loss=loss, fit_intercept=False))
+
+    def fold(
+        self, train: np.ndarray, held_out: np.ndarray, landmarks: np.ndarray
+    ) -> _Fold:
+        """Return rows to learn from and rows held out, with some of the landmarks."""
+        classes, codes = np.unique(self.codes[train], return_inverse=True)
+        inside = self._replace(
+            features=self.features[np.ix_(train, landmarks)],
+            codes=codes,
+            weights=self.weights[train],
+        )
+        return _Fold(
+            training=inside,
+            classes=classes,
+            features=self.features[np.ix_(held_out, landmarks)],
+            codes=self.codes[held_out],
+            weights=self.weights[held_out],
+        )
+
+
+class _Fold(NamedTuple):
+    """What a fold learns from, with its classes, and rows that it holds out."""
+
+    training: _Training
+    classes: np.ndarray
+    features: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+
+    def n_wrong(self, solution: _Solution) -> float:
+        """Return the weight of the rows held out that a solution gets wrong."""
+        predicted = self.classes[solution.decide(self.features)]
+        return self.weights[predicted != self.codes].sum()
+
+
 class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
@@ -196,42 +292,34 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
         X = check_matrix(learned, X, reset=True)
         y = check_classes(name, y, X.shape[0])
         weights = check_weights(sample_weight, len(y), "row of X")
-        kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        given = np.ones(len(y)) if weights is None else weights[kept]
-        if len(kept) < len(y):
-            X = X[kept]
-            y = y[kept]
+        present = np.arange(len(y))
+        row_weights = np.ones(len(y))
+        if weights is not None:
+            present = np.flatnonzero(weights)
+            weights = weights[present]
+            row_weights = weights
+        if len(present) < len(y):
+            X = X[present]
+            y = y[present]
         learned.classes_, codes = np.unique(y, return_inverse=True)
         check_several_classes(name, learned.classes_)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         drawn = _draw(self.landmarks, codes, seed)
-        learned.similarity_ = self._similarity(X, y, None if weights is None else given)
+        learned.similarity_ = self._similarity(X, y, weights)
         queries, index = learned._sides(X)
         index = index[drawn]
-        features = products(queries, index)
-        # With means of 0 the solver needs fewer passes. They are of the other rows: a
-        # landmark's similarity to itself is like no other. With a root mean square of 1
-        # a C means the same for any scale and prior.
-        self_similarity = features[drawn, np.arange(len(drawn))]
-        others = np.maximum(given.sum() - given[drawn], given.min())
-        mean = (given @ features - given[drawn] * self_similarity) / others
-        features -= mean
-        size = (
-            float(np.sqrt(np.average(np.square(features).mean(axis=1), weights=given)))
-            or 1.0
-        )
-        features /= size
-        learned.C_ = self._penalty(features, codes, drawn, given, seed)
-        coef, intercept, learned.n_iter_ = self._solve(
-            features, codes, given, learned.C_, seed
-        )
-        coef = coef / size
+        scaled = _scaled(products(queries, index), drawn, row_weights)
+        training = _Training(scaled.features, codes, row_weights, seed)
+        learned.C_ = self._penalty(training, drawn)
+        solution = self._solve(training, learned.C_)
+        learned.n_iter_ = solution.n_iter
+        coef = solution.coef / scaled.size
         used = np.flatnonzero(coef.any(axis=0))
         # In the order of a file: sums over another order of the same numbers may round
         # otherwise.
-        learned.landmarks_ = kept[drawn[used]]
+        learned.landmarks_ = present[drawn[used]]
         learned.coef_ = np.ascontiguousarray(coef[:, used])
-        learned.intercept_ = intercept - coef @ mean
+        learned.intercept_ = solution.intercept - coef @ scaled.mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
 
@@ -246,83 +334,70 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
             if self.comparisons == "landmarks":
                 return learn_from_landmarks(clone(model), X, y, weights)
-            takes = weights is not None and has_fit_parameter(model, "sample_weight")
-            model = clone(model).fit(
-                X, y, **({"sample_weight": weights} if takes else {})
-            )
+            options = {}
+            if weights is not None and has_fit_parameter(model, "sample_weight"):
+                options["sample_weight"] = weights
+            model = clone(model).fit(X, y, **options)
         name = f"The 'similarity' parameter of {type(self).__name__}"
         return as_rewriter(model, X.shape[1], name)
 
-    def _penalty(
-        self,
-        features: np.ndarray,
-        codes: np.ndarray,
-        drawn: np.ndarray,
-        given: np.ndarray,
-        seed: int,
-    ) -> float:
-        """Return C as given, or the one with the fewest errors in folds."""
+    def _penalty(self, training: _Training, drawn: np.ndarray) -> float:
+        """Return C as given, or the one with the fewest errors in folds.
+
+        Landmarks, the rows `drawn`, are left out of a fold that holds them out.
+        """
         if self.C != "cv":
             return float(self.C)
-        with_ones = given[:, None] * np.column_stack([features, np.ones(len(codes))])
-        least = float(
-            l1_min_c(with_ones, codes, loss=LOSSES[self.loss], fit_intercept=False)
-        )
+        least = training.least_penalty(LOSSES[self.loss])
         wrong = np.zeros(len(FACTORS))
         n_judged = 0
-        for train, held in stratified_folds(
-            codes, self.cv, np.random.RandomState(seed)
-        ):
-            kept = np.flatnonzero(~np.isin(drawn, held))
-            known, label = np.unique(codes[train], return_inverse=True)
-            if not len(kept) or len(known) < 2:
+        rng = np.random.RandomState(training.seed)
+        for train, held_out in stratified_folds(training.codes, self.cv, rng):
+            kept = np.flatnonzero(~np.isin(drawn, held_out))
+            fold = training.fold(train, held_out, kept)
+            if not len(kept) or len(fold.classes) < 2:
                 continue
-            n_judged += len(held)
-            inside = features[np.ix_(train, kept)]
-            other = features[np.ix_(held, kept)]
+            n_judged += len(held_out)
             for k, factor in enumerate(FACTORS):
-                coef, intercept, _ = self._solve(
-                    inside, label, given[train], factor * least, seed
-                )
-                predicted = known[_decide(other @ coef.T + intercept)]
-                wrong[k] += given[held][predicted != codes[held]].sum()
-        return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
+                solution = self._solve(fold.training, factor * least)
+                wrong[k] += fold.n_wrong(solution)
+        if n_judged == 0:
+            return least * FALLBACK
+        return least * FACTORS[int(np.argmin(wrong))]
 
-    def _solve(
-        self,
-        features: np.ndarray,
-        codes: np.ndarray,
-        weights: np.ndarray,
-        C: float,
-        seed: int,
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return the weights and intercepts of each class against the rest, of the second of two.
-
-        The codes are 0, 1, … without a gap. The last number is that of the passes.
-        """
+    def _solve(self, training: _Training, C: float) -> _Solution:
+        """Return the weights of each class against the rest, of the second of two."""
         options: dict[str, Any] = {
             "C": C,
             "tol": TOL,
             "max_iter": self.max_iter,
-            "random_state": seed,
+            "random_state": training.seed,
         }
         if self.loss == "squared_hinge":
             solver = LinearSVC(penalty="l1", dual=False, **options)
-        else:
+        elif LogisticRegression().penalty == "deprecated":
             # scikit-learn 1.8 has a new name for the penalty.
-            is_new = LogisticRegression().penalty == "deprecated"
-            options |= {"l1_ratio": 1.0} if is_new else {"penalty": "l1"}
-            solver = LogisticRegression(solver="liblinear", **options)
-        n_classes = codes.max() + 1
+            solver = LogisticRegression(solver="liblinear", l1_ratio=1.0, **options)
+        else:
+            solver = LogisticRegression(solver="liblinear", penalty="l1", **options)
+        targets = list(range(training.codes.max() + 1))
+        if len(targets) == 2:
+            targets = targets[1:]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # n_iter_ says it
-            parts = [
-                clone(solver).fit(features, codes == k, sample_weight=weights)
-                for k in range(1 if n_classes == 2 else 0, n_classes)
+            models = [
+                clone(solver).fit(
+                    training.features,
+                    training.codes == target,
+                    sample_weight=training.weights,
+                )
+                for target in targets
             ]
-        coef = np.vstack([part.coef_ for part in parts])
-        intercept = np.concatenate([np.ravel(part.intercept_) for part in parts])
-        return coef, intercept, int(max(np.max(part.n_iter_) for part in parts))
+        return _Solution(
+            coef=np.vstack([model.coef_ for model in models]),
+            intercept=np.concatenate([np.ravel(model.intercept_) for model in models]),
+            n_iter=int(max(np.max(model.n_iter_) for model in models)),
+        )
 
     # --- what was learned -------------------------------------------------------------
 
@@ -339,7 +414,9 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
             Of two classes, the score of the second.
         """
         scores = self._scores(X)
-        return scores[:, 0] if len(self.coef_) == 1 else scores
+        if len(self.coef_) == 1:
+            return scores[:, 0]
+        return scores
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_rows,)."""
@@ -348,10 +425,10 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, shape (n_rows, n_classes); with log_loss only.
+        """Return the probability of each class, shape (n_rows, n_classes).
 
-        Of more than two classes the probabilities of each against the rest, divided by
-        their sum.
+        It needs ``loss="log_loss"``. Of more than two classes they are those of each
+        against the rest, divided by their sum.
         """
         shares = expit(self._scores(X))
         if len(self.coef_) == 1:
@@ -361,26 +438,29 @@ class SimilarityClassifier(TakesSparse, ClassifierMixin, BaseEstimator):
         return np.divide(shares, total, out=even, where=total > 0)
 
     def _scores(self, X: Any) -> np.ndarray:
+        """Return a score per class, of two classes one."""
         check_is_fitted(self, "coef_")
         X = check_matrix(self, X, reset=False)
-        return products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
+        queries, _ = self._sides(X)
+        return products(queries, self._index) @ self.coef_.T + self.intercept_
 
     def _sides(self, X: Any) -> tuple[Any, Any]:
-        """Return both sides of the similarity: its values are dot products of rows of the two."""
+        """Return both sides of the similarity: S is dot products of rows of the two."""
         X = X.astype(np.float64, copy=False)
-        similarity = (
-            LearnedCosine(self.similarity_) if self.cosine else self.similarity_
-        )
+        similarity = self.similarity_
+        if self.cosine:
+            similarity = LearnedCosine(similarity)
         return similarity.rewrite(X), similarity.index_rows(X)
 
 
 def _decide(scores: np.ndarray) -> np.ndarray:
-    """Return the number of the class with the largest score; of two classes there is one score."""
-    return (
-        (scores[:, 0] > 0).astype(np.int64)
-        if scores.shape[1] == 1
-        else scores.argmax(axis=1)
-    )
+    """Return the number of the class with the largest score.
+
+    Of two classes there is one score, that of the second.
+    """
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0).astype(np.int64)
+    return scores.argmax(axis=1)
 
 
 # --- landmarks, and comparisons with them ---------------------------------------------
@@ -447,17 +527,12 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     """
     X = sp.csr_array(X).astype(np.float64, copy=False)
     n = X.shape[0]
-    classes, codes = np.unique(
-        check_classes("landmark_triplets", y, n), return_inverse=True
-    )
+    y = check_classes("landmark_triplets", y, n)
+    classes, codes = np.unique(y, return_inverse=True)
     weights = check_weights(sample_weight, n, "row of X")
-    weights = np.ones(n) if weights is None else weights
-    keyed = np.column_stack([codes.astype(np.uint64), row_keys(X)])
-    points, point = np.unique(
-        keyed, axis=0, return_inverse=True
-    )  # equal rows are one point
-    rank = ranks(points[:, 0].astype(np.int64), np.arange(len(points)))
-    group = (rank % N_GROUPS)[point.ravel()]
+    if weights is None:
+        weights = np.ones(n)
+    group = _groups(X, codes)
     # A row is in the mean of each group of its class but its own, and in that of the
     # whole class.
     k, row = np.nonzero(np.arange(N_GROUPS + 1)[:, None] != group)
@@ -469,28 +544,40 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     mean_of_row = group * len(classes) + codes
     anchors = np.flatnonzero(total[mean_of_row])
     whole = N_GROUPS * len(classes)
-    near = search.top_k(X[anchors], average[whole:] @ X, N_CLASSES + 1).rows
-    is_other = (near >= 0) & (near != codes[anchors][:, None])
+    class_means = average[whole:] @ X
+    nearest = search.top_k(X[anchors], class_means, N_CLASSES + 1).rows
+    is_other = (nearest >= 0) & (nearest != codes[anchors][:, None])
     is_other &= np.cumsum(is_other, axis=1) <= N_CLASSES
-    place, column = np.nonzero(is_other)
-    if not len(place):
+    number, column = np.nonzero(is_other)
+    if not len(number):
         raise ValueError(
             "No comparison can be made: two classes are needed, and a class with two "
             f"different rows. Got n_rows={n} of n_classes={len(classes)}, with "
             f"n_features={X.shape[1]}."
         )
-    anchor = anchors[place]
-    ends = np.column_stack([mean_of_row[anchor], whole + near[place, column]])
+    anchor = anchors[number]
+    other = whole + nearest[number, column]
+    ends = np.column_stack([mean_of_row[anchor], other])
     used, ends = np.unique(ends, return_inverse=True)
     triplets = np.column_stack([anchor, n + ends.reshape(-1, 2)])
     rows = sp.csr_array(sp.vstack([X, average[used] @ X]))
-    return LandmarkTriplets(rows, triplets, weights[anchor] / np.bincount(place)[place])
+    n_triplets = np.bincount(number)[number]
+    return LandmarkTriplets(rows, triplets, weights[anchor] / n_triplets)
+
+
+def _groups(X: sp.csr_array, codes: np.ndarray) -> np.ndarray:
+    """Return the group of each row within its class; equal rows are in one group."""
+    keyed = np.column_stack([codes.astype(np.uint64), row_keys(X)])
+    points, point = np.unique(keyed, axis=0, return_inverse=True)
+    class_of_point = points[:, 0].astype(np.int64)
+    rank = ranks(class_of_point, np.arange(len(points)))
+    return (rank % N_GROUPS)[point.ravel()]
 
 
 def learn_from_landmarks(
     model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None
 ) -> Similarity:
-    """Return the similarity that a model learns from comparisons of rows with means of classes.
+    """Return what a model learns from comparisons of rows with means of classes.
 
     Means are compared as they are, so rows are brought to unit length here, where the
     norm of the model says so.
@@ -501,14 +588,18 @@ def learn_from_landmarks(
             f"{type(model).__name__}."
         )
     norm = model.norm
-    columns = columns_with_values(X) if norm == "l2" else None
-    made = landmark_triplets(unit_rows(X, columns) if norm == "l2" else X, y, weights)
+    columns = None
+    if norm == "l2":
+        columns = columns_with_values(X)
+        X = unit_rows(X, columns)
+    compared = landmark_triplets(X, y, weights)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Rows differ in length"
-        )  # means are shorter than rows
+        # Means are shorter than rows.
+        warnings.filterwarnings("ignore", "Rows differ in length")
         model.set_params(norm=None).fit(
-            made.rows, triplets=made.triplets, sample_weight=made.weights
+            compared.rows,
+            triplets=compared.triplets,
+            sample_weight=compared.weights,
         )
     learned = model.similarity_
     (prior,) = learned.fixed

@@ -1,4 +1,4 @@
-"""Linking records: F1 of pairs held out, and matches among ten candidates, on three benchmarks.
+"""Linking records: F1 of pairs held out and recall of candidates, on three benchmarks.
 
 Beyond the paper. One setting for all: learn from the pairs of ``train.csv``, choose the
 threshold on ``valid.csv``, report on ``test.csv`` once. The peers are the cosine of the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +30,8 @@ from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
 
 from .results import Results, Table
-from .runner import Cell, Line, Settings
 from .sets import MissingDataError
+from .settings import Cell, Line, Settings
 
 TITLE = "Linking records: F1 on pairs held out, and matches among ten candidates"
 
@@ -65,16 +66,51 @@ GRAMS = {
 }
 
 
+class LabeledPairs(NamedTuple):
+    """Pairs of a left and a right record, and 1 for each that matches."""
+
+    pairs: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def matches(self) -> np.ndarray:
+        """The pairs that match."""
+        return self.pairs[self.labels == 1]
+
+    @property
+    def non_matches(self) -> np.ndarray:
+        """The pairs that do not match."""
+        return self.pairs[self.labels == 0]
+
+
 class Benchmark(NamedTuple):
-    """Two tables as columns, and pairs with labels by part: left, right, label."""
+    """Two tables as columns, and labelled pairs to learn, to choose and to report by."""
 
     left: dict[str, list[str]]
     right: dict[str, list[str]]
-    pairs: dict[str, np.ndarray]
+    train: LabeledPairs
+    valid: LabeledPairs
+    test: LabeledPairs
+
+    def all_matches(self) -> set[tuple[int, int]]:
+        """Return every pair that is known to match."""
+        labeled = (self.train, self.valid, self.test)
+        matches = np.concatenate([pairs.matches for pairs in labeled])
+        return {(left, right) for left, right in matches.tolist()}
 
 
-class Found(NamedTuple):
-    """A score of pairs, the candidates per left record, best first, and what else is known."""
+class Links(NamedTuple):
+    """What a method finds.
+
+    Attributes
+    ----------
+    score : callable
+        Takes pairs and returns a score of each.
+    candidates : ndarray of shape (n_candidates, 2)
+        Pairs; those of a left record come best first.
+    more : dict
+        What else is known of the method.
+    """
 
     score: Callable[[np.ndarray], np.ndarray]
     candidates: np.ndarray
@@ -88,34 +124,41 @@ def cells(settings: Settings) -> list[Cell]:
         raise MissingDataError(
             f"it needs linking/{{{','.join(TABLES)}}} in the folder of --data."
         )
-    tables = TABLES[:1] if settings.quick else TABLES
+    tables = settings.by_size(full=TABLES, quick=TABLES[:1])
     return [{"tables": name, "method": method} for name in tables for method in METHODS]
 
 
 def _home(settings: Settings) -> Path | None:
     """Return the folder of the tables: the one of --data, or ``linking`` in it."""
     home = settings.data
-    return (
-        home / "linking" if home is not None and (home / "linking").is_dir() else home
-    )
+    if home is not None and (home / "linking").is_dir():
+        return home / "linking"
+    return home
 
 
 def load(folder: Path) -> Benchmark:
     """Return the tables of a folder; the id of a record is its row number."""
+    return Benchmark(
+        left=_read_table(folder / "tableA.csv.gz"),
+        right=_read_table(folder / "tableB.csv.gz"),
+        train=_read_pairs(folder / "train.csv.gz"),
+        valid=_read_pairs(folder / "valid.csv.gz"),
+        test=_read_pairs(folder / "test.csv.gz"),
+    )
 
-    def read(name: str) -> dict[str, list[str]]:
-        with gzip.open(
-            folder / f"{name}.csv.gz", "rt", encoding="utf-8", newline=""
-        ) as file:
-            header, *rows = csv.reader(file)
-        return {column: [row[k] for row in rows] for k, column in enumerate(header)}
 
-    parts = {part: read(part) for part in ("train", "valid", "test")}
-    pairs = {
-        part: np.array(list(columns.values()), dtype=np.int64).T
-        for part, columns in parts.items()
-    }
-    return Benchmark(read("tableA"), read("tableB"), pairs)
+def _read_table(path: Path) -> dict[str, list[str]]:
+    """Return the columns of a table."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    return {column: [row[k] for row in rows] for k, column in enumerate(header)}
+
+
+def _read_pairs(path: Path) -> LabeledPairs:
+    """Return the pairs of a table of left, right, label."""
+    left, right, labels = _read_table(path).values()
+    pairs = np.array([left, right], dtype=np.int64).T
+    return LabeledPairs(pairs, np.array(labels, dtype=np.int64))
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
@@ -123,187 +166,245 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     home = _home(settings)
     assert home is not None  # checked by `cells`
     data = load(home / cell["tables"])
-    began = time.perf_counter()
-    busy = time.process_time()
-    ways: dict[str, Callable[[Benchmark], Found]] = {
-        "learned": _learned,
-        "matches": _from_matches,
-        "cosine": _cosine,
-        "string_grouper": _string_grouper,
-        "similarity": _similarity,
-    }
+    start = time.perf_counter()
+    cpu_start = time.process_time()
     try:
-        found = ways[cell["method"]](data)
+        links = WAYS[cell["method"]](data)
     except ImportError as error:
         return {"left_out": f"{error.name} is not installed"}
-    taken = {"taken": time.perf_counter() - began, "cpu": time.process_time() - busy}
-    valid = data.pairs["valid"]
-    test = data.pairs["test"]
-    threshold = best_threshold(valid[:, 2], found.score(valid[:, :2]))
-    scores = found.score(test[:, :2])
-    labels = test[:, 2]
+    seconds = time.perf_counter() - start
+    cpu_seconds = time.process_time() - cpu_start
+    threshold = best_threshold(data.valid.labels, links.score(data.valid.pairs))
+    scores = links.score(data.test.pairs)
+    labels = data.test.labels
     low, high = _interval(labels, scores >= threshold)
-    ranks, n_ahead = _ranks(data, found.candidates)
+    ranks = _ranks(data, links.candidates)
     return {
         "f1": f1(labels, scores >= threshold),
         "low": low,
         "high": high,
         "threshold": threshold,
         "f1_at_half": f1(labels, scores >= 0.5),
-        "n_matches": len(ranks),
-        "n_first": int(np.sum(n_ahead == 0)),
-        "found": {str(k): int(np.sum(ranks <= k)) for k in RECALL_AT},
-        **taken,
-        **found.more,
+        "n_matches": len(ranks.rank),
+        "n_first": int(np.sum(ranks.n_ahead == 0)),
+        "found": {str(k): int(np.sum(ranks.rank <= k)) for k in RECALL_AT},
+        "taken": seconds,
+        "cpu": cpu_seconds,
+        **links.more,
         **_reliability(scores, labels),
     }
 
 
-def _ranks(data: Benchmark, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, per match of test, its rank, and how many records that do not match are ahead."""
-    matches = {
-        (a, b) for part in data.pairs.values() for a, b, label in part.tolist() if label
-    }
-    place: dict[tuple[int, int], tuple[float, float]] = {}
-    count: dict[int, tuple[int, int]] = {}
-    for a, b in candidates.tolist():
-        rank, n_others = count.get(a, (0, 0))
-        place[a, b] = rank + 1, n_others
-        count[a] = rank + 1, n_others + ((a, b) not in matches)
-    nowhere = np.inf, np.inf
-    found = [
-        place.get((a, b), nowhere)
-        for a, b, label in data.pairs["test"].tolist()
-        if label
-    ]
-    return tuple(np.array(found).T)  # type: ignore[return-value]
+class MatchRanks(NamedTuple):
+    """Per match of test its rank among the candidates of its left record.
+
+    `n_ahead` is the number of records before it that do not match. Both are infinite
+    where it is no candidate.
+    """
+
+    rank: np.ndarray
+    n_ahead: np.ndarray
+
+
+def _ranks(data: Benchmark, candidates: np.ndarray) -> MatchRanks:
+    """Return the ranks of the matches of test."""
+    matches = data.all_matches()
+    rank: dict[tuple[int, int], int] = {}
+    n_ahead: dict[tuple[int, int], int] = {}
+    n_seen: Counter[int] = Counter()
+    n_others: Counter[int] = Counter()
+    for left, right in candidates.tolist():
+        n_seen[left] += 1
+        rank[left, right] = n_seen[left]
+        n_ahead[left, right] = n_others[left]
+        if (left, right) not in matches:
+            n_others[left] += 1
+    pairs = [(left, right) for left, right in data.test.matches.tolist()]
+    return MatchRanks(
+        rank=np.array([rank.get(pair, np.inf) for pair in pairs]),
+        n_ahead=np.array([n_ahead.get(pair, np.inf) for pair in pairs]),
+    )
 
 
 def _reliability(scores: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Return, by bin of the probability, the pairs of test, their mean and how many match."""
-    at = probability_bins(scores)
-    bins = [(b, at == b) for b in np.unique(at).tolist()]
-    lines = [
-        [b, int(t.sum()), float(scores[t].mean()), int(labels[t].sum())]
-        for b, t in bins
-    ]
+    """Return, by bin of the probability, the pairs of test, their mean and matches."""
+    bin_of_pair = probability_bins(scores)
+    lines = []
+    for number in np.unique(bin_of_pair).tolist():
+        inside = bin_of_pair == number
+        mean = float(scores[inside].mean())
+        lines.append([number, int(inside.sum()), mean, int(labels[inside].sum())])
     return {"reliability": lines}
 
 
-def f1(labels: np.ndarray, said: np.ndarray) -> float:
-    """Return the F1 of pairs that are said to match."""
-    return float(2 * (labels * said).sum() / max(1, labels.sum() + said.sum()))
+def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the F1 of pairs that are predicted to match."""
+    n_right = (labels * predicted).sum()
+    return float(2 * n_right / max(1, labels.sum() + predicted.sum()))
 
 
 def best_threshold(labels: np.ndarray, scores: np.ndarray) -> float:
     """Return the threshold with the largest F1."""
     precision, recall, thresholds = precision_recall_curve(labels, scores)
-    best = (2 * precision * recall / np.maximum(precision + recall, 1e-12))[
-        :-1
-    ].argmax()
-    return float(thresholds[best])
+    by_threshold = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+    return float(thresholds[by_threshold[:-1].argmax()])
 
 
-def _interval(labels: np.ndarray, said: np.ndarray) -> tuple[float, float]:
+def _interval(labels: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
     """Return the 95 % interval of F1, by drawing pairs again."""
     rng = np.random.default_rng(0)
-    draws = (rng.integers(len(labels), size=len(labels)) for _ in range(N_DRAWS))
-    low, high = np.quantile([f1(labels[at], said[at]) for at in draws], [0.025, 0.975])
+    values = []
+    for _ in range(N_DRAWS):
+        drawn = rng.integers(len(labels), size=len(labels))
+        values.append(f1(labels[drawn], predicted[drawn]))
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
 # --- methods --------------------------------------------------------------------------
 
 
-def _learned(data: Benchmark, *, with_non_matches: bool = True) -> Found:
-    train = data.pairs["train"]
-    known = [train[train[:, 2] == label, :2] for label in (1, 0)]
-    linker = Linker(random_state=0).fit(
-        data.left, data.right, *known[: 1 + with_non_matches]
-    )
-    found = linker.candidates(RECALL_AT[-1])
-    prior = None if linker.model_ is None else linker.model_.prior_
-    more = {"prior": prior, "statement": linker.statement_}
-    return Found(linker.predict_proba, np.column_stack([found.left, found.right]), more)
+def _learned(data: Benchmark) -> Links:
+    """Return what a Linker finds that learns from matches and non-matches."""
+    linker = Linker(random_state=0)
+    linker.fit(data.left, data.right, data.train.matches, data.train.non_matches)
+    return _by_linker(linker)
 
 
-def _from_matches(data: Benchmark) -> Found:
-    return _learned(data, with_non_matches=False)
+def _from_matches(data: Benchmark) -> Links:
+    """Return what a Linker finds that learns from matches alone."""
+    linker = Linker(random_state=0)
+    return _by_linker(linker.fit(data.left, data.right, data.train.matches))
 
 
-def _rows(data: Benchmark, *kinds: dict[str, Any]) -> list[sp.csr_array]:
-    texts = [
-        [
-            " ".join(filter(None, row))
-            for row in zip(*list(table.values())[1:], strict=True)
-        ]
-        for table in (data.left, data.right)
-    ]
-    blocks = []
+def _by_linker(linker: Linker) -> Links:
+    """Return what a fitted Linker finds."""
+    candidates = linker.candidates(RECALL_AT[-1])
+    more: dict[str, Any] = {"prior": None, "statement": linker.statement_}
+    if linker.model_ is not None:
+        more["prior"] = linker.model_.prior_
+    pairs = np.column_stack([candidates.left, candidates.right])
+    return Links(linker.predict_proba, pairs, more)
+
+
+class Rows(NamedTuple):
+    """The records of both tables as rows of unit length."""
+
+    left: sp.csr_array
+    right: sp.csr_array
+
+
+def _rows(data: Benchmark, *kinds: dict[str, Any]) -> Rows:
+    """Return the records as TF-IDF of some kinds of terms."""
+    left_texts = _texts(data.left)
+    right_texts = _texts(data.right)
+    left_blocks = []
+    right_blocks = []
     for kind in kinds:
-        vectorizer = TfidfVectorizer(**kind).fit(texts[0] + texts[1])
-        blocks.append([vectorizer.transform(part) for part in texts])
-    return [
-        unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)
-    ]
-
-
-def _by_rows(L: sp.csr_array, R: sp.csr_array, **more: Any) -> Found:
-    """Return what inner products of rows find."""
-    rows = top_k(L, R, RECALL_AT[-1]).rows
-    candidates = np.column_stack(
-        [np.repeat(np.arange(len(rows)), rows.shape[1]), rows.ravel()]
+        vectorizer = TfidfVectorizer(**kind).fit(left_texts + right_texts)
+        left_blocks.append(vectorizer.transform(left_texts))
+        right_blocks.append(vectorizer.transform(right_texts))
+    return Rows(
+        left=unit_rows(sp.csr_array(sp.hstack(left_blocks))),
+        right=unit_rows(sp.csr_array(sp.hstack(right_blocks))),
     )
+
+
+def _texts(table: dict[str, list[str]]) -> list[str]:
+    """Return each record as a text: its fields, without the id."""
+    _, *columns = table.values()
+    return [" ".join(filter(None, row)) for row in zip(*columns, strict=True)]
+
+
+def _by_rows(rows: Rows, **more: Any) -> Links:
+    """Return what inner products of rows find."""
+    nearest = top_k(rows.left, rows.right, RECALL_AT[-1]).rows
+    left = np.repeat(np.arange(len(nearest)), nearest.shape[1])
+    candidates = np.column_stack([left, nearest.ravel()])
 
     def score(pairs: np.ndarray) -> np.ndarray:
-        return np.asarray(L[pairs[:, 0]].multiply(R[pairs[:, 1]]).sum(axis=1)).ravel()
+        left, right = pairs.T
+        products = rows.left[left].multiply(rows.right[right])
+        return np.asarray(products.sum(axis=1)).ravel()
 
-    return Found(score, candidates, more)
-
-
-def _cosine(data: Benchmark) -> Found:
-    return _by_rows(*_rows(data, WORDS, GRAMS))
+    return Links(score, candidates, more)
 
 
-def _string_grouper(data: Benchmark) -> Found:
+def _cosine(data: Benchmark) -> Links:
+    """Return what the cosine of words and n-grams finds."""
+    return _by_rows(_rows(data, WORDS, GRAMS))
+
+
+def _string_grouper(data: Benchmark) -> Links:
+    """Return what the cosine of 3-grams finds, by sparse_dot_topn."""
     from sparse_dot_topn import sp_matmul_topn
 
-    L, R = _rows(data, {"analyzer": "char", "ngram_range": (3, 3)})
-    near = sp.csr_array(
-        sp_matmul_topn(
-            sp.csr_matrix(L), sp.csr_matrix(R.T.tocsr()), top_n=RECALL_AT[-1], sort=True
-        )
+    rows = _rows(data, {"analyzer": "char", "ngram_range": (3, 3)})
+    largest = sp_matmul_topn(
+        sp.csr_matrix(rows.left),
+        sp.csr_matrix(rows.right.T.tocsr()),
+        top_n=RECALL_AT[-1],
+        sort=True,
     )
-    left = np.repeat(np.arange(near.shape[0]), np.diff(near.indptr))
-    return _by_rows(L, R)._replace(candidates=np.column_stack([left, near.indices]))
+    nearest = sp.csr_array(largest)
+    left = np.repeat(np.arange(nearest.shape[0]), np.diff(nearest.indptr))
+    candidates = np.column_stack([left, nearest.indices])
+    return _by_rows(rows)._replace(candidates=candidates)
 
 
-def _similarity(data: Benchmark) -> Found:
+def _similarity(data: Benchmark) -> Links:
     """Learn from each match against the nearest other records, from both sides."""
-    L, R = _rows(data, WORDS, GRAMS)
-    train = data.pairs["train"]
-    n_left = L.shape[0]
-    matches = train[train[:, 2] == 1, :2]
-    pairs = matches + np.array([0, n_left])
-    triplets = []
-    known = {(a, b) for a, b in pairs.tolist()} | {(b, a) for a, b in pairs.tolist()}
-    for ends, shift, (Q, X) in ((pairs, n_left, (L, R)), (pairs[:, ::-1], 0, (R, L))):
-        near = top_k(Q[ends[:, 0] - (n_left - shift)], X, N_OTHERS).rows + shift
-        triplets += [
-            (a, b, c)
-            for (a, b), others in zip(ends.tolist(), near.tolist(), strict=True)
-            for c in others
-            if (a, c) not in known
-        ]
-    began = time.perf_counter()
-    model = HDSL(random_state=0).fit(
-        sp.csr_array(sp.vstack([L, R])), triplets=np.array(triplets)
+    rows = _rows(data, WORDS, GRAMS)
+    triplets = _match_triplets(rows, data.train.matches)
+    start = time.perf_counter()
+    both = sp.csr_array(sp.vstack([rows.left, rows.right]))
+    model = HDSL(random_state=0).fit(both, triplets=triplets)
+    seconds = time.perf_counter() - start
+    learned = Rows(
+        left=sp.csr_array(model.transform(rows.left, cosine=True)),
+        right=sp.csr_array(model.transform(rows.right, cosine=True)),
     )
-    fit = time.perf_counter() - began
-    left, right = (sp.csr_array(model.transform(rows, cosine=True)) for rows in (L, R))
     return _by_rows(
-        left, right, prior=model.prior_, fit_seconds=fit, n_triplets=len(triplets)
+        learned, prior=model.prior_, fit_seconds=seconds, n_triplets=len(triplets)
     )
+
+
+def _match_triplets(rows: Rows, matches: np.ndarray) -> np.ndarray:
+    """Return each match against the nearest other records, from both sides.
+
+    Rows are numbered from the left table on, then those of the right one.
+    """
+    n_left = rows.left.shape[0]
+    left, right = matches.T
+    nearest_right = top_k(rows.left[left], rows.right, N_OTHERS).rows + n_left
+    nearest_left = top_k(rows.right[right], rows.left, N_OTHERS).rows
+    right = right + n_left
+    known = set(zip(left.tolist(), right.tolist(), strict=True))
+    known |= set(zip(right.tolist(), left.tolist(), strict=True))
+    triplets = []
+    for anchors, positives, nearest in (
+        (left, right, nearest_right),
+        (right, left, nearest_left),
+    ):
+        for anchor, positive, others in zip(
+            anchors.tolist(), positives.tolist(), nearest.tolist(), strict=True
+        ):
+            triplets += [
+                (anchor, positive, negative)
+                for negative in others
+                if (anchor, negative) not in known
+            ]
+    return np.array(triplets)
+
+
+#: What each method finds.
+WAYS: dict[str, Callable[[Benchmark], Links]] = {
+    "learned": _learned,
+    "matches": _from_matches,
+    "cosine": _cosine,
+    "string_grouper": _string_grouper,
+    "similarity": _similarity,
+}
 
 
 # --- the page -------------------------------------------------------------------------
@@ -311,50 +412,11 @@ def _similarity(data: Benchmark) -> Found:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return F1, recall by number of candidates, and reliability, with intervals."""
-    measures = []
-    recall = []
-    reliability = []
-    for line in lines:
-        cell = line["cell"]
-        tables = cell["tables"]
-        method = METHODS[cell["method"]]
-        if "left_out" in line:
-            measures.append(
-                [tables, method, f"left out: {line['left_out']}", *[""] * 7]
-            )
-            continue
-        n = line["n_matches"]
-        published = DITTO.get(tables)
-        measures.append(
-            [
-                tables,
-                method,
-                f"{100 * line['f1']:.1f} ({100 * line['low']:.1f} to "
-                f"{100 * line['high']:.1f})",
-                f"{100 * line['f1_at_half']:.1f}",
-                f"{line['threshold']:.2f}",
-                f"{line['n_first'] / n:.3f}",
-                _shown(line["found"][str(N_CANDIDATES)], n),
-                f"{line['taken']:.1f} ({line['cpu']:.1f})",
-                f"{line['prior']:.2f}" if line.get("prior") else "–",
-                "–" if published is None else f"{published:.1f}",
-            ]
-        )
-        recall.append(
-            [tables, method, *(_shown(line["found"][str(k)], n) for k in RECALL_AT)]
-        )
-        if cell["method"] in ("learned", "matches"):
-            reliability += [
-                [
-                    tables,
-                    method,
-                    f"{EDGES[b]} to {EDGES[b + 1]}",
-                    str(size),
-                    f"{mean:.3f}",
-                    _shown(hits, size),
-                ]
-                for b, size, mean, hits in line["reliability"]
-            ]
+    complete = [line for line in lines if "left_out" not in line]
+    by_linker = [
+        line for line in complete if line["cell"]["method"] in ("learned", "matches")
+    ]
+    reliability = [row for line in by_linker for row in _reliability_rows(line)]
     note = (
         "Learned from train, threshold chosen on valid, reported on test; F1 at 0.5 "
         "as it is. First: the share of the matches with no other record ahead that "
@@ -364,40 +426,95 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         "learned similarity, where it is used; HDSL alone chooses it. Ditto, a "
         "fine-tuned transformer, as published (PVLDB 2021)."
     )
-    first = "Matches of test whose right record is among the first k candidates of the left one."
-    honest = "Pairs of test by the probability that the Linker gives them, and how many match."
+    recall_note = (
+        "Matches of test whose right record is among the first k candidates of the "
+        "left one."
+    )
+    reliability_note = (
+        "Pairs of test by the probability that the Linker gives them, and how many "
+        "match."
+    )
+    head = [
+        "tables",
+        "method",
+        "F1",
+        "F1 at 0.5",
+        "threshold",
+        "first",
+        f"recall at {N_CANDIDATES}",
+        "seconds (CPU)",
+        "prior",
+        "Ditto, F1",
+    ]
     return Results(
         [
+            Table("measures", head, [_measures_row(line) for line in lines], [note]),
             Table(
-                "measures",
-                [
-                    "tables",
-                    "method",
-                    "F1",
-                    "F1 at 0.5",
-                    "threshold",
-                    "first",
-                    f"recall at {N_CANDIDATES}",
-                    "seconds (CPU)",
-                    "prior",
-                    "Ditto, F1",
-                ],
-                measures,
-                [note],
-            ),
-            Table(
-                "recall", ["tables", "method", *map(str, RECALL_AT)], recall, [first]
+                "recall",
+                ["tables", "method", *map(str, RECALL_AT)],
+                [_recall_row(line) for line in complete],
+                [recall_note],
             ),
             Table(
                 "reliability",
                 ["tables", "method", "probability", "pairs", "mean", "match"],
                 reliability,
-                [honest],
+                [reliability_note],
             ),
         ]
     )
 
 
-def _shown(hits: int, n: int) -> str:
-    low, high = wilson_interval(hits, n)
-    return f"{hits / n:.3f} ({low:.3f} to {high:.3f})"
+def _measures_row(line: Line) -> list[str]:
+    """Return F1, recall and seconds of a method on a pair of tables."""
+    tables = line["cell"]["tables"]
+    method = METHODS[line["cell"]["method"]]
+    if "left_out" in line:
+        return [tables, method, f"left out: {line['left_out']}", *[""] * 7]
+    n = line["n_matches"]
+    prior = "–"
+    if line.get("prior"):
+        prior = f"{line['prior']:.2f}"
+    published = "–"
+    if tables in DITTO:
+        published = f"{DITTO[tables]:.1f}"
+    return [
+        tables,
+        method,
+        f"{100 * line['f1']:.1f} ({100 * line['low']:.1f} to {100 * line['high']:.1f})",
+        f"{100 * line['f1_at_half']:.1f}",
+        f"{line['threshold']:.2f}",
+        f"{line['n_first'] / n:.3f}",
+        _with_interval(line["found"][str(N_CANDIDATES)], n),
+        f"{line['taken']:.1f} ({line['cpu']:.1f})",
+        prior,
+        published,
+    ]
+
+
+def _recall_row(line: Line) -> list[str]:
+    """Return the recall of a method by the number of candidates."""
+    n = line["n_matches"]
+    shares = [_with_interval(line["found"][str(k)], n) for k in RECALL_AT]
+    return [line["cell"]["tables"], METHODS[line["cell"]["method"]], *shares]
+
+
+def _reliability_rows(line: Line) -> list[list[str]]:
+    """Return a row per bin of the probabilities of a Linker."""
+    return [
+        [
+            line["cell"]["tables"],
+            METHODS[line["cell"]["method"]],
+            f"{EDGES[number]} to {EDGES[number + 1]}",
+            str(size),
+            f"{mean:.3f}",
+            _with_interval(n_matches, size),
+        ]
+        for number, size, mean, n_matches in line["reliability"]
+    ]
+
+
+def _with_interval(count: int, n: int) -> str:
+    """Return a share with its 95 % interval."""
+    low, high = wilson_interval(count, n)
+    return f"{count / n:.3f} ({low:.3f} to {high:.3f})"

@@ -1,4 +1,4 @@
-"""The paper's second synthetic experiment: the sign of unseen links, up to a million features."""
+"""The paper's second synthetic experiment: the sign of unseen links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from . import paths
 from .baselines import paper_hdsl
 from .datasets import Links, make_links
 from .results import Results, Table, spread
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Prediction of signed links"
 
@@ -44,7 +45,9 @@ class Curve(NamedTuple):
     @property
     def name(self) -> str:
         """Its name in tables and figures."""
-        return f"{self.per_link} a link" + (", prior tuned" if self.priors else "")
+        if self.priors:
+            return f"{self.per_link} a link, prior tuned"
+        return f"{self.per_link} a link"
 
     def choices(self) -> list[dict[str, Any]]:
         """Return the part of a cell that each choice sets."""
@@ -62,7 +65,8 @@ CURVES = (Curve(1), Curve(3), Curve(10), Curve(10, (0.02, 0.1), (7.0, 10.0)))
 
 def cells(settings: Settings) -> list[Cell]:
     """Return all choices for each curve and each draw of the data."""
-    dimensions, n_runs = ((400, 1_000), 1) if settings.quick else (DIMENSIONS, 5)
+    dimensions = settings.by_size(full=DIMENSIONS, quick=(400, 1_000))
+    n_runs = settings.by_size(full=5, quick=1)
     choices: list[dict[str, Any]] = []
     for curve in CURVES:
         choices += [choice for choice in curve.choices() if choice not in choices]
@@ -75,42 +79,40 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Learn from the training links; return the AUC of the model that validation links choose."""
-    d = cell["d"]
+    """Learn from the training links; return the AUC of the model that others choose."""
     run = cell["run"]
-    scale = cell["scale"]
-    prior = cell["prior"]
-    made = _made(d, run, settings.quick)
+    data = _data(cell["d"], run, settings.quick)
     triplets = link_triplets(
-        made.links[made.train],
-        made.signs[made.train],
+        data.links[data.train],
+        data.signs[data.train],
         n_per_link=cell["per_link"],
         random_state=run,
     )
     # The optimum is that of the paper's steps; pairwise steps with our oracle approach
     # it faster.
     model = paper_hdsl(
-        scale,
-        prior=prior,
+        cell["scale"],
+        prior=cell["prior"],
         step="pairwise",
         oracle="ascent",
         random_state=run,
         n_jobs=1,
-        max_iter=60 if settings.quick else MAX_ITER,
+        max_iter=settings.by_size(full=MAX_ITER, quick=60),
     )
-    finished(model.fit(made.X, triplets=triplets))
-    valid, test = (_auc(made, part) for part in (made.valid, made.test))
+    finished(model.fit(data.X, triplets=triplets))
+    valid = _auc(data, data.valid)
+    test = _auc(data, data.test)
     curve = paths.errors_along(
         model,
-        lambda at: 1.0 - valid(at.matrix(), at.prior_),
-        8 if settings.quick else MARKS,
+        lambda earlier: 1.0 - valid(earlier.matrix(), earlier.prior_),
+        settings.by_size(full=MARKS, quick=8),
     )
     best = model.at(paths.best_iteration(curve))
     return {
         "valid": valid(best.matrix(), best.prior_),
         "test": test(best.matrix(), best.prior_),
         "dot": test(0.0 * best.matrix(), 1.0),
-        "truth": test(made.matrix, 0.0),
+        "truth": test(data.matrix, 0.0),
         "n_iter": best.n_iter_,
         "n_triplets": len(triplets),
         "status": model.status_,
@@ -118,21 +120,25 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _made(d: int, run: int, quick: bool = False) -> Links:
-    few: dict[str, Any] = (
-        {"n_nodes": 200, "n_links": 400, "n_atoms": 30} if quick else {}
-    )
-    return make_links(n_features=d, random_state=run, **few)
+def _data(d: int, run: int, quick: bool = False) -> Links:
+    """Return a draw of nodes and links."""
+    if quick:
+        return make_links(200, d, n_links=400, n_atoms=30, random_state=run)
+    return make_links(n_features=d, random_state=run)
 
 
-def _auc(made: Links, part: np.ndarray) -> Callable[[Any, float], float]:
-    """Return a score: how well M and a prior rank positive links of a part before negative ones."""
-    left, right = (sp.csr_array(made.X)[rows] for rows in made.links[part].T)
+def _auc(data: Links, links: np.ndarray) -> Callable[[Any, float], float]:
+    """Return a score: how well M and a prior rank positive links before negative ones."""
+    X = sp.csr_array(data.X)
+    left_rows, right_rows = data.links[links].T
+    left = X[left_rows]
+    right = X[right_rows]
     dots = (left * right).sum(axis=1)
+    signs = data.signs[links]
 
     def score(M: Any, prior: float) -> float:
         learned = ((left @ sp.csr_array(M)) * right).sum(axis=1)
-        return float(roc_auc_score(made.signs[part], np.ravel(learned + prior * dots)))
+        return float(roc_auc_score(signs, np.ravel(learned + prior * dots)))
 
     return score
 
@@ -155,21 +161,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             "dot product",
             "true similarity",
         ],
-        [
-            [
-                f"{d:,}",
-                *(
-                    spread([line["test"] for line in chosen[d, curve]], 3)
-                    for curve in CURVES
-                ),
-                f"> {PAPER:g}" if d == DIMENSIONS[-1] else "–",
-                *(
-                    spread([line[k] for line in chosen[d, CURVES[0]]], 3)
-                    for k in ("dot", "truth")
-                ),
-            ]
-            for d in dimensions
-        ],
+        [_auc_row(chosen, d) for d in dimensions],
         [
             "Test AUC, mean ± standard deviation of "
             f"{len(chosen[dimensions[0], CURVES[0]])} draws of the data. Scale, prior "
@@ -201,14 +193,30 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         ],
         [f"Scales to choose from: {', '.join(f'{scale:g}' for scale in SCALES)}."],
     )
-    shown = dimensions[-1] if settings.quick else FREQUENCY_AT
+    shown = settings.by_size(full=FREQUENCY_AT, quick=dimensions[-1])
     figures = {
         "auc": lambda figure: _draw_auc(figure, dimensions, chosen),
         "frequency": lambda figure: _draw_frequency(
-            figure, _made(shown, 0, settings.quick)
+            figure, _data(shown, 0, settings.quick)
         ),
     }
     return Results([auc, choices], figures)
+
+
+def _auc_row(chosen: dict[tuple[int, Curve], list[Line]], d: int) -> list[str]:
+    """Return the test AUCs of one dimension."""
+    by_curve = [[line["test"] for line in chosen[d, curve]] for curve in CURVES]
+    paper = "–"
+    if d == DIMENSIONS[-1]:
+        paper = f"> {PAPER:g}"
+    lines = chosen[d, CURVES[0]]
+    return [
+        f"{d:,}",
+        *(spread(values, 3) for values in by_curve),
+        paper,
+        spread([line["dot"] for line in lines], 3),
+        spread([line["truth"] for line in lines], 3),
+    ]
 
 
 def _chosen(lines: list[Line], d: int, curve: Curve) -> list[Line]:
@@ -220,8 +228,12 @@ def _chosen(lines: list[Line], d: int, curve: Curve) -> list[Line]:
         if any(
             {"d": d, **choice}.items() <= line["cell"].items() for choice in choices
         ):
-            best[run] = max(best.get(run, line), line, key=lambda one: one["valid"])
+            best[run] = max(best.get(run, line), line, key=_validation_auc)
     return list(best.values())
+
+
+def _validation_auc(line: Line) -> float:
+    return line["valid"]
 
 
 def _values(group: list[Line], name: str) -> str:
@@ -254,10 +266,11 @@ def _draw_auc(
     ax.legend(frameon=False, title="triplets, mean ± deviation")
 
 
-def _draw_frequency(figure: Any, made: Links) -> None:
+def _draw_frequency(figure: Any, data: Links) -> None:
+    """Draw how many nodes have the feature of each rank."""
     figure.set_size_inches(4.5, 3.6)
-    n_nodes, d = made.X.shape
-    frequency = np.sort(np.bincount(made.X.indices) / n_nodes)[::-1]
+    n_nodes, d = data.X.shape
+    frequency = np.sort(np.bincount(data.X.indices) / n_nodes)[::-1]
     frequency = frequency[frequency > 0]
     rank = np.unique(np.geomspace(1, len(frequency), 300).astype(int))
     ax = figure.subplots()

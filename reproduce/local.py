@@ -19,7 +19,8 @@ from hdsl.input.parameters import generator
 from . import sets
 from .local_hdsl import LocalHDSL
 from .results import Results, Table, by_set_and_method, set_names, share
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Local metrics: one similarity for all rows, or one more per region"
 
@@ -59,12 +60,10 @@ def cells(settings: Settings) -> list[Cell]:
     names = [MADE, "docstrings"]
     if settings.data is not None:
         names += sets.present(settings, sets.PAPER + sets.MORE)
-    names = (
-        [MADE, *(name for name in names if name == "bace_ecfp6")]
-        if settings.quick
-        else names
-    )
-    methods = [*map(str, QUICK_REGIONS if settings.quick else REGIONS), AUTO]
+    if settings.quick:
+        names = [name for name in names if name in (MADE, "bace_ecfp6")]
+    counts = settings.by_size(full=REGIONS, quick=QUICK_REGIONS)
+    methods = [*map(str, counts), AUTO]
     return [{"set": name, "method": method} for method in methods for name in names]
 
 
@@ -72,13 +71,14 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors on test rows, and what was learned."""
     task = _task(settings, cell["set"])
     method = cell["method"]
-    n_regions = AUTO if method == AUTO else int(method)
+    n_regions: int | str = AUTO
+    if method != AUTO:
+        n_regions = int(method)
     shared = HDSL(random_state=0, n_jobs=1, **MINING)
     model = LocalHDSL(shared, n_regions=n_regions)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # few rows of a class, runs that end at their limit
+        # Few rows of a class, runs that end at their limit.
+        warnings.simplefilter("ignore")
         finished(model.fit(**task.learn).shared_)
     knn = SimilarityKNeighborsClassifier(N_NEIGHBORS, similarity=model, cosine=True)
     predicted = knn.fit(task.X, task.y).predict(task.X_test)
@@ -87,13 +87,14 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         "wrong": int(np.sum(predicted != task.y_test)),
         "n_regions": int(model.n_regions_),
         "n_atoms": len(model.shared_.weights_),
-        "n_local": sum(len(part.weights) for part in model.local_),
+        "n_local": sum(len(correction.weights) for correction in model.local_),
     }
 
 
 def _task(settings: Settings, name: str) -> Task:
+    """Return the task of a set."""
     if name == MADE:
-        return contradiction(400 if settings.quick else 1200)
+        return contradiction(settings.by_size(full=1200, quick=400))
     return real_task(settings, name, MOST_TRAINING, MOST_TEST)
 
 
@@ -101,32 +102,37 @@ def real_task(
     settings: Settings, name: str, most_training: int, most_test: int
 ) -> Task:
     """Return a real set at unit length; rows beyond the most are left out, by a draw."""
-    X, y, X_test, y_test = sets.split(settings, name)
-    (X, y) = _drawn(X, y, most_training)
-    (X_test, y_test) = _drawn(X_test, y_test, most_test)
+    split = sets.split(settings, name)
+    X, y = _drawn(split.X, split.y, most_training)
+    X_test, y_test = _drawn(split.X_test, split.y_test, most_test)
     columns = np.unique(X.indices)
     X = sets.unit_rows(X, columns)
     X_test = sets.unit_rows(X_test, columns)
     return Task({"X": X, "y": y}, X, y, X_test, y_test)
 
 
-def _drawn(X: Any, y: Any, most: int) -> tuple[sp.csr_array, np.ndarray]:
+def _drawn(X: Any, y: Any, limit: int) -> tuple[sp.csr_array, np.ndarray]:
     """Return rows and labels, at most so many, drawn without replacement."""
     X = sp.csr_array(X)
     y = np.asarray(y)
-    if len(y) > most:
-        rows = np.sort(
-            np.random.default_rng(0).choice(len(y), size=most, replace=False)
-        )
-        X = X[rows]
-        y = y[rows]
-    return X, y
+    if len(y) <= limit:
+        return X, y
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.choice(len(y), size=limit, replace=False))
+    return X[rows], y[rows]
 
 
-def made_rows(
-    n_rows: int, rng: np.random.Generator
-) -> tuple[sp.csr_array, np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows of two regions that contradict each other, classes, regions, and who is a query.
+class ContradictingRows(NamedTuple):
+    """Rows of two regions, their classes and regions, and which of them are queries."""
+
+    X: sp.csr_array
+    y: np.ndarray
+    regions: np.ndarray
+    is_query: np.ndarray
+
+
+def made_rows(n_rows: int, rng: np.random.Generator) -> ContradictingRows:
+    """Return rows of two regions that contradict each other.
 
     Queries and documents use different words. In the first region the words of query
     class c go with those of document class c; in the second they go with those of class
@@ -137,18 +143,19 @@ def made_rows(
     regions, is_query = rng.integers(2, size=(2, n_rows))
     classes = rng.integers(6, size=n_rows)
     blocks = np.where(is_query, classes, 6 + (classes + regions) % 6)
-    words = (
-        rng.permuted(np.tile(np.arange(3), (n_rows, 1)), axis=1)[:, :2]
-        + 3 * blocks[:, None]
-    )
-    marks = (
-        rng.permuted(np.tile(np.arange(8), (n_rows, 1)), axis=1)[:, :4]
-        + 8 * regions[:, None]
-    )
+    words = 3 * blocks[:, None] + _choices(2, 3, n_rows, rng)
+    marks = 8 * regions[:, None] + _choices(4, 8, n_rows, rng)
     indices = np.sort(np.column_stack([words, 36 + marks]), axis=1).ravel()
-    arrays = np.ones(len(indices)), indices, 6 * np.arange(n_rows + 1)
-    X = sp.csr_array(arrays, shape=(n_rows, 52))
-    return X, 6 * regions + classes, regions, is_query == 1
+    values = np.ones(len(indices))
+    ptr = 6 * np.arange(n_rows + 1)
+    X = sp.csr_array((values, indices, ptr), shape=(n_rows, 52))
+    return ContradictingRows(X, 6 * regions + classes, regions, is_query == 1)
+
+
+def _choices(k: int, n: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return k of the numbers below n for each row, without replacement."""
+    numbers = np.tile(np.arange(n), (n_rows, 1))
+    return rng.permuted(numbers, axis=1)[:, :k]
 
 
 def contradiction(n_rows: int, seed: int = 0) -> Task:
@@ -160,40 +167,44 @@ def contradiction(n_rows: int, seed: int = 0) -> Task:
     X, y, regions, is_query = made_rows(n_rows, generator(seed))
     rng = np.random.default_rng(seed)
     is_training = np.arange(n_rows) < n_rows // 2
+    is_document = is_training & ~is_query
     triplets = []
     for query in np.flatnonzero(is_training & is_query):
-        there = is_training & ~is_query & (regions == regions[query])
-        same = np.flatnonzero(there & (y == y[query]))
-        other = np.flatnonzero(there & (y != y[query]))
+        is_near = is_document & (regions == regions[query])
+        same = np.flatnonzero(is_near & (y == y[query]))
+        other = np.flatnonzero(is_near & (y != y[query]))
         if len(same) and len(other):
-            pairs = rng.choice(same, size=PER_QUERY), rng.choice(other, size=PER_QUERY)
-            triplets.append(np.column_stack([np.full(PER_QUERY, query), *pairs]))
+            positives = rng.choice(same, size=PER_QUERY)
+            negatives = rng.choice(other, size=PER_QUERY)
+            anchors = np.full(PER_QUERY, query)
+            triplets.append(np.column_stack([anchors, positives, negatives]))
     learn = {"X": X[is_training], "triplets": np.concatenate(triplets)}
-    documents = is_training & ~is_query
-    queries = ~is_training & is_query
-    return Task(learn, X[documents], y[documents], X[queries], y[queries])
+    is_test = ~is_training & is_query
+    return Task(learn, X[is_document], y[is_document], X[is_test], y[is_test])
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the errors of every number of regions and of the choice."""
     by = by_set_and_method(lines)
-    counts = QUICK_REGIONS if settings.quick else REGIONS
+    counts = settings.by_size(full=REGIONS, quick=QUICK_REGIONS)
     rows = []
     for name in set_names(lines):
-        found = [by[name, str(count)][0] for count in counts]
+        line_of = {count: by[name, str(count)][0] for count in counts}
+        without_regions = line_of[0]
+        largest = line_of[counts[-1]]
         chosen = by[name, AUTO][0]
         rows.append(
             [
                 name,
                 f"{chosen['n']:,}",
-                share(found[0]["wrong"], found[0]["n"]),
-                *(_error(line) for line in found[1:]),
+                share(without_regions["wrong"], without_regions["n"]),
+                *(_error(line_of[count]) for count in counts[1:]),
                 str(chosen["n_regions"]),
                 _error(chosen),
-                f"{found[-1]['n_atoms']} + {found[-1]['n_local']}",
+                f"{largest['n_atoms']} + {largest['n_local']}",
             ]
         )
-    heads = ["no regions" if count == 0 else f"{count} regions" for count in counts]
+    heads = ["no regions", *(f"{count} regions" for count in counts[1:])]
     notes = [
         f"Errors of {N_NEIGHBORS} nearest neighbours by learned cosine, in %, of "
         f"models of at most {MOST_TRAINING} training rows; without regions with the 95 "

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,7 +60,7 @@ N_NAMED = 3
 def make_regions(
     regions: Any, X: sp.csr_array, rng: np.random.Generator
 ) -> tuple[sp.csr_array, np.ndarray]:
-    """Return the center of each region, the mean of its rows, and the region of each row of X.
+    """Return the center of each region, the mean of its rows, and each row's region.
 
     Parameters
     ----------
@@ -73,22 +73,26 @@ def make_regions(
         Seeds k-means.
     """
     seed = int(rng.integers(2**31 - 1))
+    if np.ndim(regions) == 0 and regions == 0:
+        return sp.csr_array((0, X.shape[1])), np.full(X.shape[0], -1)
     if np.ndim(regions) == 0:
-        if regions == 0:
-            return sp.csr_array((0, X.shape[1])), np.full(X.shape[0], -1)
-        (used,), _ = drop_unused_columns(X)
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # fewer distinct rows than regions
-            kmeans = KMeans(
-                min(regions, X.shape[0]), random_state=seed, n_init=3, max_iter=100
-            )
-            regions = kmeans.fit_predict(narrow(used))
-    assigned = np.unique(regions, return_inverse=True)[1]
-    share = 1.0 / np.bincount(assigned)
+        regions = _clusters(X, regions, seed)
+    _, assigned = np.unique(regions, return_inverse=True)
+    shares = 1.0 / np.bincount(assigned)
     region = np.repeat(assigned, np.diff(X.indptr))  # of each value
-    values = X.data * share[region], (region, X.indices)
-    return sp.csr_array(values, shape=(len(share), X.shape[1])), assigned
+    shape = (len(shares), X.shape[1])
+    centers = sp.csr_array((X.data * shares[region], (region, X.indices)), shape=shape)
+    return centers, assigned
+
+
+def _clusters(X: sp.csr_array, n_regions: int, seed: int) -> np.ndarray:
+    """Return the region of each row, by k-means."""
+    (used,), _ = drop_unused_columns(X)
+    n_clusters = min(n_regions, X.shape[0])
+    kmeans = KMeans(n_clusters, random_state=seed, n_init=3, max_iter=100)
+    with warnings.catch_warnings(action="ignore"):
+        # There may be fewer distinct rows than regions.
+        return kmeans.fit_predict(narrow(used))
 
 
 @dataclass(frozen=True)
@@ -117,39 +121,47 @@ class LocalSimilarity(Pairwise):
         return self.shared.n_features
 
     def assign(self, X: Any) -> np.ndarray:
-        """Return the region of each row, of equally near ones the first; -1 where there is none."""
+        """Return the region of each row, of equally near ones the first; -1 for none."""
         if not self.local:
             return np.full(X.shape[0], -1)
         nearness = 2.0 * products(self.index_rows(X), self.centers)
         return np.argmax(nearness - row_products(self.centers, self.centers), axis=1)
 
     def index_rows(self, X: Any) -> Any:
-        """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
+        """Return rows as S compares them: ``rewrite`` of x times these is S(x, y)."""
         return self.shared.index_rows(X)
 
     def rewrite(self, X: Any) -> Any:
         """Return prior·X + X(M + N_r), the query side, each row by its own region."""
-        parts = (part.rewrite(inside) for part, inside in self._by_region(X))
-        return sum(parts, start=self.shared.rewrite(X))
+        total = self.shared.rewrite(X)
+        for correction, inside in self._by_region(X):
+            total = total + correction.rewrite(inside)
+        return total
 
     def transform(self, X: Any) -> Any:
-        """Return rows whose dot products are S for rows of one region, and the shared S otherwise.
+        """Return rows whose dot products are S in a region, and the shared S elsewhere.
 
         Columns are the atoms of each region, 0 in rows of another one, then those of
         the shared part and sqrt(prior)·X.
         """
-        parts = [part.transform(inside) for part, inside in self._by_region(X)]
-        parts.append(self.shared.transform(X))
-        return sp.hstack(parts, format="csr") if sp.issparse(X) else np.hstack(parts)
+        blocks = [
+            correction.transform(inside) for correction, inside in self._by_region(X)
+        ]
+        blocks.append(self.shared.transform(X))
+        if sp.issparse(X):
+            return sp.hstack(blocks, format="csr")
+        return np.hstack(blocks)
 
     def _by_region(self, X: Any) -> Iterator[tuple[Similarity, Any]]:
-        """Yield the part of each region, and rows as they are compared, 0 in other regions."""
+        """Yield the correction of each region, and rows as compared, 0 in others."""
         rows = self.index_rows(X)
         assigned = self.assign(X)
-        for region, part in enumerate(self.local):
+        for region, correction in enumerate(self.local):
             is_inside = (assigned == region)[:, None]
-            inside = rows.multiply(is_inside) if sp.issparse(rows) else rows * is_inside
-            yield part, canonical(inside) if sp.issparse(rows) else inside
+            if sp.issparse(rows):
+                yield correction, canonical(rows.multiply(is_inside))
+            else:
+                yield correction, rows * is_inside
 
 
 # --- fits of regions ------------------------------------------------------------------
@@ -171,7 +183,9 @@ class RegionFitter:
     def __init__(self, whole: PartFitter, chosen: np.ndarray, scale: float) -> None:
         self.chosen = chosen
         self.data = whole.data.with_compared(chosen)
-        self.fits = whole.with_data(self.data) if len(chosen) else None
+        self.fits: PartFitter | None = None
+        if len(chosen):
+            self.fits = whole.with_data(self.data)
         self.path: Result | None = None
         nothing_fixed = (FixedPart("prior", 0.0),)
         n_features = whole.data.X.shape[1]
@@ -179,7 +193,8 @@ class RegionFitter:
 
     def learn(self, shared: Similarity, prior: float, max_iter: int) -> None:
         """Learn the part of the region, on top of a shared one, up to an iteration."""
-        fits: Any = self.fits
+        fits = self.fits
+        assert fits is not None  # a region without comparisons learns nothing
         problem = fits.layout.problem(
             fits.loss,
             self.similarity.scale,
@@ -200,9 +215,9 @@ def learned_margins(similarity: Similarity, data: ComparedRows) -> np.ndarray:
     """Return the margins of the learned part of a similarity, one per triplet."""
     Z = similarity.learned(data.X)
     anchors, positives, negatives = data.compared.T
-    return row_products(Z[anchors], Z[positives]) - row_products(
-        Z[anchors], Z[negatives]
-    )
+    to_positives = row_products(Z[anchors], Z[positives])
+    to_negatives = row_products(Z[anchors], Z[negatives])
+    return to_positives - to_negatives
 
 
 def _comparisons_by_region(
@@ -213,6 +228,14 @@ def _comparisons_by_region(
     if data.weights is not None:
         region[data.weights == 0] = -1  # they count for nothing
     return [np.flatnonzero(region == number) for number in range(n_regions)]
+
+
+class Descent(NamedTuple):
+    """The shared part, all parts together, and the region of each row."""
+
+    shared: Result
+    similarity: LocalSimilarity
+    assigned: np.ndarray
 
 
 # --- the estimator --------------------------------------------------------------------
@@ -322,64 +345,70 @@ class LocalHDSL(SimilarityModel):
         """
         from hdsl.cpu.workers import Workers  # compiled code is loaded by the first fit
 
-        model = HDSL() if self.model is None else clone(self.model)
-        name = type(self).__name__
-        number = check_number
-        number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
-        number(
-            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
-        )
-        number(name, "n_rounds", self.n_rounds, low=1, integer=True)
-        if getattr(model, "device", None) != "cpu" or model.init != "zero":
-            wanted = "an HDSL with device='cpu' and init='zero'"
-            raise ParameterError(name, "model", wanted, repr(model))
+        model = HDSL()
+        if self.model is not None:
+            model = clone(self.model)
+        self._check_parameters(model)
         fit_input = FitInput(X, y, triplets, sample_weight=sample_weight)
         run = check_input(model, fit_input, continues=False)
-        regions: Any = self.n_regions
-        if not np.array_equal(self.regions, "kmeans"):
-            regions = np.asarray(self.regions)
-            n_rows = run.data.X.shape[0]
-            if regions.shape != (n_rows,) or any(map(is_missing, regions.tolist())):
-                wanted = (
-                    f"'kmeans' or an array with the region of each of {n_rows} rows"
-                )
-                raise ParameterError(name, "regions", wanted, short(regions))
+        regions = self._checked_regions(n_rows=run.data.X.shape[0])
         learned = copy(self)
         shared = run.learned
         rng = generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
             laid_out = lay_out(model, run, workers, progress)
-            found = solve(model, run, laid_out, progress)
-            if found.result.status == "interrupted":  # no region has its part yet
+            outcome = solve(model, run, laid_out, progress)
+            if outcome.result.status == "interrupted":  # no region has its part yet
                 if run.checkpoint is not None:
                     run.checkpoint.flush()
                 raise KeyboardInterrupt
-            store(shared, found)
+            store(shared, outcome)
             progress.stage("learning the parts of regions")
-            whole = PartFitter(shared, found.data, rng, workers)
+            whole = PartFitter(shared, outcome.data, rng, workers)
             if isinstance(regions, str):
                 regions, learned.choice_ = self._choose(whole, run.data)
                 progress.say(f"{regions} regions")
-            elif np.ndim(regions) and found.data.rows is not None:
-                regions = regions[found.data.rows]
-            path, similarity, assigned = self._descend(whole, regions, found.result)
-        store(shared, found._replace(result=path))
+            elif np.ndim(regions) and outcome.data.rows is not None:
+                regions = regions[outcome.data.rows]
+            descent = self._descend(whole, regions, outcome.result)
+        store(shared, outcome._replace(result=descent.shared))
         keep_checkpoint(shared, run.checkpoint)
         learned.shared_ = shared
-        learned.local_ = similarity.local
-        learned.centers_ = similarity.centers
-        learned.n_regions_ = len(similarity.local)
-        learned.region_sizes_ = np.bincount(
-            assigned[assigned >= 0], minlength=learned.n_regions_
-        )
+        learned.local_ = descent.similarity.local
+        learned.centers_ = descent.similarity.centers
+        learned.n_regions_ = len(descent.similarity.local)
+        inside = descent.assigned[descent.assigned >= 0]
+        learned.region_sizes_ = np.bincount(inside, minlength=learned.n_regions_)
         replace_fitted(self, learned)
         return self
 
-    def _descend(
-        self, whole: PartFitter, regions: Any, shared: Result
-    ) -> tuple[Result, LocalSimilarity, np.ndarray]:
-        """Return the shared part after block coordinate descent, all parts, and rows' regions.
+    def _check_parameters(self, model: Any) -> None:
+        """Raise ValueError unless each parameter is within its limits."""
+        name = type(self).__name__
+        check_number(
+            name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",)
+        )
+        check_number(
+            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
+        )
+        check_number(name, "n_rounds", self.n_rounds, low=1, integer=True)
+        if getattr(model, "device", None) != "cpu" or model.init != "zero":
+            wanted = "an HDSL with device='cpu' and init='zero'"
+            raise ParameterError(name, "model", wanted, repr(model))
+
+    def _checked_regions(self, n_rows: int) -> Any:
+        """Return the number of regions, "auto", or the region of each row."""
+        if np.array_equal(self.regions, "kmeans"):
+            return self.n_regions
+        regions = np.asarray(self.regions)
+        if regions.shape != (n_rows,) or any(map(is_missing, regions.tolist())):
+            wanted = f"'kmeans' or an array with the region of each of {n_rows} rows"
+            raise ParameterError(type(self).__name__, "regions", wanted, short(regions))
+        return regions
+
+    def _descend(self, whole: PartFitter, regions: Any, shared: Result) -> Descent:
+        """Return the shared part after block coordinate descent, and all parts.
 
         In a round the part of each region is learned, then the shared part, on top of
         the others; each makes the mean loss smaller. `regions` are as in
@@ -388,26 +417,30 @@ class LocalHDSL(SimilarityModel):
         """
         prior = whole.model.prior_
         centers, assigned = make_regions(regions, whole.data.X, whole.rng)
+        scale = self._scale_of_regions(whole, centers)
         regional = [
-            RegionFitter(whole, chosen, self._scale_of_regions(whole, centers))
+            RegionFitter(whole, chosen, scale)
             for chosen in _comparisons_by_region(whole.data, assigned, centers.shape[0])
         ]
+        compared = [region for region in regional if region.fits is not None]
         n_more = n_iterations(whole.model)
-        has_comparisons = any(region.fits for region in regional)
-        for n_round in range(self.n_rounds if has_comparisons else 0):
+        n_rounds = self.n_rounds
+        if not compared:
+            n_rounds = 0
+        for n_round in range(n_rounds):
             similarity = whole.similarity(shared.atoms, shared.weights, prior)
             other_margins = np.zeros(len(whole.data.compared))
-            for region in regional:
-                if region.fits:
-                    region.learn(similarity, prior, (n_round + 1) * n_more)
-                    other_margins[region.chosen] = region.margins()
+            for region in compared:
+                region.learn(similarity, prior, (n_round + 1) * n_more)
+                other_margins[region.chosen] = region.margins()
             problem = whole.layout.problem(
                 whole.loss, whole.scale, (prior,), other_margins
             )
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)
         local = [region.similarity for region in regional]
-        return shared, LocalSimilarity(similarity, local, centers), assigned
+        everywhere = LocalSimilarity(similarity, local, centers)
+        return Descent(shared, everywhere, assigned)
 
     def _scale_of_regions(self, whole: PartFitter, centers: sp.csr_array) -> float:
         """Return λ of the part of each region."""
@@ -416,22 +449,24 @@ class LocalHDSL(SimilarityModel):
         return float(self.local_scale)
 
     def _choose(self, whole: PartFitter, data: Supervision) -> tuple[int, Any]:
-        """Return the number of regions that held-out rows speak for, and what was tried.
+        """Return the number of regions that held-out rows choose, and what was tried.
 
         It is 0 where these are too few.
         """
         model = whole.model
-        scores_by_part = []
-        for part in make_parts(model, data, None, whole.rng):
-            fits = whole.with_data(part.train)
+        scores_by_split = []
+        for split in make_parts(model, data, None, whole.rng):
+            fits = whole.with_data(split.train)
             path = fits.solve(model.prior_, n_iterations(model), None, None)
-            learned: Any = (
-                self._descend(fits, n_regions, path)[1] for n_regions in CANDIDATES
+            scores_by_split.append(
+                [
+                    split.judge(self._descend(fits, n_regions, path).similarity)
+                    for n_regions in CANDIDATES
+                ]
             )
-            scores_by_part.append([part.judge(similarity) for similarity in learned])
-        if not scores_by_part:
+        if not scores_by_split:
             return 0, None
-        scores = [Score.joined(parts) for parts in zip(*scores_by_part, strict=True)]
+        scores = [Score.joined(scores) for scores in zip(*scores_by_split, strict=True)]
         _, chosen = simplest(scores, scores[0])
         tried = {
             "n_regions": np.array(CANDIDATES),
@@ -467,20 +502,24 @@ class LocalHDSL(SimilarityModel):
         (centers,), columns = drop_unused_columns(self.similarity_.centers)
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
         mean = centers.sum(axis=0) / max(self.n_regions_, 1)
-        found = []
+        if columns is None:
+            columns = np.arange(centers.shape[1])
+        region_names = []
         for region in range(self.n_regions_):
-            apart = centers[[region]].toarray().ravel() - mean
-            first = [
-                k for k in np.argsort(-apart, kind="stable")[:N_NAMED] if apart[k] > 0
-            ]
-            features = first if columns is None else columns[first]
-            found.append(
-                ", ".join(str(names[k]) for k in features) or f"region {region}"
-            )
-        return found
+            excess = centers[[region]].toarray().ravel() - mean
+            first = np.argsort(-excess, kind="stable")[:N_NAMED]
+            features = columns[first[excess[first] > 0]]
+            if len(features):
+                region_names.append(", ".join(str(names[k]) for k in features))
+            else:
+                region_names.append(f"region {region}")
+        return region_names
 
     def matrix(self, region: int = -1) -> Any:
-        """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
+        """Return M, or M + N_r of a region, as a sparse array.
+
+        It has the shape (n_features, n_features).
+        """
         return self._in_region(region).matrix()
 
     def _in_region(self, region: int) -> HDSL:
@@ -490,42 +529,46 @@ class LocalHDSL(SimilarityModel):
         n = self.n_regions_
         check_number("LocalHDSL", "region", region, low=-1, integer=True, high=n)
         if region >= 0:
-            parts = (similarity.shared, similarity.local[region])
-            factors = np.concatenate([part.scale * part.weights for part in parts])
-            atoms = np.concatenate([part.atoms for part in parts])
-            model.atoms_, place = np.unique(atoms, axis=0, return_inverse=True)
-            model.scale_ = sum(part.scale for part in parts)
-            model.weights_ = np.bincount(place.ravel(), factors / model.scale_)
+            shared = similarity.shared
+            local = similarity.local[region]
+            factors = np.append(
+                shared.scale * shared.weights, local.scale * local.weights
+            )
+            atoms = np.concatenate([shared.atoms, local.atoms])
+            model.atoms_, number = np.unique(atoms, axis=0, return_inverse=True)
+            model.scale_ = shared.scale + local.scale
+            model.weights_ = np.bincount(number.ravel(), factors / model.scale_)
         return model
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
-        parts = [part.atoms for part in self.similarity_.local]
+        """Return a name per column of ``transform``; those of N_r start with ``r:``."""
         features = as_names(self._feature_names(input_features), self.n_features_in_)
         names = [
             f"{r}:{name}"
-            for r, atoms in enumerate(parts)
-            for name in atom_names(atoms, features)
+            for r, correction in enumerate(self.similarity_.local)
+            for name in atom_names(correction.atoms, features)
         ]
         shared = self.shared_.get_feature_names_out(input_features)
         return np.concatenate([np.array(names, dtype=object), shared])
 
     def explain(self, x: Any, y: Any, **options: Any) -> Explanation:
-        """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.
+        """Return the exact additive parts of S(x, y) in the region of x.
 
-        Parameters and result are those of ``HDSL.explain``; the title names the region.
+        Or why y rather than z. Parameters and result are those of ``HDSL.explain``; the
+        title names the region.
         """
         region = int(self.region(one_row(x))[0])
-        found = self._in_region(region).explain(x, y, **options)
+        explanation = self._in_region(region).explain(x, y, **options)
         if region < 0:
-            return found
-        where = self.region_names(options.get("feature_names"))[region]
-        return replace(found, of=f"In region {region} ({where}): {found.of}")
+            return explanation
+        name = self.region_names(options.get("feature_names"))[region]
+        title = f"In region {region} ({name}): {explanation.of}"
+        return replace(explanation, of=title)
 
     def importance(
         self, X: Any = None, *, region: int = -1, **options: Any
     ) -> Importance:
-        """Return features and feature pairs by their effect, in M or in M + N_r of a region.
+        """Return features and feature pairs by their effect, in M or in M + N_r.
 
         The other parameters and the result are those of ``HDSL.importance``.
         """

@@ -36,21 +36,21 @@ def linear_svm(
     >>> n_active_features(model) <= 3
     True
     """
-    return OneVsOneClassifier(
-        LinearSVC(
-            penalty=penalty,
-            C=C,
-            dual=False if penalty == "l1" else "auto",
-            max_iter=max_iter,
-            random_state=random_state,
-        )
+    dual: bool | str = "auto"
+    if penalty == "l1":
+        dual = False  # liblinear has no other for this penalty
+    svm = LinearSVC(
+        penalty=penalty, C=C, dual=dual, max_iter=max_iter, random_state=random_state
     )
+    return OneVsOneClassifier(svm)
 
 
 def poly_svm(
     degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float = 1.0
 ) -> SVC:
-    """Return an SVM by libsvm with the kernel (gamma·⟨x, x'⟩ + coef0)^degree, one against one.
+    """Return an SVM by libsvm, one against one.
+
+    Its kernel is (gamma·⟨x, x'⟩ + coef0)^degree.
 
     Parameters
     ----------
@@ -76,8 +76,5 @@ def poly_svm(
 
 def n_active_features(model: OneVsOneClassifier) -> int:
     """Return the number of features with a non-zero weight in a fitted `linear_svm`."""
-    return int(
-        np.count_nonzero(
-            np.any([part.coef_ != 0 for part in model.estimators_], axis=0)
-        )
-    )
+    is_active = [svm.coef_ != 0 for svm in model.estimators_]
+    return int(np.count_nonzero(np.any(is_active, axis=0)))

@@ -19,10 +19,8 @@ def marks(last: int, n: int = N_MARKS) -> list[int]:
     >>> marks(100, 4)
     [0, 1, 5, 22, 100]
     """
-    return [
-        0,
-        *np.unique(np.geomspace(1, max(last, 1), n).round().astype(int)).tolist(),
-    ]
+    spread = np.geomspace(1, max(last, 1), n).round().astype(int)
+    return [0, *np.unique(spread).tolist()]
 
 
 def errors_along(

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.random_projection import GaussianRandomProjection
 
 from . import sets
-from .runner import Settings
 from .sets import Parts
+from .settings import Settings
 
 #: Principal components are exact up to so many rows. For more rows: the number of
 #: subspace iterations, and the dimensions that the subspace has to spare.
@@ -33,33 +33,35 @@ def project(settings: Settings, name: str, method: str, n: int, draw: int) -> Pa
     path = settings.out / "projections" / f"{name}-pca.npz"
     if not path.exists():
         center, components = principal_components(parts.X, n, draw)
-        _save(
-            path,
-            parts.map(lambda rows: np.asarray(rows @ components - center @ components)),
-        )
+        shift = center @ components
+        _save(path, parts.map(lambda rows: np.asarray(rows @ components - shift)))
     with np.load(path, allow_pickle=False) as stored:
-        X, X_val, X_test = (stored.get(key) for key in ("X", "X_val", "X_test"))
-    return parts._replace(X=X, X_val=X_val, X_test=X_test)
+        return parts._replace(
+            X=stored["X"], X_val=stored["X_val"], X_test=stored.get("X_test")
+        )
 
 
 def _save(path: Path, parts: Parts) -> None:
     """Write the rows at once: another process may read the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = {"X": parts.X, "X_val": parts.X_val, "X_test": parts.X_test}
-    part = path.with_name(f"{path.stem}-{os.getpid()}.npz")
+    arrays = {"X": parts.X, "X_val": parts.X_val}
+    if parts.has_test:
+        arrays["X_test"] = parts.X_test
+    unfinished = path.with_name(f"{path.stem}-{os.getpid()}.npz")
     np.savez(
-        part, **{key: Z.astype(np.float32) for key, Z in rows.items() if Z is not None}
+        unfinished, **{key: rows.astype(np.float32) for key, rows in arrays.items()}
     )
-    part.replace(path)
+    unfinished.replace(path)
 
 
 def principal_components(
     X: sp.csr_array, n: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centre of the rows and the leading principal components, by subspace iteration.
+    """Return the centre of the rows and the leading principal components.
 
-    The rows stay sparse. Thousands of components take a few products of matrices, where
-    Lanczos methods take as many passes over the data as there are components.
+    They are found by subspace iteration. The rows stay sparse. Thousands of components
+    take a few products of matrices, where Lanczos methods take as many passes over the
+    data as there are components.
 
     Parameters
     ----------
@@ -88,12 +90,15 @@ def principal_components(
     def back(Q: np.ndarray) -> np.ndarray:
         return columns @ Q - np.outer(center, Q.sum(axis=0))
 
-    exact = X.shape[0] <= EXACT
-    rng = np.random.default_rng(seed)
-    Q = np.eye(X.shape[0]) if exact else rng.standard_normal((X.shape[0], n + SPARE))
-    for _ in range(0 if exact else ITERATIONS):
-        V = back(Q)
-        Q, _ = scipy.linalg.qr(X @ V - center @ V, mode="economic", overwrite_a=True)
+    n_rows = X.shape[0]
+    if n_rows <= EXACT:
+        Q = np.eye(n_rows)
+    else:
+        Q = np.random.default_rng(seed).standard_normal((n_rows, n + SPARE))
+        for _ in range(ITERATIONS):
+            V = back(Q)
+            product = X @ V - center @ V
+            Q, _ = scipy.linalg.qr(product, mode="economic", overwrite_a=True)
     V = back(Q)
     variances, turn = scipy.linalg.eigh(V.T @ V)
     leading = slice(-1, -n - 1, -1)

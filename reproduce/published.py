@@ -1,4 +1,4 @@
-"""The standard splits of sets that others published figures of, everything at its defaults.
+"""Sets that others published figures of, in their splits, everything at its defaults.
 
 Beyond the paper. R8 and R52 of Reuters with all training rows; dexter and dorothea by
 the balanced error that their challenge used; BACE by ROC AUC on the scaffold split.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from . import comparison, quality, rivals, sets
 from .comparison import Method
 from .results import Results, Table
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Figures that stand beside published ones"
 
@@ -83,11 +83,10 @@ TABLES = {
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every method on every standard split that it suits."""
+    standard = settings.by_size(full=sets.STANDARD, quick=sets.STANDARD[::4])
     return [
         {"set": name, "method": method}
-        for name in sets.present(
-            settings, sets.STANDARD[::4] if settings.quick else sets.STANDARD
-        )
+        for name in sets.present(settings, standard)
         for method in METHODS
         if method not in rivals.FINGERPRINTS or name in sets.NOT_TEXTS
     ]
@@ -112,7 +111,6 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
                 for label, known in figures.others.items()
             ]
             tables.append(Table(name, ours.head, rows, [figures.note]))
-    spent = "CPU seconds of learning."
-    return Results(
-        [*tables, comparison.table("seconds", lines, labels, comparison.seconds, spent)]
-    )
+    note = "CPU seconds of learning."
+    seconds = comparison.table("seconds", lines, labels, comparison.seconds, note)
+    return Results([*tables, seconds])

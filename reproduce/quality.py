@@ -1,4 +1,4 @@
-"""What the defaults give on every set: errors of nearest neighbours, known-item search, seconds.
+"""What the defaults give on every set: errors, known-item search, seconds.
 
 Beyond the paper. Every method learns from the training rows alone with nothing chosen
 by hand, and test rows are looked at once. Rows are at unit length over the columns that
@@ -18,8 +18,9 @@ from hdsl import HDSL, ClassScores
 from . import comparison, sets
 from .comparison import Learned, Method, classifier, neighbors
 from .results import Results
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 TITLE = "Defaults on every set: errors in %, known-item search, seconds"
 
@@ -106,8 +107,11 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         )
         for k in comparison.NEIGHBORS
     ]
-    found = "Mean reciprocal rank of a test row searched by half of its features; 95 % intervals."
-    tables.append(comparison.table("known-item", lines, labels, comparison.mrr, found))
-    spent = "CPU seconds of learning, the choice of the prior included."
-    tables.append(comparison.table("seconds", lines, labels, comparison.seconds, spent))
+    note = (
+        "Mean reciprocal rank of a test row searched by half of its features; 95 % "
+        "intervals."
+    )
+    tables.append(comparison.table("known-item", lines, labels, comparison.mrr, note))
+    note = "CPU seconds of learning, the choice of the prior included."
+    tables.append(comparison.table("seconds", lines, labels, comparison.seconds, note))
     return Results(tables)

@@ -13,7 +13,8 @@ from .auc import recovery_auc
 from .baselines import paper_hdsl
 from .datasets import make_recovery
 from .results import Results, Table, spread
-from .runner import Cell, Line, Settings, finished
+from .runner import finished
+from .settings import Cell, Line, Settings
 
 TITLE = "Recovery of a hidden similarity"
 
@@ -44,13 +45,13 @@ DRAWN = {"alpha": 0.20, "seed": 0}
 
 def cells(settings: Settings) -> list[Cell]:
     """Return the strengths of supervision, with several draws of data each."""
-    seeds = range(1 if settings.quick else 5)
+    seeds = range(settings.by_size(full=5, quick=1))
     return [{"alpha": alpha, "seed": seed} for alpha in ALPHAS for seed in seeds]
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the AUCs along the path, and both matrices for the run that is drawn."""
-    size = QUICK if settings.quick else {}
+    size = settings.by_size(full={}, quick=QUICK)
     truth = make_recovery(**size, alpha=cell["alpha"], random_state=cell["seed"])
     model = paper_hdsl(
         SCALE,
@@ -61,7 +62,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         n_jobs=1,
     )
     finished(model.fit(truth.X, triplets=truth.triplets))
-    scored = MARKS[::8] if settings.quick else MARKS
+    scored = settings.by_size(full=MARKS, quick=MARKS[::8])
     marks = [*scored[model.n_iter_ > scored].tolist(), model.n_iter_]
     hidden = {tuple(atom) for atom in truth.atoms.tolist()}
     answer = {
@@ -83,7 +84,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _max_iter(settings: Settings) -> int:
-    return QUICK_MAX_ITER if settings.quick else MAX_ITER
+    return settings.by_size(full=MAX_ITER, quick=QUICK_MAX_ITER)
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
@@ -122,11 +123,12 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
 
 
 def _row(alpha: float, group: list[Line]) -> list[str]:
-    features, entries = ([line["curve"][-1][k] for line in group] for k in (1, 2))
+    """Return the final AUCs of one strength of supervision, beside the paper's."""
+    last_points = [line["curve"][-1] for line in group]
     return [
         f"{alpha:.0%}",
-        spread(features, 4),
-        spread(entries, 4),
+        spread([features for _, features, _ in last_points], 4),
+        spread([entries for _, _, entries in last_points], 4),
         PAPER.get(alpha, "–"),
         f"{np.mean([line['n_found'] for line in group]):.1f} of {group[0]['n_hidden']}",
         spread([line["n_atoms"] for line in group], 0),
@@ -137,17 +139,16 @@ def _row(alpha: float, group: list[Line]) -> list[str]:
 def _draw_curves(
     figure: Any, by_alpha: dict[float, list[Line]], column: int, name: str
 ) -> None:
+    """Draw a column of the curves, the mean and the range of all runs."""
     figure.set_size_inches(5, 3.6)
     ax = figure.subplots()
     longest = max(line["n_iter"] for group in by_alpha.values() for line in group)
     marks = np.append(MARKS[longest > MARKS], longest)
     for color, (alpha, group) in zip(COLORS, by_alpha.items(), strict=False):
         # After its end, a run has its last model.
+        points_of_runs = [np.array(line["curve"]).T for line in group]
         curves = np.array(
-            [
-                np.interp(marks, *np.array(line["curve"])[:, [0, column]].T)
-                for line in group
-            ]
+            [np.interp(marks, points[0], points[column]) for points in points_of_runs]
         )
         ax.plot(marks, curves.mean(axis=0), color=color, label=f"α = {alpha:.0%}")
         ax.fill_between(
@@ -169,32 +170,29 @@ def _matrix(atoms: np.ndarray, weights: np.ndarray, d: int) -> sp.csr_array:
 
 
 def _draw_matrices(figure: Any, line: Line) -> None:
-    """Draw both matrices, negative entries in another color, and their two blocks enlarged."""
+    """Draw both matrices, and their two blocks enlarged.
+
+    Negative entries have another color.
+    """
     figure.set_size_inches(9, 6)
     d = line["n_features"]
-    used = np.unique(np.array(line["true"][0])[:, :2])
-    windows = [(-0.5, d - 0.5)]
-    windows += [
-        (block.min() - 2, block.max() + 2)
-        for block in np.split(used, [sum(used < d / 2)])
+    true_atoms, _ = line["true"]
+    used = np.unique(np.array(true_atoms)[:, :2])
+    first_block, second_block = np.split(used, [sum(used < d / 2)])
+    windows = [
+        (-0.5, d - 0.5),
+        (first_block.min() - 2, first_block.max() + 2),
+        (second_block.min() - 2, second_block.max() + 2),
     ]
     for name, axes in zip(("true", "learned"), figure.subplots(2, 3), strict=True):
         atoms, weights = map(np.array, line[name])
         M = _matrix(atoms, weights, d).tocoo()
         for ax, (low, high) in zip(axes, windows, strict=True):
-            cell = (
-                min(ax.get_position().size * figure.get_size_inches())
-                * 72
-                / (high - low)
-            )
-            for mine, color in ((M.data > 0, COLORS[0]), (M.data < 0, COLORS[1])):
-                ax.plot(
-                    M.col[mine],
-                    M.row[mine],
-                    "s",
-                    color=color,
-                    ms=max(0.8 * cell, 2.0),
-                    mew=0,
-                )
+            inches = min(ax.get_position().size * figure.get_size_inches())
+            size = max(0.8 * inches * 72 / (high - low), 2.0)
+            for drawn, color in ((M.data > 0, COLORS[0]), (M.data < 0, COLORS[1])):
+                rows = M.row[drawn]
+                columns = M.col[drawn]
+                ax.plot(columns, rows, "s", color=color, ms=size, mew=0)
             ax.set(xlim=(low, high), ylim=(high, low), aspect="equal")
         axes[0].set_ylabel(f"{name} similarity")

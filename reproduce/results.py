@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from scipy.stats import binomtest
 
-from .runner import Line, Settings
+from .settings import Line, Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """Rows of text under a head, with notes beneath; a table not `shown` is a CSV file only."""
+    """Rows of text under a head, with notes beneath.
+
+    A table that is not `shown` is a CSV file only.
+    """
 
     name: str
     head: Sequence[str]
@@ -51,7 +54,7 @@ class Results:
 
 
 def write(name: str, title: str, results: Results, settings: Settings) -> Path:
-    """Write tables as Markdown and CSV and figures as PNG and SVG; return the Markdown page."""
+    """Write tables as Markdown and CSV, figures as PNG and SVG; return the page."""
     out = settings.out
     text = [f"# {title}\n"]
     if settings.quick:
@@ -71,7 +74,10 @@ def write(name: str, title: str, results: Results, settings: Settings) -> Path:
 
 
 def _save(draw: Callable[[Figure], None], stem: Path) -> bool:
-    """Draw a figure into files, without changing the state of pyplot; False without matplotlib."""
+    """Draw a figure into files, without changing the state of pyplot.
+
+    Return whether there is a matplotlib to draw with.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -106,8 +112,13 @@ def set_names(lines: Iterable[Line]) -> list[str]:
 
 
 def reported(errors: dict[str, Any]) -> str:
-    """Return which error is reported: "test" where test labels were published, else "valid"."""
-    return "test" if "test" in errors else "valid"
+    """Return which error is reported.
+
+    It is "test" where test labels were published, else "valid".
+    """
+    if "test" in errors:
+        return "test"
+    return "valid"
 
 
 # --- figures --------------------------------------------------------------------------
@@ -120,8 +131,8 @@ def panels(
     columns = min(len(items), 4)
     rows = -(-len(items) // columns)
     figure.set_size_inches(size[0] * columns, size[1] * rows)
-    for place, item in enumerate(items, start=1):
-        yield figure.add_subplot(rows, columns, place), item
+    for number, item in enumerate(items, start=1):
+        yield figure.add_subplot(rows, columns, number), item
 
 
 def shared_legend(figure: Figure, axis: Axes, where: Literal["upper", "lower"]) -> None:
@@ -142,13 +153,13 @@ def percent(values: Iterable[float] | float) -> str:
     >>> percent(0.0651), percent([0.06, 0.07])
     ('6.5', '6.5 ± 0.7')
     """
-    return spread(
-        [100 * value for value in ([values] if isinstance(values, float) else values)]
-    )
+    if isinstance(values, float):
+        values = [values]
+    return spread([100 * value for value in values])
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Return mean ± standard deviation (of the sample), or the value if there is only one.
+    """Return mean ± standard deviation (of the sample), or the value itself if alone.
 
     Examples
     --------
@@ -163,7 +174,7 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
-def share(part: int, whole: int) -> str:
+def share(count: int, total: int) -> str:
     """Return a share in percent with its 95 % interval (Wilson).
 
     Examples
@@ -171,5 +182,5 @@ def share(part: int, whole: int) -> str:
     >>> share(1, 10)
     '10.0 (1.8-40.4)'
     """
-    low, high = binomtest(part, whole).proportion_ci(method="wilson")
-    return f"{100 * part / whole:.1f} ({100 * low:.1f}-{100 * high:.1f})"
+    low, high = binomtest(count, total).proportion_ci(method="wilson")
+    return f"{100 * count / total:.1f} ({100 * low:.1f}-{100 * high:.1f})"

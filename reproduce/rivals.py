@@ -1,4 +1,4 @@
-"""Other ways to compare rows and to learn a similarity, on the rows of the experiment `quality`.
+"""Other ways to compare rows and to learn a similarity, on the rows of `quality`.
 
 Beyond the paper. One weight per feature on sparse rows; NCA and OASIS on rows of 100
 dimensions, which they need. The penalty of the weights and the step of OASIS have no
@@ -27,8 +27,8 @@ from . import comparison, sets
 from .baselines import OASIS, DiagonalSimilarity
 from .comparison import Learned, Method, by_matrix, classifier, neighbors
 from .results import Results
-from .runner import Cell, Line, Settings
 from .sets import Split
+from .settings import Cell, Line, Settings
 
 TITLE = "Other ways to compare rows: errors of 3 nearest neighbours in %, seconds"
 
@@ -110,16 +110,12 @@ def _by_folds(candidates: list[Any], X: Any, y: np.ndarray) -> Any:
     folds = list(KFold(FOLDS).split(few))
 
     def error(candidate: Any) -> float:
-        errors = [
-            knn_error(
-                clone(candidate).fit(X[train], y[train]),
-                X[train],
-                y[train],
-                X[held],
-                y[held],
+        errors = []
+        for train, held_out in folds:
+            model = clone(candidate).fit(X[train], y[train])
+            errors.append(
+                knn_error(model, X[train], y[train], X[held_out], y[held_out])
             )
-            for train, held in folds
-        ]
         return float(np.mean(errors))
 
     return min(candidates, key=error)
@@ -171,10 +167,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         f"which takes no sparse rows, left out above {MOST_ROWS['nca']:,} training "
         "rows. Tanimoto is of bits set in both."
     )
-    spent = "CPU seconds of learning, the SVD and the choice included."
-    return Results(
-        [
-            comparison.table("error-3nn", lines, labels, comparison.error(3), note),
-            comparison.table("seconds", lines, labels, comparison.seconds, spent),
-        ]
-    )
+    errors = comparison.table("error-3nn", lines, labels, comparison.error(3), note)
+    note = "CPU seconds of learning, the SVD and the choice included."
+    seconds = comparison.table("seconds", lines, labels, comparison.seconds, note)
+    return Results([errors, seconds])

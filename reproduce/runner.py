@@ -1,16 +1,4 @@
-"""Cells of an experiment, computed once and stored as JSON lines.
-
-An experiment is a module with
-
-- ``TITLE``, one line;
-- ``cells(settings)``, the list of what to compute: small dicts of names and numbers;
-- ``compute(settings, cell)``, the answer of one cell as a dict that JSON can hold;
-- ``publish(settings, lines)``, the `results.Results` of all lines, each a cell and its
-  answer.
-
-Where a protocol chooses a parameter, every value is a cell of its own and ``publish``
-chooses, by validation figures alone. So an interrupted run continues where it was.
-"""
+"""Cells of an experiment, computed once and stored as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,64 +6,19 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from tqdm.auto import tqdm
 
-if TYPE_CHECKING:
-    from .results import Results
+from . import experiments
+from .settings import Cell, Line, Settings
 
-Cell = dict[str, Any]
-Line = dict[str, Any]
 Model = TypeVar("Model", bound=Any)
 
 #: File in a folder of results that holds their size.
 SIZE_FILE = "size.txt"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Where data come from and results go, and how much is computed.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the results.
-    data : Path or None
-        Folder of the real data sets, in the layout that `reproduce.datasets` reads.
-    jobs : int
-        Number of processes.
-    quick : bool
-        Whether to run a smaller version, of less than a minute per experiment.
-    """
-
-    out: Path
-    data: Path | None = None
-    jobs: int = 2
-    quick: bool = False
-
-    @property
-    def size(self) -> str:
-        """Return "quick" or "full"."""
-        return "quick" if self.quick else "full"
-
-
-class Experiment(Protocol):
-    """What a module of this package offers."""
-
-    TITLE: str
-
-    def cells(self, settings: Settings) -> list[Cell]:
-        """Return the cells to compute."""
-
-    def compute(self, settings: Settings, cell: Cell) -> dict[str, Any]:
-        """Return the answer of one cell."""
-
-    def publish(self, settings: Settings, lines: list[Line]) -> Results:
-        """Return tables and figures."""
 
 
 class OtherSizeError(Exception):
@@ -94,9 +37,17 @@ def key(cell: Cell) -> str:
     return json.dumps(cell, sort_keys=True)
 
 
+def lines_path(settings: Settings, name: str) -> Path:
+    """Return the file with the lines of an experiment."""
+    return settings.out / f"{name}.jsonl"
+
+
 def read(settings: Settings, name: str) -> dict[str, Line]:
-    """Return the lines of an experiment so far, by cell; a last line cut short is left out."""
-    path = settings.out / f"{name}.jsonl"
+    """Return the lines of an experiment so far, by cell.
+
+    A last line that was cut short is left out.
+    """
+    path = lines_path(settings, name)
     known: dict[str, Line] = {}
     if path.exists():
         for text in path.read_text(encoding="utf-8").splitlines():
@@ -111,16 +62,19 @@ def read(settings: Settings, name: str) -> dict[str, Line]:
 def check_size(settings: Settings) -> None:
     """Raise OtherSizeError if the folder has results of the other size."""
     mark = settings.out / SIZE_FILE
-    size = settings.size
-    there = mark.read_text(encoding="utf-8").strip() if mark.exists() else size
-    if there != size:
+    if not mark.exists():
+        return
+    stored_size = mark.read_text(encoding="utf-8").strip()
+    if stored_size != settings.size:
         raise OtherSizeError(
-            f"{settings.out} has results of {there} size, and these would be {size}. "
-            "Name another folder with --out."
+            f"{settings.out} has results of {stored_size} size, and these would be "
+            f"{settings.size}. Name another folder with --out."
         )
 
 
-def run(name: str, experiment: Experiment, settings: Settings) -> list[Line]:
+def run(
+    name: str, experiment: experiments.Experiment, settings: Settings
+) -> list[Line]:
     """Compute the missing cells, and return the lines of all, in the order of cells.
 
     Cells can depend on lines that exist already: they are listed again until none is
@@ -140,7 +94,7 @@ def run_cells(name: str, cells: Sequence[Cell], settings: Settings) -> dict[str,
     missing = [cell for cell in cells if key(cell) not in known]
     if not missing:
         return known
-    path = settings.out / f"{name}.jsonl"
+    path = lines_path(settings, name)
     settings.out.mkdir(parents=True, exist_ok=True)
     (settings.out / SIZE_FILE).write_text(settings.size + "\n", encoding="utf-8")
     shown = tqdm(
@@ -160,28 +114,27 @@ def run_cells(name: str, cells: Sequence[Cell], settings: Settings) -> dict[str,
 
 
 def _compute(name: str, cells: Iterable[Cell], settings: Settings) -> Iterator[Line]:
+    """Yield the lines of cells as they are done, by as many processes as are allowed."""
     if settings.jobs == 1:
         for cell in cells:
             yield _line(name, settings, cell)
         return
-    jobs = (joblib.delayed(_line)(name, settings, cell) for cell in cells)
-    yield from joblib.Parallel(n_jobs=settings.jobs, return_as="generator_unordered")(
-        jobs
-    )
+    jobs = [joblib.delayed(_line)(name, settings, cell) for cell in cells]
+    pool = joblib.Parallel(n_jobs=settings.jobs, return_as="generator_unordered")
+    yield from pool(jobs)
 
 
 def _line(name: str, settings: Settings, cell: Cell) -> Line:
-    from . import load  # here, since a new process starts with this function
-
-    began = time.perf_counter()
-    busy = time.process_time()
-    answer = load(name).compute(settings, cell)
-    spent = {
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": time.process_time() - busy,
-    }
+    """Return a cell with its answer and the seconds that it took."""
+    experiment = experiments.load(name)
+    start = time.perf_counter()
+    cpu_start = time.process_time()
+    answer = experiment.compute(settings, cell)
+    seconds = time.perf_counter() - start
+    cpu_seconds = time.process_time() - cpu_start
     return {
         "cell": cell,
         **answer,
-        **{what: round(value, 2) for what, value in spent.items()},
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
     }

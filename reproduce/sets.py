@@ -14,8 +14,10 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
+from hdsl.datasets import load_docstrings
+
 from . import datasets
-from .runner import Settings
+from .settings import Settings
 
 #: The sets of the paper, in the order of its tables.
 PAPER = ("dexter", "dorothea", "rcv1_2", "rcv1_4")
@@ -49,6 +51,15 @@ class MissingDataError(Exception):
     """Files that an experiment needs are missing; the message names them."""
 
 
+class Split(NamedTuple):
+    """Rows to learn from and rows to report on."""
+
+    X: sp.csr_array
+    y: np.ndarray
+    X_test: sp.csr_array
+    y_test: np.ndarray
+
+
 class Parts(NamedTuple):
     """Rows and labels to learn from, to choose by, and to report on.
 
@@ -72,18 +83,17 @@ class Parts(NamedTuple):
 
     def map(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with their rows changed."""
-        X, X_val, X_test = (
-            None if rows is None else change(rows)
-            for rows in (self.X, self.X_val, self.X_test)
-        )
-        return self._replace(X=X, X_val=X_val, X_test=X_test)
+        changed = self._replace(X=change(self.X), X_val=change(self.X_val))
+        if self.has_test:
+            changed = changed._replace(X_test=change(self.X_test))
+        return changed
 
     def map_sparse(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with their rows changed, as sparse arrays."""
         return self.map(lambda rows: sp.csr_array(change(rows)))
 
     def folds(self, n_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the training rows in and outside of each of n folds: learned from, and held out."""
+        """Yield the training rows to learn from and those held out, of each of n folds."""
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
         return folds.split(self.X, self.y)
 
@@ -103,45 +113,58 @@ def _bunch(bunch: Any, **mining: Any) -> Parts:
     return parts.map_sparse(MaxAbsScaler().fit(parts.X).transform)
 
 
-def _npz(folder: Path, *names: str) -> list[Any]:
-    """Return stored rows, and labels where a name starts with y."""
-    return [
-        np.load(folder / f"{name}.npy", allow_pickle=False)
-        if name.startswith("y")
-        else sp.csr_array(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64)
-        for name in names
-    ]
+def _rows(folder: Path, name: str) -> sp.csr_array:
+    """Return stored rows."""
+    return sp.csr_array(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64)
+
+
+def _labels(folder: Path, name: str) -> np.ndarray:
+    """Return stored labels."""
+    return np.load(folder / f"{name}.npy", allow_pickle=False)
 
 
 def _reuters(home: Path) -> Parts:
     """R52 of the ModApte split as counts; a third of the training rows choose."""
-    X, y, X_test, y_test = _modapte(home)
+    texts = _modapte(home)
+    X = texts.X
+    y = texts.y
     train, valid = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0)
-    return Parts(X[train], y[train], X[valid], y[valid], X_test, y_test)
+    return Parts(X[train], y[train], X[valid], y[valid], texts.X_test, texts.y_test)
 
 
-def _modapte(home: Path, classes: Iterable[str] | None = None) -> tuple[Any, ...]:
+def _modapte(home: Path, classes: Iterable[str] | None = None) -> Split:
     """Return the training and test rows of R52, or of some of its classes."""
     folder = home / "reuters21578_modapte"
-    X, y, X_test, y_test = _npz(
-        folder, "X_train", "y_train_r52", "X_test", "y_test_r52"
-    )
+    X = _rows(folder, "X_train")
+    y = _labels(folder, "y_train_r52")
+    X_test = _rows(folder, "X_test")
+    y_test = _labels(folder, "y_test_r52")
     known = (folder / "r52_class_names.txt").read_text(encoding="utf-8").split()
-    labels = [known.index(name) for name in (known if classes is None else classes)]
-    here = np.isin(y, labels)
-    there = np.isin(y_test, labels)
-    return X[here], y[here], X_test[there], y_test[there]
+    if classes is None:
+        classes = known
+    labels = [known.index(name) for name in classes]
+    train = np.isin(y, labels)
+    test = np.isin(y_test, labels)
+    return Split(X[train], y[train], X_test[test], y_test[test])
 
 
 def _standard(home: Path, classes: Iterable[str] | None = None) -> Parts:
     """R8 or R52 as published: all training rows learn, nothing chooses."""
-    X, y, *test = _modapte(home, classes)
-    return Parts(X, y, *test, *test)
+    texts = _modapte(home, classes)
+    return Parts(
+        texts.X,
+        texts.y,
+        X_val=texts.X_test,
+        y_val=texts.y_test,
+        X_test=texts.X_test,
+        y_test=texts.y_test,
+    )
 
 
 def _bbc(home: Path) -> Parts:
     """Counts; rows in their order: 40 % learn, 20 % choose, the last 40 % report."""
-    X, y = _npz(home / "bbc_news", "X", "y")
+    X = _rows(home / "bbc_news", "X")
+    y = _labels(home / "bbc_news", "y")
     first = len(y) * 4 // 10
     second = len(y) * 6 // 10
     train = slice(0, first)
@@ -152,8 +175,15 @@ def _bbc(home: Path) -> Parts:
 
 def _bace(home: Path) -> Parts:
     """Inhibitors of BACE-1 as fingerprints, split by scaffold."""
-    names = [f"{kind}_{part}" for part in ("train", "valid", "test") for kind in "Xy"]
-    return Parts(*_npz(home / "bace_ecfp6", *names))
+    folder = home / "bace_ecfp6"
+    return Parts(
+        X=_rows(folder, "X_train"),
+        y=_labels(folder, "y_train"),
+        X_val=_rows(folder, "X_valid"),
+        y_val=_labels(folder, "y_valid"),
+        X_test=_rows(folder, "X_test"),
+        y_test=_labels(folder, "y_test"),
+    )
 
 
 def _tfidf(parts: Parts) -> Parts:
@@ -182,9 +212,9 @@ def present(settings: Settings, names: Iterable[str]) -> list[str]:
     if settings.data is None:
         raise MissingDataError(
             f"it needs the real sets {', '.join(names)}: name their folder with --data "
-            "(docs/datasets.md says where to get them)."
+            "(docs/reproducing.md says where to get them)."
         )
-    there = []
+    names_present = []
     reasons = []
     for name in names:
         try:
@@ -192,12 +222,12 @@ def present(settings: Settings, names: Iterable[str]) -> list[str]:
         except OSError as error:
             reasons.append(f"{name}: {error}")
         else:
-            there.append(name)
-    if not there:
+            names_present.append(name)
+    if not names_present:
         raise MissingDataError("; ".join(reasons))
     for reason in reasons:
         print(f"left out, {reason}", file=sys.stderr)
-    return there
+    return names_present
 
 
 def load(settings: Settings, name: str) -> Parts:
@@ -216,7 +246,9 @@ def load_counts(settings: Settings, name: str) -> Parts:
 @lru_cache(maxsize=12)  # listing cells loads each set several times
 def _load(home: Path, name: str, quick: bool) -> Parts:
     parts = _LOADERS[name](home)
-    return _fewer(parts) if quick else parts
+    if quick:
+        return _fewer(parts)
+    return parts
 
 
 def _fewer(parts: Parts, n_train: int = 300, n_other: int = 200) -> Parts:
@@ -235,22 +267,15 @@ def _fewer(parts: Parts, n_train: int = 300, n_other: int = 200) -> Parts:
 # --- rows to learn from and rows to report on -----------------------------------------
 
 
-class Split(NamedTuple):
-    """Rows to learn from and rows to report on."""
-
-    X: sp.csr_array
-    y: np.ndarray
-    X_test: sp.csr_array
-    y_test: np.ndarray
-
-
 def names_of_splits(settings: Settings) -> list[str]:
-    """Return the sets whose files are present, the docstrings, and the sets of raw counts."""
+    """Return the sets whose files are present, the docstrings, and those of counts."""
     names = ["docstrings"]
     if settings.data is not None:
         names = [*present(settings, PAPER + MORE), *names]
         names += [raw for raw, name in RAW.items() if name in names]
-    return ["bace_ecfp6", "docstrings"] if settings.quick and len(names) > 1 else names
+    if settings.quick and len(names) > 1:
+        return ["bace_ecfp6", "docstrings"]
+    return names
 
 
 @lru_cache(maxsize=4)
@@ -259,35 +284,35 @@ def split(settings: Settings, name: str) -> Split:
 
     Test rows are those with published labels, else the validation rows.
     """
-    if name == "docstrings":
-        docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True)
-        parts = train_test_split(
-            docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y
-        )
-        X, X_test, y, y_test = parts
-    else:
-        found = (
-            load_counts(settings, RAW[name]) if name in RAW else load(settings, name)
-        )
-        X = found.X
-        y = found.y
-        X_test = found.X_test
-        y_test = found.y_test
-        if not found.has_test:
-            X_test = found.X_val
-            y_test = found.y_val
-    X = sp.csr_array(X)
-    X_test = sp.csr_array(X_test)
+    rows = _all_rows(settings, name)
+    X = sp.csr_array(rows.X)
+    y = np.asarray(rows.y)
+    X_test = sp.csr_array(rows.X_test)
+    y_test = np.asarray(rows.y_test)
     if name not in RAW:
         columns = np.unique(X.indices)
         X = unit_rows(X, columns)
         X_test = unit_rows(X_test, columns)
     if settings.quick:
-        X = X[:300]
-        y = y[:300]
-        X_test = X_test[:100]
-        y_test = y_test[:100]
-    return Split(X, np.asarray(y), X_test, np.asarray(y_test))
+        return Split(X[:300], y[:300], X_test[:100], y_test[:100])
+    return Split(X, y, X_test, y_test)
+
+
+def _all_rows(settings: Settings, name: str) -> Split:
+    """Return the rows of a set as they come."""
+    if name == "docstrings":
+        docs = load_docstrings(min_rows_per_label=80, summaries=True)
+        X, X_test, y, y_test = train_test_split(
+            docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y
+        )
+        return Split(X, y, X_test, y_test)
+    if name in RAW:
+        parts = load_counts(settings, RAW[name])
+    else:
+        parts = load(settings, name)
+    if parts.has_test:
+        return Split(parts.X, parts.y, parts.X_test, parts.y_test)
+    return Split(parts.X, parts.y, parts.X_val, parts.y_val)
 
 
 def unit_rows(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:

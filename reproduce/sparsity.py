@@ -14,7 +14,7 @@ from hdsl.plots import COLORS
 
 from . import features, knn
 from .results import Results, Table, panels
-from .runner import Cell, Line, Settings
+from .settings import Cell, Line, Settings
 
 TITLE = "Entries of the matrix that HDSL learns"
 
@@ -27,7 +27,8 @@ cells = features.cells
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return rows, columns and signs of the entries of the chosen M on and above the diagonal."""
-    M = knn.chosen_model(settings, cell["set"])[0].matrix()
+    model, _ = knn.chosen_model(settings, cell["set"])
+    M = model.matrix()
     M.eliminate_zeros()  # two atoms of one pair can cancel out
     upper = sp.triu(M, format="coo")
     return {
@@ -63,23 +64,33 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
 
 
 def _row(line: Line) -> list[str]:
-    row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
-    off = row != col
-    counts = [
-        np.count_nonzero(~off),
-        *(2 * np.count_nonzero(sign[off] == s) for s in (1, -1)),
-    ]
+    """Return the numbers of entries of one model, beside those of the paper."""
+    upper = _upper(line)
+    off_diagonal = upper.row != upper.col
+    signs = upper.data[off_diagonal]
     name = line["cell"]["set"]
     d = line["dimension"]
-    paper = [str(PAPER[name][0]), _share(*PAPER[name])] if name in PAPER else ["–", "–"]
+    paper = ["–", "–"]
+    if name in PAPER:
+        nonzeros, n_features = PAPER[name]
+        paper = [str(nonzeros), _share(nonzeros, n_features)]
     return [
         name,
         str(d),
         str(line["nonzeros"]),
         _share(line["nonzeros"], d),
-        *map(str, counts),
+        str(np.count_nonzero(~off_diagonal)),
+        str(2 * np.count_nonzero(signs == 1)),
+        str(2 * np.count_nonzero(signs == -1)),
         *paper,
     ]
+
+
+def _upper(line: Line) -> sp.coo_array:
+    """Return the signs of M on and above the diagonal."""
+    d = line["dimension"]
+    places = (np.array(line["row"]), np.array(line["col"]))
+    return sp.coo_array((np.array(line["sign"]), places), shape=(d, d))
 
 
 def _share(nonzeros: int, d: int) -> str:
@@ -88,10 +99,10 @@ def _share(nonzeros: int, d: int) -> str:
 
 def _draw(figure: Any, lines: list[Line]) -> None:
     for axis, line in panels(figure, lines, (3.0, 3.6)):
-        row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
-        for s, color in ((1, COLORS[0]), (-1, COLORS[1])):
-            i = row[sign == s]
-            j = col[sign == s]
+        upper = _upper(line)
+        for sign, color in ((1, COLORS[0]), (-1, COLORS[1])):
+            i = upper.row[upper.data == sign]
+            j = upper.col[upper.data == sign]
             axis.scatter(np.append(i, j), np.append(j, i), 1.5, color, linewidths=0)
         d = line["dimension"]
         axis.set(xlim=(-0.5, d - 0.5), ylim=(d - 0.5, -0.5), aspect="equal")

@@ -1,4 +1,4 @@
-"""The paper's table of SVM errors: each kernel and penalty, chosen on validation, beside HDSL.
+"""The paper's table of SVM errors, chosen on validation rows, beside HDSL.
 
 Where test labels were never published (dexter, dorothea), the validation rows choose
 and report. A second error is that of what five folds of the training rows chose.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,8 +16,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from . import knn, machines, runner, sets
 from .results import Results, Table, by_set_and_method, percent, reported, set_names
-from .runner import Cell, Line, Settings
 from .sets import Parts
+from .settings import Cell, Line, Settings
 
 TITLE = "Errors of support vector machines, in percent"
 
@@ -38,6 +38,7 @@ COLUMNS = {
     "hdsl_prior": "HDSL with prior",
 }
 METHODS = tuple(COLUMNS)[:5]
+HDSL_METHODS = tuple(COLUMNS)[5:]
 
 #: What the paper reports: error, and features used where these are fewer than all.
 PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
@@ -72,30 +73,39 @@ PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return every value of C, and of gamma where there is a kernel, for every set and method."""
-    every = sets.PAPER[::3] if settings.quick else (*sets.PAPER, *sets.MORE)
-    costs = COSTS[3::4] if settings.quick else COSTS
+    """Return every value of C for every set and method, and of gamma for kernels."""
+    every = settings.by_size(full=sets.PAPER + sets.MORE, quick=sets.PAPER[::3])
+    costs = settings.by_size(full=COSTS, quick=COSTS[3::4])
     return [
         {"set": name, "method": method, **kernel, "C": C}
         for name in sets.present(settings, every)
         for method in METHODS
-        for kernel in (_gammas(settings, name) if method.startswith("poly") else [{}])
+        for kernel in _kernels(settings, name, method)
         for C in costs
     ]
 
 
-def _gammas(settings: Settings, name: str) -> list[dict[str, float]]:
-    """Return 1 and 1 / (mean squared length of a row), once where they are the same."""
+def _kernels(settings: Settings, name: str, method: str) -> list[dict[str, float]]:
+    """Return the kernels of a method; linear ones have no parameter.
+
+    Gamma is 1 and 1 / (mean squared length of a row), once where they are the same.
+    """
+    if not method.startswith("poly"):
+        return [{}]
     typical = sets.load(settings, name).X.power(2).sum(axis=1).mean()
-    return [
-        {"gamma": gamma}
-        for gamma in dict.fromkeys((1.0, float(f"{1.0 / typical:.3g}")))
-    ]
+    gammas = dict.fromkeys((1.0, float(f"{1.0 / typical:.3g}")))
+    return [{"gamma": gamma} for gamma in gammas]
 
 
-#: For each kernel in this process: the least C that no dual coefficient reached, and
-#: the answer.
-_settled: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
+class _Settled(NamedTuple):
+    """The least C that no dual coefficient reached, and the answer."""
+
+    C: float
+    answer: dict[str, Any]
+
+
+#: By kernel, in this process.
+_settled: dict[tuple[Any, ...], _Settled] = {}
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
@@ -104,9 +114,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     method = cell["method"]
     gamma = cell.get("gamma")
     problem = (settings, cell["set"], method, gamma)
-    if problem in _settled and _settled[problem][0] <= C:
-        least, answer = _settled[problem]
-        return {**answer, "same_as": least}
+    settled = _settled.get(problem)
+    if settled is not None and settled.C <= C:
+        return {**settled.answer, "same_as": settled.C}
     parts = sets.load(settings, cell["set"])
     if gamma is not None:
         parts = _kernel(settings, cell["set"], int(method[-1]), gamma)
@@ -117,23 +127,24 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         answer["test"] = _error(model, parts.X_test, parts.y_test)
     else:
         errors = []
-        for train, held in parts.folds(knn.FOLDS):
-            # A kernel has a column for each training row.
-            columns = slice(None) if gamma is None else train
-            models.append(_fit(cell, parts.X[train][:, columns], parts.y[train]))
-            errors.append(_error(models[-1], parts.X[held][:, columns], parts.y[held]))
+        for train, held_out in parts.folds(knn.FOLDS):
+            rows = parts.X[train]
+            others = parts.X[held_out]
+            if gamma is not None:  # a kernel has a column for each training row
+                rows = rows[:, train]
+                others = others[:, train]
+            fitted = _fit(cell, rows, parts.y[train])
+            models.append(fitted)
+            errors.append(_error(fitted, others, parts.y[held_out]))
         answer["folds"] = float(np.mean(errors))
     if method == "linear_l1":
         answer["n_features"] = machines.n_active_features(model)
     answer["converged"] = all(map(_converged, models))
     # Where no constraint α ≤ C is active, a larger C has the same solution: the problem
     # is convex.
-    if (
-        gamma is not None
-        and answer["converged"]
-        and all(_is_free(model, C) for model in models)
-    ):
-        _settled[problem] = C, answer
+    is_kernel = gamma is not None
+    if is_kernel and answer["converged"] and all(_is_free(fit, C) for fit in models):
+        _settled[problem] = _Settled(C, answer)
     return answer
 
 
@@ -156,12 +167,14 @@ def _error(model: Any, X: Any, y: np.ndarray) -> float:
 
 
 def _converged(model: Any) -> bool:
-    parts = getattr(model, "estimators_", [model])
+    """Return whether no solver ended at its limit."""
+    machines = getattr(model, "estimators_", [model])
     limit = STEPS if isinstance(model, SVC) else PASSES
-    return all(np.max(part.n_iter_) < limit for part in parts)
+    return all(np.max(machine.n_iter_) < limit for machine in machines)
 
 
 def _is_free(model: SVC, C: float) -> bool:
+    """Return whether no dual coefficient reaches C."""
     return float(np.abs(model.dual_coef_).max()) < C
 
 
@@ -192,7 +205,8 @@ def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
     [[9.0, 9.0]]
     """
     K = np.empty((X.shape[0], Y.shape[0]))
-    block = 512  # a sparse product of all rows, which is hardly sparse, would take twice the memory
+    # A sparse product of all rows, which is hardly sparse, would take twice the memory.
+    block = 512
     for first in range(0, len(K), block):
         K[first : first + block] = (X[first : first + block] @ Y.T).toarray()
     K *= gamma
@@ -206,49 +220,53 @@ def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors and the table of choices."""
     by = by_set_and_method(lines)
-    rows = []
-    choices = []
+    error_rows = []
+    choice_rows = []
     for name in set_names(lines):
         where = reported(by[name, METHODS[0]][0])
-        ours = [_text(knn.chosen(by[name, method]), where) for method in METHODS]
-        learned = {
-            method: _hdsl_lines(settings, name, method) for method in list(COLUMNS)[5:]
-        }
-        texts = [knn.cell_text(found, where) for found in learned.values()]
-        rows.append([name, where, *ours, *texts])
-        if where == "valid":
-            ours = [
-                _text(chosen_by_folds(by[name, method]), where) for method in METHODS
-            ]
-            texts = [knn.folds_text(found) for found in learned.values()]
-            rows.append(["", "valid, by folds", *ours, *texts])
-        if name in PAPER:
-            paper = {**PAPER[name], "hdsl": knn.PAPER[name]["hdsl"]}
-            rows.append(
-                ["", "paper, test", *(knn.paper_text(paper, m) for m in COLUMNS)]
-            )
-        choices += [
-            _choice_row(name, method, by[name, method], where) for method in METHODS
+        lines_of = {method: by[name, method] for method in METHODS}
+        hdsl_lines = [_hdsl_lines(settings, name, method) for method in HDSL_METHODS]
+        error_rows += _error_rows(name, where, lines_of, hdsl_lines)
+        choice_rows += [
+            _choice_row(name, method, lines_of[method], where) for method in METHODS
         ]
+    head = [
+        "set",
+        "method",
+        "C",
+        "gamma",
+        "valid",
+        "reported",
+        "converged",
+        "seconds, all cells",
+    ]
     return Results(
         [
-            Table("errors", ["set", "", *COLUMNS.values()], rows, _NOTES),
-            Table(
-                "choices",
-                [
-                    "set",
-                    "method",
-                    "C",
-                    "gamma",
-                    "valid",
-                    "reported",
-                    "converged",
-                    "seconds, all cells",
-                ],
-                choices,
-            ),
+            Table("errors", ["set", "", *COLUMNS.values()], error_rows, _NOTES),
+            Table("choices", head, choice_rows),
         ]
     )
+
+
+def _error_rows(
+    name: str,
+    where: str,
+    lines_of: dict[str, list[Line]],
+    hdsl_lines: list[list[Line]],
+) -> list[list[str]]:
+    """Return the errors of a set: chosen on validation rows, by folds, the paper's."""
+    texts = [_text(knn.chosen(lines), where) for lines in lines_of.values()]
+    texts += [knn.cell_text(lines, where) for lines in hdsl_lines]
+    rows = [[name, where, *texts]]
+    if where == "valid":
+        texts = [_text(chosen_by_folds(lines), where) for lines in lines_of.values()]
+        texts += [knn.folds_text(lines) for lines in hdsl_lines]
+        rows.append(["", "valid, by folds", *texts])
+    if name in PAPER:
+        paper = {**PAPER[name], "hdsl": knn.PAPER[name]["hdsl"]}
+        texts = [knn.paper_text(paper, method) for method in COLUMNS]
+        rows.append(["", "paper, test", *texts])
+    return rows
 
 
 _NOTES = (
@@ -267,13 +285,15 @@ _NOTES = (
 
 
 def chosen_by_folds(lines: list[Line]) -> Line:
-    """Return the line with the lowest error in folds of the training rows; of equals the first."""
+    """Return the line with the lowest error in folds; of equals the first."""
     return min(lines, key=lambda line: line["folds"])
 
 
 def _text(line: Line, where: str) -> str:
-    features = f" [{line['n_features']}]" if "n_features" in line else ""
-    return percent(line[where]) + features
+    """Return the error of a line, and the number of features used where it has one."""
+    if "n_features" in line:
+        return f"{percent(line[where])} [{line['n_features']}]"
+    return percent(line[where])
 
 
 def _hdsl_lines(settings: Settings, name: str, method: str) -> list[Line]:
@@ -287,13 +307,16 @@ def _hdsl_lines(settings: Settings, name: str, method: str) -> list[Line]:
 
 
 def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[str]:
+    """Return what a method chose on a set, and what it reached."""
     best = knn.chosen(lines)
-    gamma = best["cell"].get("gamma")
+    gamma = ""
+    if "gamma" in best["cell"]:
+        gamma = f"{best['cell']['gamma']:g}"
     return [
         name,
         COLUMNS[method],
         f"{best['cell']['C']:g}",
-        "" if gamma is None else f"{gamma:g}",
+        gamma,
         percent(best["valid"]),
         percent(best[where]),
         "yes" if best["converged"] else "no",

@@ -1,4 +1,4 @@
-"""How many triplets draws of data need, and how that number grows with the size of a problem.
+"""How many triplets draws of data need, and how that number grows with a problem.
 
 A draw is tried with rising numbers of triplets, and each of them recovers the support
 or not.
@@ -73,7 +73,7 @@ def is_rising(recovered: Sequence[bool]) -> bool:
 def median(
     thresholds: np.ndarray, n_resamples: int, rng: np.random.Generator
 ) -> Interval:
-    """Return the median number of triplets that draws need, with an interval by bootstrap."""
+    """Return the median number of triplets that draws need, with its interval."""
     chosen = _resampled(len(thresholds), n_resamples, rng)
     medians = np.median(thresholds[chosen], axis=1)
     low, high = np.quantile(medians, [0.025, 0.975], method="closest_observation")
@@ -86,7 +86,7 @@ def ratio(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Interval:
-    """Return the geometric mean of thresholds over those of the same draws by another method.
+    """Return the geometric mean of thresholds over those by another method.
 
     Draws that one of the two never recovers are left out; nan without any.
     """
@@ -95,9 +95,8 @@ def ratio(
         return Interval(math.nan, math.nan, math.nan)
     logs = np.log(thresholds[both] / others[both])
     means = logs[_resampled(len(logs), n_resamples, rng)].mean(axis=1)
-    return Interval(
-        *np.exp([logs.mean(), *np.quantile(means, [0.025, 0.975])]).tolist()
-    )
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(*np.exp([logs.mean(), low, high]).tolist())
 
 
 def _resampled(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -137,22 +136,20 @@ def exponents(
     resampled = _wins(
         samples, lambda sample: _resampled(len(sample.recovered), n_resamples, rng)
     )
-    coefs = [
-        _logistic(design, wins, trials) for wins in (_all_wins(samples), resampled)
-    ]
-    values, others = (-coef[:, 2:] / coef[:, 1:2] for coef in coefs)
-    low, high = np.quantile(others, [0.025, 0.975], axis=0)
-    return dict(
-        zip(
-            names,
-            map(Interval, values[0].tolist(), low.tolist(), high.tolist()),
-            strict=True,
-        )
-    )
+    (values,) = _exponents_of(_logistic(design, _all_wins(samples), trials))
+    bootstrap = _exponents_of(_logistic(design, resampled, trials))
+    low, high = np.quantile(bootstrap, [0.025, 0.975], axis=0)
+    intervals = map(Interval, values.tolist(), low.tolist(), high.tolist())
+    return dict(zip(names, intervals, strict=True))
+
+
+def _exponents_of(coef: np.ndarray) -> np.ndarray:
+    """Return the exponents of each regression: slopes of factors over that of log T."""
+    return -coef[:, 2:] / coef[:, 1:2]
 
 
 def explained(samples: Sequence[Sample], fixed: str, names: Sequence[str]) -> float:
-    """Return how much of the growth T ∝ a factor explains, of what a law of other factors does.
+    """Return how much of the growth a fixed law T ∝ factor explains.
 
     It is the gain in log-likelihood over no growth, with the exponent of the factor
     fixed to 1, over the gain with the exponents of `names` fitted: 1 if it explains
@@ -160,21 +157,24 @@ def explained(samples: Sequence[Sample], fixed: str, names: Sequence[str]) -> fl
     """
     trials = _trials(samples)
     wins = _all_wins(samples)
-    shifted = [
-        sample._replace(
-            counts=[count / sample.factors[fixed] for count in sample.counts]
-        )
-        for sample in samples
-    ]
-    none, law, free = (
-        _log_likelihood(_design(group, factors), wins, trials)
-        for group, factors in ((samples, ()), (shifted, ()), (samples, names))
-    )
-    return (law - none) / (free - none) if free > none else math.nan
+    relative = []
+    for sample in samples:
+        factor = sample.factors[fixed]
+        counts = [count / factor for count in sample.counts]
+        relative.append(sample._replace(counts=counts))
+    no_growth = _log_likelihood(_design(samples, ()), wins, trials)
+    law = _log_likelihood(_design(relative, ()), wins, trials)
+    free = _log_likelihood(_design(samples, names), wins, trials)
+    if free <= no_growth:
+        return math.nan
+    return (law - no_growth) / (free - no_growth)
 
 
 def _design(samples: Sequence[Sample], names: Sequence[str]) -> np.ndarray:
-    """Return a row per number of triplets: 1, its logarithm, and those of the factors, centred."""
+    """Return a row per number of triplets: 1, its logarithm and those of the factors.
+
+    The logarithms are centred.
+    """
     rows = np.log(
         [
             [count, *(sample.factors[name] for name in names)]
@@ -205,7 +205,7 @@ def _wins(
 
 
 def _logistic(design: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """Return the logistic regression of each row of wins by Newton's method, one row each."""
+    """Return the logistic regression of each row of wins, by Newton's method."""
     coef = np.zeros((len(wins), design.shape[1]))
     ridge = RIDGE * np.eye(design.shape[1])
     for _ in range(MAX_STEPS):

@@ -155,8 +155,9 @@ class _DiagonalObjective:
         self.Z = sp.csr_array(X[pairs // n_rows] * X[pairs % n_rows])
         self.positive = number[:n_triplets]
         self.negative = number[n_triplets:]
-        omega = np.ones(n_triplets) if weights is None else weights
-        self.omega = omega / omega.sum()
+        if weights is None:
+            weights = np.ones(n_triplets)
+        self.omega = weights / weights.sum()
 
     def loss_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the mean loss and its derivatives with respect to the weights."""
@@ -195,12 +196,15 @@ class _DiagonalObjective:
         """Return where L-BFGS stops that starts at these feature weights."""
         unit = float(np.abs(self.loss_and_gradient(np.zeros_like(w))[1]).max())
         start = self.variables(w)
+        bounds = None
+        if self.is_split:
+            bounds = [(0.0, None)] * len(start)
         end = minimize(
             self.with_penalty,
             start,
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(start) if self.is_split else None,
+            bounds=bounds,
             options={
                 "maxiter": max_iter,
                 "maxfun": 10 * max_iter,

@@ -133,6 +133,9 @@ def load_rcv1_4(
 Parts = dict[str, Any]
 Rows = tuple[Any, Any]
 
+#: A file in which a set may be stored, compressed or not.
+ENDINGS = ("", ".gz", ".bz2")
+
 
 @dataclass(frozen=True)
 class _Source:
@@ -155,75 +158,93 @@ class _Source:
 
 
 def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bunch:
-    given = os.environ.get("HDSL_DATA") if data_home is None else data_home
-    if given:
-        home = Path(given).expanduser()
-    else:
-        from sklearn.datasets import get_data_home
-
-        home = Path(get_data_home()) / "hdsl"
-    folder = home / source.folder
-    parts = _read_folder(folder)
-    where = str(folder)
-    if parts is None and source.read is not None:
-        names = (f"{source.original}{ending}" for ending in ("", ".gz", ".bz2"))
-        files = (place / name for name in names for place in (folder, home))
-        path = next((path for path in files if path.is_file()), None)
-        if path is not None:
-            parts = _split(source, *source.read(path), path)
-            where = str(path)
+    """Return a set from the disk or, where it is not there, from where it is fetched."""
+    home = _home(data_home)
+    parts, origin = _from_disk(source, home)
     reason = "download=False forbids fetching it"
     cause = None
     if parts is None and download:
-        where = source.fetched_from
+        origin = source.fetched_from
         try:
-            parts = _split(source, *source.fetch(data_home), where)
+            X, y = source.fetch(data_home)
+            parts = _split(source, X, y, origin)
         except (OSError, ValueError) as error:
-            reason = f"fetching it from {where} failed ({error})"
+            reason = f"fetching it from {origin} failed ({error})"
             cause = error
     if parts is None:
-        also = f" or {source.original}" if source.original else ""
+        original = ""
+        if source.original is not None:
+            original = f" or {source.original}"
         raise FileNotFoundError(
             f"{source.folder} is not there: looked for X_train.npz, y_train.npy, "
-            f"X_valid.npz, y_valid.npy{also} in {folder}; {reason}. Get the files from "
-            f"{source.origin} and pass their folder as data_home= or HDSL_DATA."
+            f"X_valid.npz, y_valid.npy{original} in {home / source.folder}; {reason}. "
+            f"Get the files from {source.origin} and pass their folder as data_home= "
+            "or HDSL_DATA."
         ) from cause
-    _check_parts(source, parts, where)
+    _check_parts(source, parts, origin)
     description = str(inspect.getdoc(function)).partition("\n\nParameters")[0]
     parts |= {"feature_names": None, "target_names": source.target_names}
-    return Bunch(**parts, DESCR=description, source=where)
+    return Bunch(**parts, DESCR=description, source=origin)
+
+
+def _home(data_home: Any) -> Path:
+    """Return the folder of all sets."""
+    if data_home is None:
+        data_home = os.environ.get("HDSL_DATA")
+    if data_home:
+        return Path(data_home).expanduser()
+    from sklearn.datasets import get_data_home
+
+    return Path(get_data_home()) / "hdsl"
+
+
+def _from_disk(source: _Source, home: Path) -> tuple[Parts | None, str]:
+    """Return a set from its folder or its original file, and which of them it was."""
+    folder = home / source.folder
+    parts = _read_folder(folder)
+    if parts is not None or source.read is None:
+        return parts, str(folder)
+    for ending in ENDINGS:
+        for parent in (folder, home):
+            path = parent / f"{source.original}{ending}"
+            if path.is_file():
+                X, y = source.read(path)
+                return _split(source, X, y, path), str(path)
+    return None, str(folder)
 
 
 def _read_folder(folder: Path) -> Parts | None:
     """Return the parts stored as ``X_train.npz``, ``y_train.npy``, ..., or None."""
     if not (folder / "X_train.npz").is_file():
         return None
-    parts = {}
-    for part in PARTS:
-        rows = folder / f"X_{part}.npz"
-        labels = folder / f"y_{part}.npy"
-        if part == "test" and not rows.is_file():
+    parts = dict.fromkeys(
+        [f"{kind}_{name}" for name in PARTS for kind in "Xy"]
+    )  # a missing test set stays None
+    for name in PARTS:
+        rows = folder / f"X_{name}.npz"
+        labels = folder / f"y_{name}.npy"
+        if name == "test" and not rows.is_file():
             rows = folder / "X_test_unlabelled.npz"
-        needed = part != "test"
-        parts[f"X_{part}"] = (
-            readers.read_npz(rows)[0] if needed or rows.is_file() else None
-        )
-        parts[f"y_{part}"] = (
-            readers.read_labels(labels) if needed or labels.is_file() else None
-        )
+        if name != "test" or rows.is_file():
+            parts[f"X_{name}"], _ = readers.read_npz(rows)
+        if name != "test" or labels.is_file():
+            parts[f"y_{name}"] = readers.read_labels(labels)
     return parts
 
 
 def _check_parts(source: _Source, parts: Parts, where: str) -> None:
     """Raise ValueError unless the parts have the known shapes of the set."""
     width = source.width or parts["X_train"].shape[1]
-    for part, n in zip(PARTS, source.sizes, strict=True):
-        X = parts[f"X_{part}"]
-        y = parts[f"y_{part}"]
-        has_labels = part == "test" if y is None else len(y) == n
+    for name, n in zip(PARTS, source.sizes, strict=True):
+        X = parts[f"X_{name}"]
+        y = parts[f"y_{name}"]
+        if y is None:
+            has_labels = name == "test"  # which may lack them
+        else:
+            has_labels = len(y) == n
         if not has_labels or (X is not None and X.shape != (n, width)):
             raise ValueError(
-                f"X_{part} and y_{part} of {source.folder} must have {n} rows and "
+                f"X_{name} and y_{name} of {source.folder} must have {n} rows and "
                 f"labels, and {width} columns. Got {np.shape(X)} and {np.shape(y)} "
                 f"from {where}."
             )
@@ -232,21 +253,24 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
 def _split(source: _Source, X: Any, y: np.ndarray, where: Any) -> Parts:
     """Return consecutive parts of the rows; a part of no rows is None."""
     X = canonical(X.astype(np.float64))
-    sizes = source.sizes if source.is_shuffled else (*source.sizes[:2], 0)
+    n_train, n_valid, n_test = source.sizes
+    if not source.is_shuffled:
+        n_test = 0
+    sizes = (n_train, n_valid, n_test)
     if X.shape[0] < sum(sizes):
         raise ValueError(
             f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed"
         )
-    n = X.shape[0]
-    order = (
-        np.random.RandomState(0).permutation(n) if source.is_shuffled else np.arange(n)
-    )
+    order = np.arange(X.shape[0])
+    if source.is_shuffled:
+        order = np.random.RandomState(0).permutation(X.shape[0])
     parts: Parts = {}
-    for part, start, n in zip(PARTS, np.cumsum([0, *sizes]), sizes, strict=False):
+    start = 0
+    for name, n in zip(PARTS, sizes, strict=True):
         rows = order[start : start + n]
-        parts[f"X_{part}"], parts[f"y_{part}"] = (
-            (X[rows], y[rows]) if n else (None, None)
-        )
+        parts[f"X_{name}"] = X[rows] if n else None
+        parts[f"y_{name}"] = y[rows] if n else None
+        start += n
     return parts
 
 
@@ -265,21 +289,21 @@ def _challenge(
     def fetch(data_home: Any) -> Rows:
         from sklearn import datasets
 
-        found = datasets.fetch_openml(
+        fetched = datasets.fetch_openml(
             name=name,
             version=1,
             as_frame=False,
             parser="liac-arff",
             data_home=data_home,
         )
-        y = np.asarray(found.target).astype(np.float64).astype(np.int64)
-        counts = [int((part == 1).sum()) for part in np.split(y, [sizes[0]])]
+        y = np.asarray(fetched.target).astype(np.float64).astype(np.int64)
+        counts = [int((labels == 1).sum()) for labels in np.split(y, [sizes[0]])]
         if counts != positives:
             raise ValueError(
                 f"the training and validation parts have {counts} positive rows, not "
                 f"{positives}: the rows are not in the known order"
             )
-        return sp.csr_array(found.data), y
+        return sp.csr_array(fetched.data), y
 
     origin = f"https://archive.ics.uci.edu/dataset/{number}/{name}"
     return _Source(name, sizes, width, origin, fetch, "OpenML", is_shuffled=False)
@@ -296,8 +320,8 @@ def _fetch_rcv1(data_home: Any) -> Rows:
 def _read_rcv1_4(path: Path) -> Rows:
     from scipy.io import loadmat
 
-    found = loadmat(path, variable_names=("fea", "gnd"))
-    return sp.csr_array(found["fea"]), found["gnd"].ravel().astype(np.int64) - 1
+    stored = loadmat(path, variable_names=("fea", "gnd"))
+    return sp.csr_array(stored["fea"]), stored["gnd"].ravel().astype(np.int64) - 1
 
 
 def _fetch_rcv1_4(data_home: Any) -> Rows:
@@ -309,20 +333,18 @@ def _fetch_rcv1_4(data_home: Any) -> Rows:
         for c, n in enumerate((2022, 2064, 2901, 2638))
     ]
     X = X[np.concatenate(drawn)]
-    return X[:, np.unique(X.indices)], np.repeat(
-        np.arange(4), [len(rows) for rows in drawn]
-    )
+    y = np.repeat(np.arange(4), [len(rows) for rows in drawn])
+    return X[:, np.unique(X.indices)], y
 
 
 def _topics(subset: str, data_home: Any, names: tuple[str, ...]) -> Rows:
-    """Return documents of rcv1, and which have which of these topics, shape (n_rows, n_names)."""
+    """Return documents of rcv1, and which have which topics, shape (n_rows, n_names)."""
     from sklearn import datasets
 
-    found = datasets.fetch_rcv1(subset=subset, data_home=data_home)
-    columns = [list(found.target_names).index(name) for name in names]
-    return sp.csr_array(found.data), sp.csc_array(found.target)[
-        :, columns
-    ].toarray().astype(bool)
+    fetched = datasets.fetch_rcv1(subset=subset, data_home=data_home)
+    columns = [list(fetched.target_names).index(name) for name in names]
+    has_topic = sp.csc_array(fetched.target)[:, columns].toarray().astype(bool)
+    return sp.csr_array(fetched.data), has_topic
 
 
 RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")

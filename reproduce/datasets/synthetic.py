@@ -308,10 +308,11 @@ def _power_law_rows(
     low = 0.0
     high = float(d)
     while high - low > 1e-9 * d:
-        c = (low + high) / 2
-        low, high = (
-            (c, high) if np.minimum(1.0, c / rank).mean() < density else (low, c)
-        )
+        middle = (low + high) / 2
+        if np.minimum(1.0, middle / rank).mean() < density:
+            low = middle
+        else:
+            high = middle
     frequency = np.minimum(1.0, high / rank)
     cells = []
     # Independent draws at a cost proportional to the hits: split the ranks into blocks
@@ -321,9 +322,8 @@ def _power_law_rows(
     while start < d:
         stop = min(2 * start + 1, d)
         hits = _hits((stop - start) * n, frequency[start], rng) + start * n
-        cells.append(
-            hits[rng.random(len(hits)) * frequency[start] < frequency[hits // n]]
-        )
+        is_kept = rng.random(len(hits)) * frequency[start] < frequency[hits // n]
+        cells.append(hits[is_kept])
         start = stop
     cell = np.concatenate(cells)
     column = rng.permutation(d)[cell // n]
@@ -334,16 +334,19 @@ def _power_law_rows(
 
 
 def _hits(n: int, probability: float, rng: np.random.Generator) -> np.ndarray:
-    """Return the sorted places of the ones among n draws of 0 or 1, without making the zeros."""
-    found = np.empty(0, dtype=np.int64)
+    """Return the sorted numbers of the ones among n draws of 0 or 1.
+
+    The zeros are never made.
+    """
+    hits = np.empty(0, dtype=np.int64)
     last = -1
     while last < n:
         mean = (n - last) * probability
         gaps = rng.geometric(probability, size=int(mean + 5 * np.sqrt(mean)) + 10)
         more = last + np.cumsum(gaps)
-        found = np.concatenate([found, more])
+        hits = np.concatenate([hits, more])
         last = int(more[-1])
-    return found[found < n]
+    return hits[hits < n]
 
 
 def _draw_links(

@@ -66,7 +66,8 @@ def lipschitz_constant(
     X = check_rows(X)
     triplets = check_comparisons(triplets, X.shape[0], width=3)
     weights = check_weights(sample_weight, len(triplets), "triplet")
-    weights = np.ones(len(triplets)) if weights is None else weights
+    if weights is None:
+        weights = np.ones(len(triplets))
     weights = weights / weights.sum()
     norms = 0.0
     symmetric = 0.0

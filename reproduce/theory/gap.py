@@ -113,16 +113,18 @@ def gap_path(
     X_test = check_rows(X_test, model, name="X_test")
     triplets_test = check_comparisons(triplets_test, X_test.shape[0], width=3)
     last = len(model.trace_) - 1
-    if n_iter is None:
-        n_iter = (
-            np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
-        )
+    if n_iter is None and last == 0:
+        n_iter = [0]
+    elif n_iter is None:
+        n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int))
     n_iter = check_counts(owner, "n_iter", np.atleast_1d(n_iter), low=0, high=last + 1)
     both = sp.csr_array(model.index_rows(sp.vstack([X, X_test], format="csr")))
-    B_X = data_bound(both, norm=norm) if B_X is None else B_X
+    if B_X is None:
+        B_X = data_bound(both, norm=norm)
     loss = losses.get(model.loss)
-    # |⟨x, x' - x''⟩| ≤ ‖x‖ ‖x' - x''‖
-    offset = model.prior_ * data_bound(both, norm="fro") if model.prior_ else 0.0
+    offset = 0.0
+    if model.prior_:  # |⟨x, x' - x''⟩| ≤ ‖x‖ ‖x' - x''‖
+        offset = model.prior_ * data_bound(both, norm="fro")
     n_atoms = model.trace_["n_atoms"][n_iter]
     settings: dict[str, Any] = {
         "delta": delta,

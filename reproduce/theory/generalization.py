@@ -65,7 +65,9 @@ def rademacher_bound(
     5.32
     """
     owner = "rademacher_bound"
-    n, log_n_atoms, size = _check(owner, n, scale, d, k, B_X, norm, form)
+    n, log_n_atoms, size = _check(
+        owner, n, scale, d=d, k=k, B_X=B_X, norm=norm, form=form
+    )
     return as_number(_rademacher(n, log_n_atoms, size))
 
 
@@ -113,7 +115,9 @@ def deviation_bound(
     # sqrt(log(1/δ) / 2n). The paper has 2 B_X B_D for the width of that interval, too
     # little where B_X B_D < ℓ(0).
     owner = "deviation_bound"
-    n, log_n_atoms, size = _check(owner, n, scale, d, k, B_X, norm, form)
+    n, log_n_atoms, size = _check(
+        owner, n, scale, d=d, k=k, B_X=B_X, norm=norm, form=form
+    )
     _check_delta(owner, delta)
     loss_size = _loss_size(owner, size, loss_at_zero, form)
     confidence = 3.0 * loss_size * np.sqrt(2.0 * math.log(2.0 / delta) / n)
@@ -164,7 +168,9 @@ def excess_risk_bound(
     # and the first part's 3(ℓ(0) + B_X B_D) sqrt(log(2/δ) / 2n) make at most (3 +
     # √5)/√2 < 5·¾ times (ℓ(0) + B_X B_D) sqrt(log(2/δ) / n).
     owner = "excess_risk_bound"
-    n, log_n_atoms, size = _check(owner, n, scale, d, k, B_X, norm, form)
+    n, log_n_atoms, size = _check(
+        owner, n, scale, d=d, k=k, B_X=B_X, norm=norm, form=form
+    )
     _check_delta(owner, delta)
     loss_size = _loss_size(owner, size, loss_at_zero, form)
     confidence = 5.0 * loss_size * np.sqrt(math.log(4.0 / delta) / n)
@@ -220,7 +226,9 @@ def sufficient_triplets(
     # larger without replacement (Hoeffding, 1963): the same holds.
     owner = "sufficient_triplets"
     check_number(owner, "accuracy", accuracy, low=0, strict=True)
-    _, log_n_atoms, size = _check(owner, 3, scale, d, None, B_X, norm, "data")
+    _, log_n_atoms, size = _check(
+        owner, 3, scale, d=d, k=None, B_X=B_X, norm=norm, form="data"
+    )
     check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     _check_delta(owner, delta)
     complexity = 2.0 * size * math.sqrt(2.0 * log_n_atoms)
@@ -229,7 +237,15 @@ def sufficient_triplets(
 
 
 def _check(
-    owner: str, n: Any, scale: float, d: Any, k: Any, B_X: float, norm: str, form: str
+    owner: str,
+    n: Any,
+    scale: float,
+    *,
+    d: Any,
+    k: Any,
+    B_X: float,
+    norm: str,
+    form: str,
 ) -> tuple[Any, Any, float]:
     """Return n, the log of the number of atoms that count, and B_X B_D."""
     n = check_counts(owner, "n", n, low=3)
@@ -237,17 +253,20 @@ def _check(
     check_number(owner, "B_X", B_X, low=0)
     check_word(owner, "norm", norm, NORMS)
     check_word(owner, "form", form, FORMS)
-    name, what = ("d", "features") if form == "data" else ("k", "atoms")
-    if {"d": d, "k": k}[name] is None:
+    if form == "data" and d is None:
         raise ValueError(
-            f"{owner} needs {name}=, the number of {what}, for form={form!r}."
+            f"{owner} needs d=, the number of features, for form={form!r}."
         )
+    if form == "printed" and k is None:
+        raise ValueError(f"{owner} needs k=, the number of atoms, for form={form!r}.")
     if d is not None:
         check_number(owner, "d", d, low=2, integer=True)
     if k is not None:
         k = check_counts(owner, "k", k, low=1)
     size = B_X * domain_bound(scale, norm=norm)
-    return n, math.log(2 * d * (d - 1)) if form == "data" else np.log(k), size
+    if form == "data":
+        return n, math.log(2 * d * (d - 1)), size
+    return n, np.log(k), size
 
 
 def _rademacher(n: Any, log_n_atoms: Any, size: float) -> Any:
@@ -257,7 +276,9 @@ def _rademacher(n: Any, log_n_atoms: Any, size: float) -> Any:
 def _loss_size(owner: str, size: float, loss_at_zero: float, form: str) -> float:
     """Return B, the bound of the loss."""
     check_number(owner, "loss_at_zero", loss_at_zero, low=0)
-    return size if form == "printed" else max(size, 0.75 * (loss_at_zero + size))
+    if form == "printed":
+        return size
+    return max(size, 0.75 * (loss_at_zero + size))
 
 
 def _check_delta(owner: str, delta: float) -> None:

@@ -24,15 +24,19 @@ def check_counts(
 def check_rows(
     X: Any, model: BaseEstimator | None = None, name: str = "X"
 ) -> sp.csr_array:
-    """Return rows as a sparse array of float64; a model says which features they must have."""
-    owner = BaseEstimator() if model is None else model
-    X = check_matrix(owner, X, reset=model is None, name=name)
+    """Return rows as a sparse array of float64, with the features of a model."""
+    if model is None:
+        X = check_matrix(BaseEstimator(), X, reset=True, name=name)
+    else:
+        X = check_matrix(model, X, reset=False, name=name)
     return sp.csr_array(X, dtype=np.float64)
 
 
 def as_number(values: Any) -> Any:
     """Return a single number as a float, an array as it is."""
-    return float(values) if np.ndim(values) == 0 else values
+    if np.ndim(values) == 0:
+        return float(values)
+    return values
 
 
 def row_sums(X: sp.csr_array) -> np.ndarray:

@@ -43,18 +43,18 @@ def data_bound(X: Any, *, norm: str = "max") -> float:
     check_word("data_bound", "norm", norm, NORMS)
     X = check_rows(X)
     if norm == "max":
-        high, low = (
-            np.ravel(part.toarray()) for part in (X.max(axis=0), X.min(axis=0))
-        )
+        high = np.ravel(X.max(axis=0).toarray())
+        low = np.ravel(X.min(axis=0).toarray())
         return float(abs(X).max() * (high - low).max())
     p, _ = NORMS[norm]
     lengths = np.sort(row_sums(abs(X).power(p)))[-2:]
     # Non-negative rows are at most at a right angle: ‖x' - x''‖² ≤ ‖x'‖² + ‖x''‖².
     root = 1.0 / p
-    apart = (
-        lengths.sum() ** root if X.nnz == 0 or X.min() >= 0 else (lengths**root).sum()
-    )
-    return float(lengths[-1] ** root * apart)
+    if X.nnz == 0 or X.min() >= 0:
+        difference = lengths.sum() ** root
+    else:
+        difference = (lengths**root).sum()
+    return float(lengths[-1] ** root * difference)
 
 
 def domain_bound(scale: float, *, norm: str = "max") -> float:

@@ -10,9 +10,9 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
-import reproduce
 from reproduce import (
     classification,
+    command,
     comparison,
     defaults,
     local,
@@ -23,8 +23,8 @@ from reproduce import (
     sets,
 )
 from reproduce.defaults import Ratio, geometric_mean, ratio_of_means
-from reproduce.runner import Settings
 from reproduce.sets import Split
+from reproduce.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -69,7 +69,7 @@ def by_cell(settings, name):
 
 def test_quality_has_every_method_and_measure(settings, monkeypatch):
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: ["r52", "bbc_counts"])
-    page = reproduce.reproduce("quality", settings).read_text(encoding="utf-8")
+    page = command.reproduce("quality", settings).read_text(encoding="utf-8")
     lines = by_cell(settings, "quality")
     assert ("bbc_counts", "dot") in lines
     assert ("r52", "dot") not in lines
@@ -81,7 +81,7 @@ def test_quality_has_every_method_and_measure(settings, monkeypatch):
 
 
 def test_rivals_are_what_they_are_called(settings, monkeypatch):
-    reproduce.reproduce("rivals", settings)
+    command.reproduce("rivals", settings)
     lines = by_cell(settings, "rivals")
     assert {name for name, _ in lines} == {
         "r52",
@@ -176,7 +176,7 @@ def test_ratios_of_paired_means():
 @pytest.mark.slow
 def test_regions_help_where_they_contradict_each_other(tmp_path):
     assert (
-        reproduce.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+        command.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
     )
     lines = by_cell(Settings(tmp_path), "local")
     one, two = (lines[local.MADE, method]["wrong"] for method in ("0", "2"))

@@ -6,11 +6,10 @@ import gzip
 import numpy as np
 import pytest
 
-import reproduce
 from products import make_tables
-from reproduce import linking, runner
-from reproduce.runner import Settings
+from reproduce import command, linking, runner
 from reproduce.sets import MissingDataError
+from reproduce.settings import Settings
 
 
 def write(path, header, rows):
@@ -48,7 +47,7 @@ def data(tmp_path_factory):
 
 def test_every_method_has_its_line(data, tmp_path):
     settings = Settings(tmp_path, jobs=1, quick=True, data=data)
-    page = reproduce.reproduce("linking", settings).read_text(encoding="utf-8")
+    page = command.reproduce("linking", settings).read_text(encoding="utf-8")
     lines = {x["cell"]["method"]: x for x in runner.read(settings, "linking").values()}
     assert {*lines} == {*linking.METHODS}
     for method, line in lines.items():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import reproduce
-from reproduce import cisi, dimension, knn, runner
-from reproduce.runner import Settings
+from reproduce import cisi, command, dimension, experiments, knn, runner
+from reproduce.settings import Settings
 
 NAMES = ("knn", "features", "sparsity")
 MORE = ("svm", "dimension")
@@ -62,17 +61,26 @@ def more(settings):
 
 
 def run(names, data, out):
-    command = [*names, "--data", str(data), "--out", str(out), "--jobs", "1", "--quick"]
-    assert reproduce.main(command) == 0
+    arguments = [
+        *names,
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--jobs",
+        "1",
+        "--quick",
+    ]
+    assert command.main(arguments) == 0
 
 
 def lines_of(settings, name):
     known = runner.read(settings, name)
-    return [known[runner.key(cell)] for cell in reproduce.load(name).cells(settings)]
+    return [known[runner.key(cell)] for cell in experiments.load(name).cells(settings)]
 
 
 def table(settings, name, which):
-    results = reproduce.load(name).publish(settings, lines_of(settings, name))
+    results = experiments.load(name).publish(settings, lines_of(settings, name))
     return next(table for table in results.tables if table.name == which)
 
 
@@ -89,7 +97,7 @@ def test_every_experiment_writes_a_page_and_its_figures(settings):
     figures = {"knn": "paths", "features": "iterations", "sparsity": "signs"}
     for name in NAMES:
         page = (settings.out / f"{name}.md").read_text(encoding="utf-8")
-        assert page.startswith(f"# {reproduce.load(name).TITLE}\n")
+        assert page.startswith(f"# {experiments.load(name).TITLE}\n")
         assert "| dexter |" in page
         assert "| rcv1_4 |" in page
         assert (settings.out / f"{name}-{figures[name]}.png").stat().st_size > 5000
@@ -178,7 +186,7 @@ def test_validation_errors_alone_choose(more, name, head):
             {**line, key: 1.0 - line[key]} if key in line else line
             for line in lines_of(more, name)
         ]
-        results = reproduce.load(name).publish(more, lines)
+        results = experiments.load(name).publish(more, lines)
         assert (column(results.tables[1], head) == choices) == (key != "valid")
 
 
@@ -233,7 +241,7 @@ def test_judgements_of_texts(tmp_path):
         folder / "triplets.npy",
         drawn[(a == p) & (a != q) & (drawn[:, 0] != drawn[:, 1])],
     )
-    command = [
+    arguments = [
         "judgements",
         "--quick",
         "--data",
@@ -241,7 +249,7 @@ def test_judgements_of_texts(tmp_path):
         "--out",
         str(tmp_path / "out"),
     ]
-    assert reproduce.main([*command, "--jobs", "1"]) == 0
+    assert command.main([*arguments, "--jobs", "1"]) == 0
     lines = runner.read(Settings(tmp_path / "out"), "judgements").values()
     assert len(lines) == 5
     cosine, learned = (
@@ -261,7 +269,7 @@ def test_topics_of_texts(tmp_path):
         Y[:, 4] = rng.random(n) < 0.2
         sp.save_npz(folder / f"X_{part}.npz", sp.csr_matrix(X))
         sp.save_npz(folder / f"Y_{part}_topics.npz", sp.csr_matrix(Y))
-    command = [
+    arguments = [
         "topics",
         "--quick",
         "--data",
@@ -269,7 +277,7 @@ def test_topics_of_texts(tmp_path):
         "--out",
         str(tmp_path / "out"),
     ]
-    assert reproduce.main([*command, "--jobs", "1"]) == 0
+    assert command.main([*arguments, "--jobs", "1"]) == 0
     found = runner.read(Settings(tmp_path / "out"), "topics").values()
     scores = {line["cell"]["method"]: line for line in found}
     assert scores["hdsl"]["micro3"][0] > scores["cosine"]["micro3"][0]
@@ -322,4 +330,5 @@ def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
         set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant
     ]
     collection = collection._replace(relevant=random)
-    assert cisi.choose(collection, np.arange(12), ((15.0,), (1.0,), (5,))) is None
+    grid = cisi.Grid((15.0,), (1.0,), (5,))
+    assert cisi.choose(collection, np.arange(12), grid) is None

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import reproduce
-from reproduce import runner
+from reproduce import command, experiments, runner
 from reproduce.results import Results, Table
 
 
@@ -43,13 +42,13 @@ class Squares:
 @pytest.fixture
 def squares(monkeypatch):
     experiment = Squares()
-    monkeypatch.setattr(reproduce, "NAMES", ("squares",))
-    monkeypatch.setattr(reproduce, "load", lambda name: experiment)
+    monkeypatch.setattr(experiments, "NAMES", ("squares",))
+    monkeypatch.setattr(experiments, "load", lambda name: experiment)
     return experiment
 
 
 def run(tmp_path, *more):
-    return reproduce.main(["squares", "--out", str(tmp_path), "--jobs", "1", *more])
+    return command.main(["squares", "--out", str(tmp_path), "--jobs", "1", *more])
 
 
 def test_cells_are_computed_once_and_published(squares, tmp_path, capsys):
@@ -90,7 +89,7 @@ def test_an_interrupted_run_continues_where_it_was(squares, tmp_path, capsys):
 
 def test_quick_and_full_results_do_not_mix(squares, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert reproduce.main(["all", "--quick", "--jobs", "1"]) == 0
+    assert command.main(["all", "--quick", "--jobs", "1"]) == 0
     quick = tmp_path / "results" / "quick"
     assert "quick" in (quick / "squares.md").read_text()
     (quick / "squares.jsonl").unlink()
@@ -105,26 +104,26 @@ def test_wrong_arguments_exit_with_a_message(capsys):
         (["knn", "--jobs", "0"], "--jobs"),
     ):
         with pytest.raises(SystemExit, match="2"):
-            reproduce.main(arguments)
+            command.main(arguments)
         assert word in capsys.readouterr().err
 
 
 def test_help_names_every_experiment_and_each_loads(capsys):
     with pytest.raises(SystemExit, match="0"):
-        reproduce.main(["--help"])
+        command.main(["--help"])
     said = capsys.readouterr().out
-    for name in reproduce.NAMES:
+    for name in experiments.NAMES:
         assert name in said
-        assert reproduce.load(name).TITLE
+        assert experiments.load(name).TITLE
 
 
 def test_experiments_without_their_files_are_left_out(tmp_path, capsys):
     names = ("knn", "svm", "judgements", "cisi", "published")
-    assert reproduce.main([*names, "--out", str(tmp_path)]) == 2
+    assert command.main([*names, "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert all(name in said for name in names)
     assert "--data" in said
-    assert reproduce.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert command.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "dexter" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

@@ -7,9 +7,16 @@ import math
 import numpy as np
 import pytest
 
-import reproduce
-from reproduce import complexity, links, phase, recovery, runner, thresholds
-from reproduce.runner import Settings
+from reproduce import (
+    command,
+    complexity,
+    links,
+    phase,
+    recovery,
+    runner,
+    thresholds,
+)
+from reproduce.settings import Settings
 
 pytest.importorskip("matplotlib")
 
@@ -46,8 +53,8 @@ def results(tmp_path_factory):
             with pytest.MonkeyPatch.context() as smaller:
                 smaller.setitem(recovery.QUICK, "n_features", 200)
                 smaller.setattr(links, "SCALES", links.SCALES[2:])
-                command = [name, "--quick", "--jobs", "1", "--out", str(folder)]
-                assert reproduce.main(command) == 0
+                arguments = [name, "--quick", "--jobs", "1", "--out", str(folder)]
+                assert command.main(arguments) == 0
         page = (folder / f"{name}.md").read_text()
         for file in FILES[name]:
             if file.endswith(".csv"):
@@ -129,7 +136,7 @@ def test_more_triplets_recover_more(results):
         np.mean(
             [float(row["entries"]) for row in plain if int(row["triplets"]) == count]
         )
-        for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
+        for count in (phase.QUICK.triplets[0], phase.QUICK.triplets[-1])
     )
     assert few < 0.2 < 0.8 < many
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,13 +12,11 @@ from ..cached import cached
 from ..solver.atoms import Atom
 from ..solver.protocols import FeaturePairs, Gradient, Vertex
 from .comparisons import Weighting
+from .data import CardData
 from .margins import CUDAMargins
 from .pulls import ANSWER_SIZE, QUERY_SIZE, Answers, Pulls, read_answers
-from .runtime import CHUNK
+from .runtime import CHUNK, Array
 from .segments import WIDTH
-
-if TYPE_CHECKING:
-    from .problem import CUDAProblem
 
 #: Passes over X that are queued before their answers are taken, so that an interrupt
 #: ends a search soon.
@@ -34,12 +33,45 @@ class _Dot(NamedTuple):
     has_pull: bool
 
 
+class GradientSource(Protocol):
+    """What a gradient knows of its problem, and asks of it.
+
+    Attributes
+    ----------
+    card : CardData
+    scale : float
+        λ of the domain.
+    loss_code : int
+    offset : Array or None
+        Margins of what is not learned; None where they are zero.
+    """
+
+    card: CardData
+    scale: float
+    loss_code: int
+    offset: Array | None
+
+    def has_slope(self, margins: CUDAMargins) -> bool:
+        """Return whether any slope is not 0."""
+
+    def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
+        """Return C_ii + C_jj ± S_ij for each atom."""
+
+    def half_steps(
+        self, pulls: Pulls, starts: list[int], n_largest: int
+    ) -> tuple[np.ndarray, Answers]:
+        """Return starts and their partners, and the best partners of both."""
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Make sure that an interrupt between two launches leaves nothing half done."""
+
+
 class CUDAGradient(Gradient):
     """C = Σ_s w_s x_a x_bᵀ over the pairs s = {a, b} of compared rows.
 
     Parameters
     ----------
-    problem : CUDAProblem
+    problem : GradientSource
     pulls : Pulls
     margins : CUDAMargins
         Where it was computed.
@@ -51,7 +83,7 @@ class CUDAGradient(Gradient):
 
     def __init__(
         self,
-        problem: CUDAProblem,
+        problem: GradientSource,
         pulls: Pulls,
         margins: CUDAMargins,
         weighting: Weighting,
@@ -64,9 +96,9 @@ class CUDAGradient(Gradient):
         self.weighting = weighting
         self.covers_all = covers_all
         self.card = problem.card
-        self.device = problem.device
+        self.device = problem.card.device
         self.scale = problem.scale
-        self.n_features = problem.n_features
+        self.n_features = problem.card.rows.n_features
         # Diagonal entries that came with answers.
         self._known_diagonal: dict[int, float] = {}
 
@@ -172,7 +204,7 @@ class CUDAGradient(Gradient):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j of the largest C_jj + |S_ij|."""
         n = len(features)
-        answers = Answers(*[kind[:n] for kind in self._search(features, after)])
+        answers = self._search(features, after).first(n)
         partners = answers.partners.astype(np.int64)
         if n <= WIDTH:
             self._remember_diagonal(features, answers.diagonal)

@@ -27,7 +27,7 @@ class PassBuffer:
         n_features = int(self.query[0])
         answers = read_answers(self.answers)
         features = self.query[1 : 1 + n_features]
-        return features, Answers(*[kind[:n_features] for kind in answers])
+        return features, answers.first(n_features)
 
 
 class HalfSteps:
@@ -70,11 +70,8 @@ class HalfSteps:
         first, second = self._split(self._host_passes)
         features, answers = first.read()
         more_features, more_answers = second.read()
-        both = zip(answers, more_answers, strict=True)
-        return (
-            np.concatenate([features, more_features]),
-            Answers(*[np.concatenate(kinds) for kinds in both]),
-        )
+        all_features = np.concatenate([features, more_features])
+        return all_features, answers.followed_by(more_answers)
 
     def _queue(self, pulls: Pulls, n_largest: int) -> None:
         """Queue both passes, and copies of their numbers."""

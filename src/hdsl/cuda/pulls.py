@@ -42,6 +42,15 @@ class Answers(NamedTuple):
     diagonal: np.ndarray
     partner_diagonal: np.ndarray
 
+    def first(self, n: int) -> Answers:
+        """Return those of the first n features."""
+        return Answers(*[kind[:n] for kind in self])
+
+    def followed_by(self, others: Answers) -> Answers:
+        """Return these answers and then the others."""
+        pairs = zip(self, others, strict=True)
+        return Answers(*[np.concatenate(pair) for pair in pairs])
+
 
 def read_answers(numbers: np.ndarray) -> Answers:
     """Return the answers of one pass after the other; there are WIDTH of each pass."""

@@ -114,9 +114,9 @@ class QueryPlaces(NamedTuple):
         query_labels = lists.host.query_labels[lists.block]
         own_place = None
         if lists.host.leaves_self:
-            place = np.full(len(lists.host.labels), -1, dtype=np.int64)
-            place[numbers] = np.arange(len(numbers))
-            own_place = place[lists.block]
+            place_of_row = np.full(len(lists.host.labels), -1, dtype=np.int64)
+            place_of_row[numbers] = np.arange(len(numbers))
+            own_place = place_of_row[lists.block]
         same_first = np.searchsorted(row_labels, query_labels, side="left")
         same_last = np.searchsorted(row_labels, query_labels, side="right")
         return cls(own_place, same_first.astype(np.int64), same_last.astype(np.int64))

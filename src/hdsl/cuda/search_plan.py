@@ -99,10 +99,10 @@ def plan_search(
     if for_rows < largest_row or for_queries < largest_query:
         raise NotEnoughMemory(
             "The search on the GPU",
-            sizes.shared + 2 * max(largest_row, largest_query),
-            int(limit),
-            is_limit,
-            ("give fewer columns", "take device='cpu'"),
+            needed=sizes.shared + 2 * max(largest_row, largest_query),
+            allowed=int(limit),
+            is_limit=is_limit,
+            options=("give fewer columns", "take device='cpu'"),
         )
     return SearchPlan(
         query_bounds=cut_to_fit(sizes.per_query, for_queries),

@@ -95,7 +95,9 @@ class RowGroup:
         self._scale = float(rows.norms.max(initial=0.0))
         self._counts = device.zeros(rows.n_columns, np.int32)
         self._feature_level = self._levels()
-        self._left_out = self._lengths_left_out(rows, self._place, self._scale)
+        self._left_out = self._lengths_left_out(
+            rows, places=self._place, scale=self._scale
+        )
         left_out = device.download(self._left_out).reshape(LEVELS, -1)
         self._mean_left_out = device.upload(left_out.mean(axis=1, dtype=np.float64))
 
@@ -133,7 +135,7 @@ class RowGroup:
         return feature_level
 
     def _lengths_left_out(
-        self, rows: NormedRows, place: Array | None, scale: float
+        self, rows: NormedRows, *, places: Array | None, scale: float
     ) -> Array:
         """Return, by level, the length of what is left out of each row.
 
@@ -145,7 +147,7 @@ class RowGroup:
             rows.n,
             per_block=WARPS,
             n=rows.n,
-            place=place,
+            place=places,
             ptr=rows.matrix.ptr,
             idx=rows.matrix.idx,
             val=rows.matrix.val,
@@ -161,7 +163,7 @@ class RowGroup:
     ) -> None:
         """Look for the neighbors of queries in all chunks, one after the other."""
         device = self.device
-        query_left_out = self._lengths_left_out(query_rows, None, 0.0)
+        query_left_out = self._lengths_left_out(query_rows, places=None, scale=0.0)
         own_place = None
         if places.own_place is not None:
             own_place = device.upload(places.own_place)
