@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ def empty_neighbors(n_queries: int, k: int) -> Neighbors:
 class NeighborLists(NamedTuple):
     """Queries and rows with class numbers, and the lists to fill.
 
-    Each query has two lists: rows of its label, and rows of other labels.
+    Each query has two lists: rows of its label, and rows of other labels. Kernels of
+    the CPU take it as it is.
 
     Parameters
     ----------
@@ -51,13 +52,6 @@ class NeighborLists(NamedTuple):
     want_other: np.ndarray
     same: Neighbors
     other: Neighbors
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """All of it but the sizes, as the kernels of the CPU take it."""
-        same = (self.want_same, self.same.scores, self.same.rows)
-        other = (self.want_other, self.other.scores, self.other.rows)
-        return self.query_labels, self.labels, self.leaves_self, same, other
 
     def sort(self) -> None:
         """Sort all lists, best first; each has as many rows as it wants."""

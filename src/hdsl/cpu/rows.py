@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from ..cached import cached
 from .kernels import pairs as kernels
+from .kernels.arrays import SparseArrays
 from .kernels.compiled import WIDTH
 from .kernels.partners import unfold_atom
 from .workers import GRAIN, Workers
@@ -169,12 +170,12 @@ def lines(n: int) -> np.ndarray:
     return room[first : first + n * WIDTH].reshape((n, WIDTH))
 
 
-def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:
+def arrays_of(X: sp.csr_array | sp.csc_array) -> SparseArrays:
     """Return the arrays of a matrix as the kernels take them; shared where they have the types."""
-    return (
-        X.indptr.astype(np.int64, copy=False),
-        X.indices.astype(np.int32, copy=False),
-        X.data.astype(np.float64, copy=False),
+    return SparseArrays(
+        indptr=X.indptr.astype(np.int64, copy=False),
+        indices=X.indices.astype(np.int32, copy=False),
+        data=X.data.astype(np.float64, copy=False),
     )
 
 

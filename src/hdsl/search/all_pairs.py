@@ -9,7 +9,7 @@ large enough for one of the two lists are computed in float64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,7 @@ from ..neighbor_lists import NeighborLists
 from .products import largest_magnitude
 
 if TYPE_CHECKING:
-    from ..cpu.rows import Arrays
+    from ..cpu.kernels.arrays import SparseArrays
     from ..cpu.workers import Workers
 
 #: Rows from which on comparing each pair once is faster.
@@ -86,21 +86,25 @@ def fill_by_pairs(
     n_frequent = int(np.count_nonzero(frequency > FREQUENT_SHARE * n))
     n_of_several_rows = int(np.count_nonzero(frequency > 1))
     n_features = max(n_frequent, n_of_several_rows)
-    rows = arrays_of(X)
     float32_rows = _to_float32(X[:, :n_features] / largest)
+    lowest = np.float32(-np.inf)
+    highest = np.float32(np.inf)
     # What a sum in float32 must be above, per inner product that is to be beaten.
     scale = (1.0 - (longest + 8) * 2.0**-23) / largest / largest
-    limits = np.full((2, n), np.inf, dtype=np.float32)
-    limits[0, lists.want_same > 0] = -np.inf
-    limits[1, lists.want_other > 0] = -np.inf
+    limits = kernels.ListLimits(
+        same=np.where(lists.want_same > 0, lowest, highest),
+        other=np.where(lists.want_other > 0, lowest, highest),
+        scale=scale,
+    )
 
     n_groups = _number_of_groups(n, workers.n_threads)
     bounds = np.arange(n_groups + 1) * n // n_groups
-    n_entries = int(np.diff(float32_rows[0][bounds]).max())
+    n_entries = int(np.diff(float32_rows.indptr[bounds]).max())
+    rows = kernels.GroupedRows(bounds, exact=arrays_of(X), rounded=float32_rows)
 
     def fill(start: int, stop: int, pairs: np.ndarray) -> None:
-        workspace = _Workspace(
-            frequent=_aligned(BLOCK_ROWS // kernels.PART, n_frequent, kernels.PART),
+        workspace = kernels.Workspace(
+            frequent=_aligned(BLOCK_ROWS // kernels.TILE, n_frequent, kernels.TILE),
             column_ptr=np.empty(n_features - n_frequent + 2, dtype=np.int32),
             column_rows=np.empty(n_entries, dtype=np.uint16),
             column_values=np.empty(n_entries, dtype=np.float32),
@@ -108,18 +112,7 @@ def fill_by_pairs(
             block_limits=_aligned(BLOCK_ROWS),
             row=np.zeros(X.shape[1]),
         )
-        kernels.meet(
-            start,
-            stop,
-            pairs,
-            bounds,
-            float32_rows,
-            rows,
-            lists.arrays,
-            limits,
-            scale,
-            tuple(workspace),
-        )
+        kernels.compare_groups(start, stop, pairs, rows, lists, limits, workspace)
 
     cost = PAIR_COST * (n // n_groups) ** 2
     each_with_itself = np.repeat(np.arange(n_groups)[:, None], 2, axis=1)
@@ -129,39 +122,13 @@ def fill_by_pairs(
     return _clear_lists_with_zeros(lists)
 
 
-class _Workspace(NamedTuple):
-    """What a thread writes to while groups of rows are compared.
-
-    Attributes
-    ----------
-    frequent : ndarray of shape (n_parts, n_frequent, rows of a part), float32
-        The columns of frequent features of a block of rows, dense.
-    column_ptr, column_rows, column_values : ndarray
-        The other columns of the block, as CSC.
-    sums : ndarray of shape (ROWS_AT_ONCE, BLOCK_ROWS), float32
-        Inner products of a few rows with the block.
-    block_limits : ndarray of shape (BLOCK_ROWS,), float32
-        What a sum must be above to be of use to a row of the block.
-    row : ndarray of shape (n_features,), float64
-        One row of X, dense. Zeros, also afterwards.
-    """
-
-    frequent: np.ndarray
-    column_ptr: np.ndarray
-    column_rows: np.ndarray
-    column_values: np.ndarray
-    sums: np.ndarray
-    block_limits: np.ndarray
-    row: np.ndarray
-
-
-def _to_float32(X: sp.csr_array) -> Arrays:
+def _to_float32(X: sp.csr_array) -> SparseArrays:
     """Return the arrays of a matrix with sorted indices and values in float32."""
     from ..cpu.rows import arrays_of
 
     X.sort_indices()
-    ptr, idx, val = arrays_of(X)
-    return ptr, idx, val.astype(np.float32)
+    arrays = arrays_of(X)
+    return arrays._replace(data=arrays.data.astype(np.float32))
 
 
 def _number_of_groups(n_rows: int, n_threads: int) -> int:

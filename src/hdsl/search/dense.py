@@ -29,6 +29,6 @@ def fill_dense(
         block = queries[first : first + block_size].astype(np.float64, copy=False)
         products = block @ columns
         workers.run_pieces(
-            kernels.top_of_sums, len(block), n_rows, products, first, lists.arrays
+            kernels.top_of_sums, len(block), n_rows, products, first, lists
         )
     lists.sort()

@@ -12,7 +12,7 @@ from .all_pairs import fill_by_pairs, is_faster_by_pairs
 from .products import on_shared_columns
 
 if TYPE_CHECKING:
-    from ..cpu.rows import Arrays
+    from ..cpu.kernels.arrays import SparseArrays
     from ..cpu.workers import Workers
 
 #: Rows whose inner products with a query are summed at a time: a number for each stays
@@ -57,10 +57,12 @@ def _fill_by_columns(
 
     query_arrays = arrays_of(queries)
 
-    def fill(start: int, stop: int, block: Arrays, first: int, n_rows: int) -> None:
+    def fill(
+        start: int, stop: int, block: SparseArrays, first: int, n_rows: int
+    ) -> None:
         sums = np.zeros(n_rows)
         kernels.top_by_columns(
-            start, stop, waiting, query_arrays, block, lists.arrays, first, sums
+            start, stop, waiting, query_arrays, block, first, lists, sums
         )
 
     for first in range(0, index.shape[0], SPARSE_BLOCK):
