@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from hdsl.serving.full_text import TEXT_FORMATS
-from hdsl.serving.vector_engines import FORMATS
 
 from commands import bad, good, told
+from hdsl.serving.full_text import TEXT_FORMATS
+from hdsl.serving.vector_engines import FORMATS
 
 
 def test_export(folder, tmp_path):
