@@ -29,7 +29,7 @@ def shared_features(
             high = np.uint64(ptr[held + 1])
             for k in range(low, high):
                 x[np.uint32(idx[k])] = val[k]
-        fetch_ahead(s, b, *rows)
+        fetch_ahead(s, b, ptr, idx, val)
         first = np.uint64(ptr[b[s]])
         last = np.uint64(ptr[b[s] + 1])
         if feature.size == 0:
