@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..similarity.cosine import COSINE
 from ..supervision.judges import Score
 from .rule import standard_error
 
@@ -74,23 +75,30 @@ class Choice:
         Why, in one sentence.
     table : dict of str to ndarray or None
         One line per candidate: prior (as used; inf is the plain cosine), n_iter, score
-        with its standard error, mrr (NaN with comparisons), chosen. None where nothing
-        was tried.
+        with its standard error, mrr (NaN with comparisons), search (the mean gain of a
+        search among all rows, NaN where it was not looked at), chosen. None where
+        nothing was tried.
+    ranking : {"cosine", "product"}
+        How rows are ranked best.
     """
 
     prior: float
     n_iter: int
     reason: str
     table: dict[str, np.ndarray] | None = None
+    ranking: str = COSINE
 
 
-def table(candidates: Sequence[Candidate], chosen: Candidate) -> dict[str, np.ndarray]:
+def table(
+    candidates: Sequence[Candidate], chosen: Candidate, search: Sequence[float]
+) -> dict[str, np.ndarray]:
     """Return the columns of what was tried; a chosen prior and number of steps are one line."""
     scores = [candidate.score for candidate in candidates]
     return {
         "prior": np.array([candidate.prior for candidate in candidates]),
         "n_iter": np.array([candidate.n_iter for candidate in candidates]),
         **score_columns(scores),
+        "search": np.array(search),
         "chosen": np.array([candidate is chosen for candidate in candidates]),
     }
 
