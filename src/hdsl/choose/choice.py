@@ -22,6 +22,7 @@ from .candidates import (
     LARGE_PRIORS,
     NEXT_STEPS,
     PRIORS,
+    SAFE_PRIORS,
     STEPS,
     Candidate,
     Choice,
@@ -82,12 +83,12 @@ def choose(
     runs = [
         PartRuns(start(part.train), part.judge, part.search, is_free) for part in parts
     ]
+    guard = SearchGuard(runs if is_free else ())
     if is_free:
-        trial = _try_priors(runs, PRIORS, progress)
+        trial = _try_priors(runs, PRIORS, guard, progress)
         trial = _with_large_priors(trial, runs, data.n_units <= MOST_TRAIN, progress)
     else:
-        trial = _try_priors(runs, (float(model.prior),), progress)
-    guard = SearchGuard(runs if is_free else ())
+        trial = _try_priors(runs, (float(model.prior),), guard, progress)
     trial, kept = _until_search_is_kept(trial, runs, guard, progress)
     if kept is None and guard.is_of_judgements:
         return _nothing_learned(trial, guard)
@@ -146,7 +147,10 @@ def _without_data(model: Any) -> Choice:
 
 
 def _try_priors(
-    runs: Sequence[PartRuns], priors: Sequence[float], progress: Progress
+    runs: Sequence[PartRuns],
+    priors: Sequence[float],
+    guard: SearchGuard,
+    progress: Progress,
 ) -> list[Candidate]:
     """Return the cosine and models of ever smaller priors, until these may not improve."""
     nothing_learned = Score.joined([run.score_of_nothing() for run in runs])
@@ -155,7 +159,8 @@ def _try_priors(
     progress.stage("choosing the prior", (len(priors) + is_free) * len(runs))
     for prior in priors:
         trial.append(_next_candidate(runs, prior, progress))
-        if not may_improve([candidate.score for candidate in trial]):
+        scores = [candidate.score for candidate in trial]
+        if not may_improve(scores) or guard.sees_harm(trial[-1]):
             break
     return trial
 
@@ -197,7 +202,9 @@ def _until_search_is_kept(
         if guard.keeps_search(priors[first]):
             return trial, priors[first]
         priors = priors[:first]
-    for prior in LARGE_PRIORS:
+    for run in runs:
+        run.start_anew()
+    for prior in SAFE_PRIORS:
         if prior <= largest:
             continue
         candidate = _next_candidate(runs, prior, progress)
@@ -241,8 +248,8 @@ class PartRuns:
         self.judge = judge
         self.search = search
         self.last: Result | None = None
-        self.models: dict[float, Similarity] = {}
         self.unit = fits.unit if is_relative else 1.0
+        self.models = {np.inf: self.similarity(*NOTHING, 1.0)}
 
     def similarity(
         self, atoms: np.ndarray, weights: np.ndarray, prior: float
@@ -256,8 +263,11 @@ class PartRuns:
 
     def score_of_nothing(self) -> Score:
         """Score what is there before anything is learned."""
-        self.models[np.inf] = self.similarity(*NOTHING, 1.0)
         return self.judge(self.models[np.inf])
+
+    def start_anew(self) -> None:
+        """Let the next run start from nothing: a model of a small prior has many atoms."""
+        self.last = None
 
     def next(self, prior: float) -> Score:
         """Score the model of the next smaller prior."""

@@ -61,6 +61,16 @@ class SearchGuard:
         outcome = self.outcome(candidate.prior)
         return outcome is None or outcome.is_kept
 
+    def sees_harm(self, candidate: Candidate) -> bool:
+        """Return whether judged queries lose by a candidate: smaller priors are not tried.
+
+        Rows that are looked for by half of their features are many, and their judge has
+        looked already: they are searched for by what is chosen alone.
+        """
+        if not self.is_of_judgements or self.keeps_search(candidate):
+            return False
+        return self.mean(candidate.prior) < self.mean(np.inf)
+
     def ranking(self, prior: float) -> str:
         """Return how rows are ranked by the candidate of a prior."""
         outcome = self.outcome(prior)
