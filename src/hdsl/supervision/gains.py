@@ -12,8 +12,11 @@ from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
 from .ranked_search import RankedSearch
 
-#: Most queries of a part, and most scores of queries and rows: a search takes seconds.
-MOST_QUERIES = 300
+#: Most queries of a part that look for judged rows and for themselves, and most scores
+#: of queries and rows: a search takes seconds.
+MOST_JUDGED = 200
+
+MOST_KNOWN = 300
 
 MOST_SCORES = 2**27
 
@@ -44,15 +47,9 @@ class SearchJudge:
     rankings: tuple[str, ...]
     max_harm: float
 
-    def __call__(self, similarity: Similarity) -> dict[str, np.ndarray]:
-        """Return the gain of each query, by the way to rank rows."""
-        return {
-            ranking: self._gains(self.searched.ranks(similarity, ranking))
-            for ranking in self.rankings
-        }
-
-    def _gains(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the gain of each query from the ranks of its judged rows."""
+    def gains(self, similarity: Similarity, ranking: str) -> np.ndarray:
+        """Return the gain of each query, where rows are ranked in one of the ways."""
+        ranks = self.searched.ranks(similarity, ranking)
         if self.grades is None:
             return 1.0 / ranks
         return discounted_gains(ranks, self.grades, self.searched.judged_queries)
@@ -83,7 +80,7 @@ def search_known_rows(
 ) -> SearchJudge | None:
     """Return a judge that looks for rows of X by half of their features, among all of them."""
     searched = rows[np.diff(X.indptr)[rows] >= 2]
-    searched = draw_queries(searched, X.shape[0], rng)
+    searched = draw_queries(searched, MOST_KNOWN, X.shape[0], rng)
     if not len(searched):
         return None
     ranked = RankedSearch(
@@ -117,7 +114,7 @@ def search_judged_rows(
     rng : numpy.random.Generator
     """
     judged = graded_rows(triplets, weights)
-    anchors = draw_queries(np.unique(judged.anchors), len(shown), rng)
+    anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)
     if not len(anchors):
         return None
     judged = judged.take(np.isin(judged.anchors, anchors))
@@ -136,10 +133,10 @@ def search_judged_rows(
 
 
 def draw_queries(
-    queries: np.ndarray, n_rows: int, rng: np.random.Generator
+    queries: np.ndarray, n_most: int, n_rows: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the queries, sorted, or a sample that is searched in seconds."""
-    n_most = min(MOST_QUERIES, max(1, MOST_SCORES // max(1, n_rows)))
+    n_most = min(n_most, max(1, MOST_SCORES // max(1, n_rows)))
     if len(queries) <= n_most:
         return queries
     return np.sort(rng.choice(queries, n_most, replace=False))

@@ -16,6 +16,9 @@ from ..similarity.products import row_products
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22
 
+#: So few thresholds are compared with all values one by one; more are sorted.
+FEW_THRESHOLDS = 8
+
 
 @dataclass(frozen=True)
 class RankedSearch:
@@ -109,6 +112,11 @@ def count_above(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     >>> count_above(np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.0])).tolist()
     [1, 3]
     """
+    if len(thresholds) <= FEW_THRESHOLDS:
+        return np.array(
+            [np.count_nonzero(values > threshold) for threshold in thresholds],
+            dtype=np.int64,
+        )
     order = np.argsort(thresholds, kind="stable")
     n_below = np.searchsorted(thresholds[order], values)
     n_reached = np.bincount(n_below, minlength=len(thresholds) + 1)
