@@ -285,21 +285,23 @@ class Collection:
     ) -> list[dict[str, Any]]:
         """Return what each feature and feature pair adds to the learned cosine.
 
-        What is learned of it and what is not are one reason. The largest comes first.
+        What is learned of it is in the value. The largest comes first.
         """
         explanation = self._explained({"x": x, "y": y})
         share = 0.0
         if explanation.total:
             share = cosine / explanation.total
-        reasons: dict[str, dict[str, Any]] = {}
-        for term in explanation.parts:
-            name = str(term["name"])
-            reason = reasons.setdefault(name, {"name": name, "value": 0})
-            reason["value"] += share * float(term["value"])
-            words = explanation.words_of(term)
-            if words:
-                reason["words"] = words
-        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
+        reasons = []
+        for reason in explanation.reasons:
+            described: dict[str, Any] = {
+                "name": reason.name,
+                "value": share * reason.value,
+                "learned": share * reason.addends[0],
+            }
+            if reason.words:
+                described["words"] = reason.words
+            reasons.append(described)
+        return reasons
 
     def explain(
         self,
