@@ -2,10 +2,11 @@
 
 import html
 import math
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..tabular import frame_of
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the
 #: color-blind.
@@ -118,14 +119,8 @@ def records(table: np.ndarray) -> list[dict[str, Any]]:
 
 def as_frame(table: np.ndarray) -> Any:
     """Return a table as a pandas DataFrame."""
-    try:
-        pandas = import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "to_frame needs pandas: install it with `pip install pandas`, or use "
-            "to_dict()."
-        ) from error
-    return pandas.DataFrame({name: table[name] for name in table.dtype.names or ()})
+    columns = {name: table[name] for name in table.dtype.names or ()}
+    return frame_of(columns, otherwise=", or use to_dict()")
 
 
 # --- text and HTML --------------------------------------------------------------------

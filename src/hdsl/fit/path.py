@@ -10,6 +10,7 @@ import numpy as np
 from ..progress import duration
 from ..solver.loop import Result
 from ..solver.trace import replay
+from ..tabular import Columns
 from .resume import recorded_loss
 
 #: Parts of a result that are fitted attributes.
@@ -43,7 +44,9 @@ def store(model: Any, learned: FitOutcome) -> None:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_ = learned.scale
     model.prior_ = learned.prior
-    model.choice_ = learned.choice
+    model.choice_ = None
+    if learned.choice is not None:
+        model.choice_ = Columns(learned.choice)
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 
