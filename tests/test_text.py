@@ -58,9 +58,8 @@ def test_what_a_search_finds_prints_as_a_table(collection):
     assert all(line.isprintable() for line in lines)
     assert hits[0]["why"][0]["name"] in lines[0]
     assert "<th>similarity</th>" in hits._repr_html_()
-    assert repr(collection.search_rows(0 * collection.documents.X[[0]])[0]) == (
-        "nothing found"
-    )
+    empty_row = sp.csr_array((1, collection.documents.X.shape[1]))
+    assert repr(collection.search_rows(empty_row)[0]) == "nothing found"
 
 
 def test_what_a_search_finds_becomes_a_frame(collection):

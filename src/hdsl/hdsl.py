@@ -141,7 +141,8 @@ class HDSL(SimilarityModel):
         What was tried: prior (inf is the plain cosine), n_iter (0 where the model
         starts from that of the next larger prior), score on held-out data with its
         standard error, mean reciprocal rank of known items, and which was chosen.
-        It prints as a table, and ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
+        It prints as a table, and ``pandas.DataFrame(model.choice_)`` reads it. None
+        where nothing was chosen.
     norm_ : {"l2", None}
         The value used.
     loss_ : str
