@@ -153,7 +153,7 @@ class HDSL(SimilarityModel):
         What was tried: prior (inf is the plain cosine), n_iter (0 where the model
         starts from that of the next larger prior), score on held-out data with its
         standard error, mean reciprocal rank of known items, which was chosen, and with
-        an embedding its weight.
+        an embedding its weight. It prints as a table, and
         ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
     embedding_weight_ : float or None
         The value used; None without an embedding.

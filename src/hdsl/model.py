@@ -238,10 +238,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
         >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
         S(x, y) - S(x, z) = 1.5, learned +1.2, prior +0.3
-          cat ~ dog   +0.8 |++++++++++++++++++++
-          cat         +0.4 |++++++++++
-          cat (prior) +0.2 |+++++
-          pet (prior) +0.1 |++
+                     sum learned prior
+          cat ~ dog +0.8    +0.8       |++++++++++++++++++++
+          cat       +0.6    +0.4  +0.2 |+++++++++++++++
+          pet       +0.1          +0.1 |++
         """
         similarity = self.similarity_
         rows = {"x": x, "y": y, "rather_than": rather_than}

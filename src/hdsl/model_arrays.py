@@ -15,6 +15,7 @@ from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
 from .similarity.cosine import COSINE, RANKINGS
 from .similarity.similarity import Similarity
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
+from .tabular import Columns
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
 NOT_SAVED = {
@@ -120,7 +121,7 @@ def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
     check_corrections(model.corrections_, len(model.trace_), n_features)
 
 
-def choice_from(arrays: Arrays) -> Arrays | None:
+def choice_from(arrays: Arrays) -> Columns | None:
     """Return what was tried, its columns in order; None where nothing was."""
     choice = tables.part_of(arrays, "choice")
     if not choice:
@@ -132,7 +133,7 @@ def choice_from(arrays: Arrays) -> Arrays | None:
         names.append("embedding_weight")
     if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
-    return {name: choice[name] for name in names}
+    return Columns({name: choice[name] for name in names})
 
 
 def _ranking_from(header: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from ..progress import duration
 from ..similarity.cosine import COSINE
 from ..solver.loop import Result
 from ..solver.trace import replay
+from ..tabular import Columns
 from .resume import recorded_loss
 
 #: Parts of a result that are fitted attributes.
@@ -47,7 +48,9 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.scale_ = learned.scale
     model.prior_ = learned.prior
     model.embedding_weight_ = learned.embedding_weight
-    model.choice_ = learned.choice
+    model.choice_ = None
+    if learned.choice is not None:
+        model.choice_ = Columns(learned.choice)
     model.ranking_ = learned.ranking
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
