@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
+from ..input.sparse_structure import sound_csr
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
@@ -259,7 +260,8 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
             "row of a matrix X."
         )
-    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
+    row = sound_csr(x, name) if sp.issparse(x) else sp.csr_array(x)
+    return sp.csr_array(similarity.index_rows(row.astype(np.float64)))
 
 
 # --- the parts ------------------------------------------------------------------------
