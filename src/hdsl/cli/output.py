@@ -30,7 +30,7 @@ def show_json(facts: Any) -> None:
 
 
 def _escaped_json(line: str) -> str:
-    """Return a line of JSON with characters that cannot be printed as \\u and digits."""
+    """Return a line of JSON; what cannot be printed becomes its number in digits."""
     if line.isprintable():
         return line
     return "".join(
