@@ -24,7 +24,7 @@ def test_the_header_alone_names_the_columns_of_a_csv_file(tmp_path):
     path.write_text("id,title\n1,2,3,4\n")
     assert tables.column_names(path) == ["id", "title"]
     with pytest.raises(ValueError, match=r"line 2 has 4 fields, but the header has 2"):
-        tables.tables.read_columns(path)
+        tables.read_columns(path)
 
 
 def test_the_schema_names_the_columns_of_a_parquet_file(tmp_path):
