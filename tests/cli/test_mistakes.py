@@ -33,7 +33,7 @@ def test_no_message_has_codes_of_a_terminal(folder, tmp_path):
         ("fit", tmp_path / f"no{codes}.csv", "--text", "t"),
         ("fit", tmp_path / f"no{codes}.svm"),
         ("fit", table),
-        ("fit", table, *COLUMNS),
+        ("fit", table, *LABELLED),
         ("fit", table, "--text", "body", "--label", codes),
         ("fit", table, "--text", "body", "--sep", codes),
         ("search", tmp_path / codes, "words"),
