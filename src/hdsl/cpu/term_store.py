@@ -32,6 +32,10 @@ class TermStore:
     these atoms alone.
     """
 
+    _number: dict[int, int]  # by codes
+    _indptr: np.ndarray
+    _terms: Terms
+
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}  # of dropped atoms too
         self._clear(0)
@@ -103,6 +107,6 @@ class TermStore:
 
     def _clear(self, size: int) -> None:
         """Drop all terms; make new arrays of this size."""
-        self._number: dict[int, int] = {}
+        self._number = {}
         self._indptr = np.zeros(1, dtype=np.int64)
         self._terms = Terms(np.empty(size, dtype=np.int32), np.empty(size))

@@ -130,7 +130,7 @@ def _list_pairs(first, stop, curved, compared, space):
     anchor = compared.anchors[numbers[first]]
     end = min(stop, first + GROUP)
     last = first
-    n_pairs = np.int64(0)
+    n_pairs = 0
     while last < end and compared.anchors[numbers[last]] == anchor:
         if curved.curvatures[last] != 0.0:
             for side in range(2):

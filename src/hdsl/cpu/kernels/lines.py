@@ -102,7 +102,7 @@ def _sizes(builder: Any, numbers: Any) -> Any:
 
 
 def _add(typing: Any, line: Any, factor: Any, address: Any) -> Any:
-    kind = types.float64
+    kind: Any = types.float64
     vector = _VECTOR
     if factor == types.float32:
         kind = types.float32
@@ -175,12 +175,13 @@ def _fetch(typing: Any, address: Any) -> Any:
 
 
 if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-    zeros = intrinsic(_zeros)
-    add = intrinsic(_add)
-    lift = intrinsic(_lift)
-    reaches = intrinsic(_reaches)
-    put = intrinsic(_put)
-    fetch = intrinsic(_fetch)
+    as_compiled: Any = intrinsic
+    zeros = as_compiled(_zeros)
+    add = as_compiled(_add)
+    lift = as_compiled(_lift)
+    reaches = as_compiled(_reaches)
+    put = as_compiled(_put)
+    fetch = as_compiled(_fetch)
 
 
 # --- rows that are read soon ----------------------------------------------------------
