@@ -34,8 +34,9 @@ def read_data(path: Path, *, label_sep: str | None = None, **options: Any) -> Da
     """
     source = input_options(**options)
     judgements = judgement_files(source)
-    check_input(path, source.encoding)
     _check_supervision(source, judgements)
+    check_input(path, source.encoding)
+    _check_files(source, judgements)
     data = _read_rows(path, source)
     _check_row_numbers(data, source.labels, judgements)
     if source.labels is not None:
@@ -56,6 +57,7 @@ def read_judgements(data: Data, source: Namespace) -> Data:
     """Return data with the judgements in the file that the options name."""
     judgements = judgement_files(source)
     _check_supervision(source, judgements)
+    _check_files(source, judgements)
     return _with_judgements(data, judgements, source)
 
 
@@ -69,10 +71,7 @@ def _with_judgements(
 
 
 def _check_supervision(source: Namespace, judgements: dict[str, Path]) -> None:
-    """Raise unless the files can be read, and labels or judgements come from one source."""
-    for file in (source.labels, source.queries, *judgements.values()):
-        if file is not None:
-            check_input(file)
+    """Raise ValueError where labels or judgements come from two sources."""
     if len(judgements) > 1:
         options = " and ".join(f"--{kind}" for kind in judgements)
         raise ValueError(f"Give one file of judgements, not {options}.")
@@ -89,6 +88,13 @@ def _check_supervision(source: Namespace, judgements: dict[str, Path]) -> None:
         raise ValueError(
             "Give --label, a column, or --labels, a file: labels are of one of them."
         )
+
+
+def _check_files(source: Namespace, judgements: dict[str, Path]) -> None:
+    """Raise unless the files beside the data can be read."""
+    for file in (source.labels, source.queries, *judgements.values()):
+        if file is not None:
+            check_input(file)
 
 
 def _check_row_numbers(
