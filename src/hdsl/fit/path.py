@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..progress import duration
+from ..similarity.cosine import COSINE
 from ..solver.loop import Result
 from ..solver.trace import replay
 from .resume import recorded_loss
@@ -34,6 +35,7 @@ class FitOutcome(NamedTuple):
     prior: float
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
+    ranking: str = COSINE
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -44,6 +46,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.scale_ = learned.scale
     model.prior_ = learned.prior
     model.choice_ = learned.choice
+    model.ranking_ = learned.ranking
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 

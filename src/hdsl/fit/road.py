@@ -185,5 +185,6 @@ def solve(
         prior=settings.prior,
         n_comparisons=problem.n_comparisons,
         choice=table,
+        ranking=settings.ranking,
         data=laid_out.data,
     )

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.digests import digest
+from .gains import SearchJudge, search_judged_rows
 from .judges import Judge, judge_comparisons
 from .mining import Mining
 from .supervision import Supervision
@@ -41,7 +42,7 @@ class ComparedRows(Supervision):
     weights : ndarray of shape (n,) or None
         One per comparison.
     rows : ndarray of shape (n_rows,) or None
-        The numbers of the rows where they are a sample of labeled ones.
+        The numbers of the rows where they are a sample of others.
     is_mined : bool
         Whether the comparisons were made from labels.
     """
@@ -182,6 +183,29 @@ class ComparedRows(Supervision):
     def judge(self, train: Any, rng: np.random.Generator) -> Judge:
         """Return a judge by the share of comparisons that hold."""
         return judge_comparisons(self.X, self.compared, self.weights)
+
+    def search(
+        self, everything: ComparedRows, rng: np.random.Generator
+    ) -> SearchJudge | None:
+        """Return what searches for the positives of each anchor among all rows.
+
+        Rows that are nothing but anchors are queries: they are never shown. Quadruplets
+        have no query.
+        """
+        if self.compared.shape[1] != 3:
+            return None
+        triplets = self.compared
+        if self.rows is not None:
+            triplets = self.rows[triplets]
+        shown = everything.rows_to_show()
+        return search_judged_rows(everything.X, shown, triplets, self.weights, rng)
+
+    def rows_to_show(self) -> np.ndarray:
+        """Return the rows that a search may show: all but those that are only anchors."""
+        is_shown = np.ones(self.X.shape[0], dtype=bool)
+        is_shown[self.compared[:, 0]] = False
+        is_shown[self.compared[:, 1:].ravel()] = True
+        return np.flatnonzero(is_shown)
 
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
         """Raise ValueError: labels cannot validate judgements."""
