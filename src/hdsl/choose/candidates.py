@@ -20,7 +20,7 @@ PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
 LARGE_PRIORS = (32.0, 128.0, 512.0)
 
 #: Larger ones that are tried where all lose too much of a search among all rows.
-SAFE_PRIORS = (32.0, 64.0, 128.0, 512.0)
+SAFE_PRIORS = (32.0, 64.0, 128.0)
 
 #: The prior where too little can be held out to choose one: with 15 to 45 rows a
 #: smaller one is worse than the cosine on most sets.

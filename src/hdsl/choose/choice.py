@@ -160,7 +160,10 @@ def _try_priors(
     for prior in priors:
         trial.append(_next_candidate(runs, prior, progress))
         scores = [candidate.score for candidate in trial]
-        if not may_improve(scores) or guard.sees_harm(trial[-1]):
+        if not may_improve(scores):
+            break
+        is_first = prior == priors[0]
+        if is_first and guard.sees_harm(trial[-1]):
             break
     return trial
 

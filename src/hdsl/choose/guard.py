@@ -14,24 +14,19 @@ from .rule import is_better, keeps_search
 if TYPE_CHECKING:
     from .choice import PartRuns
 
-#: The gains of a part, by the way to rank rows.
-Gains = dict[str, np.ndarray]
 
-
-class SearchOutcome(NamedTuple):
-    """What the held-out queries gain by one candidate, ranked as it is best.
+class Gains(NamedTuple):
+    """What the held-out queries gain by one candidate.
 
     Parameters
     ----------
-    ranking : {"cosine", "product"}
-    gains : ndarray of shape (n_queries,)
-    is_kept : bool
-        Whether the search is about as good as by the plain cosine, or better.
+    values : ndarray of shape (n_queries,)
+    are_kept : bool
+        Whether they are about as large as by the plain cosine, or larger.
     """
 
-    ranking: str
-    gains: np.ndarray
-    is_kept: bool
+    values: np.ndarray
+    are_kept: bool
 
 
 class SearchGuard:
@@ -46,10 +41,7 @@ class SearchGuard:
         self.searches = [
             (run.search, run.models) for run in runs if run.search is not None
         ]
-        self.outcomes: dict[float, SearchOutcome] = {}
-        if self.searches:
-            plain_gains = self._gains(np.inf)[COSINE]
-            self.outcomes[np.inf] = SearchOutcome(COSINE, plain_gains, is_kept=True)
+        self.gains: dict[tuple[float, str], Gains] = {}
 
     @property
     def is_of_judgements(self) -> bool:
@@ -58,8 +50,9 @@ class SearchGuard:
 
     def keeps_search(self, candidate: Candidate) -> bool:
         """Return whether a search by the candidate is kept; True where nothing is searched."""
-        outcome = self.outcome(candidate.prior)
-        return outcome is None or outcome.is_kept
+        return not self.searches or any(
+            self._gains(candidate.prior, ranking).are_kept for ranking in self.rankings
+        )
 
     def sees_harm(self, candidate: Candidate) -> bool:
         """Return whether judged queries lose by a candidate: smaller priors are not tried.
@@ -72,56 +65,50 @@ class SearchGuard:
         return self.mean(candidate.prior) < self.mean(np.inf)
 
     def ranking(self, prior: float) -> str:
-        """Return how rows are ranked by the candidate of a prior."""
-        outcome = self.outcome(prior)
-        if outcome is None:
+        """Return how rows are ranked best by the candidate of a prior."""
+        if PRODUCT not in self.rankings:
             return COSINE
-        return outcome.ranking
+        product = self._gains(prior, PRODUCT)
+        cosine = self._gains(prior, COSINE)
+        is_best = not cosine.are_kept or is_better(product.values, cosine.values)
+        return PRODUCT if product.are_kept and is_best else COSINE
 
-    def mean(self, prior: float) -> float:
+    def mean(self, prior: float, ranking: str = COSINE) -> float:
         """Return the mean gain of a candidate that was looked at, else NaN."""
-        if prior not in self.outcomes:
+        if (prior, ranking) not in self.gains:
             return np.nan
-        return float(self.outcomes[prior].gains.mean())
+        return float(self.gains[prior, ranking].values.mean())
 
-    def outcome(self, prior: float) -> SearchOutcome | None:
-        """Return what the held-out queries gain by a candidate, None where none is searched."""
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """The ways to rank rows that are looked at."""
         if not self.searches:
-            return None
-        if prior not in self.outcomes:
-            self.outcomes[prior] = self._judged(self._gains(prior))
-        return self.outcomes[prior]
+            return ()
+        return self.searches[0][0].rankings
 
-    def _gains(self, prior: float) -> Gains:
+    def _gains(self, prior: float, ranking: str) -> Gains:
         """Return the gains of all parts by the models of a prior; inf has learned nothing."""
-        parts = [search(models[prior]) for search, models in self.searches]
-        return {
-            ranking: np.concatenate([part[ranking] for part in parts])
-            for ranking in parts[0]
-        }
-
-    def _judged(self, gains: Gains) -> SearchOutcome:
-        """Return the way to rank rows that keeps the search, the better one of two."""
-        plain = self.outcomes[np.inf].gains
-        max_harm = self.searches[0][0].max_harm
-        kept = [
-            ranking
-            for ranking, values in gains.items()
-            if keeps_search(values, plain, max_harm)
-        ]
-        ranking = COSINE
-        if PRODUCT in kept and (
-            COSINE not in kept or is_better(gains[PRODUCT], gains[COSINE])
-        ):
-            ranking = PRODUCT
-        return SearchOutcome(ranking, gains[ranking], ranking in kept)
+        if (prior, ranking) not in self.gains:
+            values = np.concatenate(
+                [
+                    search.gains(models[prior], ranking)
+                    for search, models in self.searches
+                ]
+            )
+            are_kept = True
+            if prior < np.inf:
+                plain = self._gains(np.inf, COSINE).values
+                max_harm = self.searches[0][0].max_harm
+                are_kept = keeps_search(values, plain, max_harm)
+            self.gains[prior, ranking] = Gains(values, are_kept)
+        return self.gains[prior, ranking]
 
     def sentence(self, chosen: Candidate) -> str:
         """Return what a candidate does to the search, after a semicolon."""
-        outcome = self.outcome(chosen.prior)
-        if outcome is None:
+        if not self.searches:
             return ""
-        means = f"{outcome.gains.mean():.3f}, cosine {self.mean(np.inf):.3f}"
-        if outcome.is_kept:
+        mean = self.mean(chosen.prior, self.ranking(chosen.prior))
+        means = f"{mean:.3f}, cosine {self.mean(np.inf):.3f}"
+        if self.keeps_search(chosen):
             return f"; a search among all rows gains {means}"
         return f"; a search among all rows loses, and least by this prior: {means}"

@@ -30,6 +30,11 @@ FEW_ANCHORS = 20
 FEW_COMPARISONS = 200
 
 
+#: The share of the rows that an anchor is compared with, from which on the comparisons
+#: see what a search sees.
+MOST_NAMED = 0.5
+
+
 @dataclass(frozen=True)
 class ComparedRows(Supervision):
     """Rows with comparisons of them.
@@ -189,16 +194,28 @@ class ComparedRows(Supervision):
     ) -> SearchJudge | None:
         """Return what searches for the positives of each anchor among all rows.
 
-        Rows that are nothing but anchors are queries: they are never shown. Quadruplets
-        have no query.
+        Rows that are nothing but anchors are queries: they are never shown. None for
+        quadruplets, which have no query, and where the comparisons of an anchor name
+        most of the rows: their judge sees what a model brings up.
         """
         if self.compared.shape[1] != 3:
+            return None
+        shown = everything.rows_to_show()
+        if self._n_others() >= MOST_NAMED * len(shown):
             return None
         triplets = self.compared
         if self.rows is not None:
             triplets = self.rows[triplets]
-        shown = everything.rows_to_show()
         return search_judged_rows(everything.X, shown, triplets, self.weights, rng)
+
+    def _n_others(self) -> float:
+        """Return the mean number of rows that an anchor is compared with."""
+        pairs = np.unique(self._pairs_of_anchors())
+        return len(pairs) / max(1, self.n_units)
+
+    def _pairs_of_anchors(self) -> np.ndarray:
+        """Return a number for each anchor and a row that it is compared with."""
+        return self.compared[:, :1] * np.int64(self.X.shape[0]) + self.compared[:, 1:]
 
     def rows_to_show(self) -> np.ndarray:
         """Return the rows that a search may show: all but those that are only anchors."""

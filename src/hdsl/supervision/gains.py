@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, sparse_block
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
 from .ranked_search import RankedSearch
 
-#: Most queries of a part, and most scores of queries and rows: a search takes seconds.
-MOST_QUERIES = 300
+#: Most queries of a part that look for judged rows and for themselves, and most scores
+#: of queries and rows: a search takes seconds.
+MOST_JUDGED = 200
+
+MOST_KNOWN = 300
 
 MOST_SCORES = 2**27
 
@@ -44,15 +48,9 @@ class SearchJudge:
     rankings: tuple[str, ...]
     max_harm: float
 
-    def __call__(self, similarity: Similarity) -> dict[str, np.ndarray]:
-        """Return the gain of each query, by the way to rank rows."""
-        return {
-            ranking: self._gains(self.searched.ranks(similarity, ranking))
-            for ranking in self.rankings
-        }
-
-    def _gains(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the gain of each query from the ranks of its judged rows."""
+    def gains(self, similarity: Similarity, ranking: str) -> np.ndarray:
+        """Return the gain of each query, where rows are ranked in one of the ways."""
+        ranks = self.searched.ranks(similarity, ranking)
         if self.grades is None:
             return 1.0 / ranks
         return discounted_gains(ranks, self.grades, self.searched.judged_queries)
@@ -79,11 +77,11 @@ def discounted_gains(
 
 
 def search_known_rows(
-    X: sp.csr_array, rows: np.ndarray, rng: np.random.Generator
+    X: sp.csr_array | MixedRows, rows: np.ndarray, rng: np.random.Generator
 ) -> SearchJudge | None:
     """Return a judge that looks for rows of X by half of their features, among all of them."""
-    searched = rows[np.diff(X.indptr)[rows] >= 2]
-    searched = draw_queries(searched, X.shape[0], rng)
+    searched = rows[np.diff(sparse_block(X).indptr)[rows] >= 2]
+    searched = draw_queries(searched, MOST_KNOWN, X.shape[0], rng)
     if not len(searched):
         return None
     ranked = RankedSearch(
@@ -97,7 +95,7 @@ def search_known_rows(
 
 
 def search_judged_rows(
-    X: sp.csr_array,
+    X: sp.csr_array | MixedRows,
     shown: np.ndarray,
     triplets: np.ndarray,
     weights: np.ndarray | None,
@@ -109,7 +107,7 @@ def search_judged_rows(
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_features)
+    X : csr_array or MixedRows of shape (n_rows, n_features)
     shown : ndarray of int
         The rows that may be shown, sorted.
     triplets : ndarray of shape (n_triplets, 3)
@@ -117,7 +115,7 @@ def search_judged_rows(
     rng : numpy.random.Generator
     """
     judged = graded_rows(triplets, weights)
-    anchors = draw_queries(np.unique(judged.anchors), len(shown), rng)
+    anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)
     if not len(anchors):
         return None
     judged = judged.take(np.isin(judged.anchors, anchors))
@@ -136,10 +134,10 @@ def search_judged_rows(
 
 
 def draw_queries(
-    queries: np.ndarray, n_rows: int, rng: np.random.Generator
+    queries: np.ndarray, n_most: int, n_rows: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the queries, sorted, or a sample that is searched in seconds."""
-    n_most = min(MOST_QUERIES, max(1, MOST_SCORES // max(1, n_rows)))
+    n_most = min(n_most, max(1, MOST_SCORES // max(1, n_rows)))
     if len(queries) <= n_most:
         return queries
     return np.sort(rng.choice(queries, n_most, replace=False))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import search
+from ..mixed_rows import MixedRows
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE
 from ..similarity.known_items import TIE
@@ -16,6 +18,9 @@ from ..similarity.products import row_products
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22
 
+#: So few thresholds are compared with all values one by one; more are sorted.
+FEW_THRESHOLDS = 8
+
 
 @dataclass(frozen=True)
 class RankedSearch:
@@ -23,8 +28,8 @@ class RankedSearch:
 
     Parameters
     ----------
-    queries : csr_array of shape (n_queries, n_features)
-    rows : csr_array of shape (n_rows, n_features)
+    queries : csr_array or MixedRows of shape (n_queries, n_features)
+    rows : csr_array or MixedRows of shape (n_rows, n_features)
         All that may be shown.
     hidden_rows : ndarray of shape (n_queries,)
         For each query a row that is never shown, the query itself; -1 is none.
@@ -33,8 +38,8 @@ class RankedSearch:
     judged_rows : ndarray of shape (n_judged,)
     """
 
-    queries: sp.csr_array
-    rows: sp.csr_array
+    queries: sp.csr_array | MixedRows
+    rows: sp.csr_array | MixedRows
     hidden_rows: np.ndarray
     judged_queries: np.ndarray
     judged_rows: np.ndarray
@@ -58,7 +63,7 @@ class RankedSearch:
         return thresholds.middle_ranks()
 
     def _judged_scores(
-        self, queries: sp.csr_array, rows: sp.csr_array, lengths: np.ndarray
+        self, queries: Any, rows: Any, lengths: np.ndarray
     ) -> np.ndarray:
         """Return the score of each judged row for its query."""
         products = row_products(queries[self.judged_queries], rows[self.judged_rows])
@@ -109,6 +114,11 @@ def count_above(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     >>> count_above(np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.0])).tolist()
     [1, 3]
     """
+    if len(thresholds) <= FEW_THRESHOLDS:
+        return np.array(
+            [np.count_nonzero(values > threshold) for threshold in thresholds],
+            dtype=np.int64,
+        )
     order = np.argsort(thresholds, kind="stable")
     n_below = np.searchsorted(thresholds[order], values)
     n_reached = np.bincount(n_below, minlength=len(thresholds) + 1)
