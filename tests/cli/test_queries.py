@@ -120,7 +120,9 @@ def test_queries_held_out_are_measured_and_not_learned_from(home):
         judged.X, triplets=judged.triplets, sample_weight=judged.weights
     )
     assert_array_equal(model.atoms_, collection.learned.atoms_)
-    searches = compare_searches(collection.scored, queries.rows.X, D, queries.held_out)
+    held_out = queries.held_out.by_query()
+    Q = queries.rows.X[list(held_out)]
+    searches = compare_searches(collection.scored, Q, D, list(held_out.values()))
     assert searches.n_queries == 6
     assert facts["search"] == searches.to_dict()
     again = told("evaluate", "model.hdsl")
@@ -140,7 +142,7 @@ def test_new_queries_search_the_documents_in_the_model(home):
         collection.scored,
         collection.queries.rows.X,
         collection.documents.X,
-        collection.queries.relevance,
+        list(collection.queries.relevance.by_query().values()),
     )
     assert facts["search"] == searches.to_dict()
     again = json.loads(

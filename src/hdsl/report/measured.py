@@ -225,9 +225,12 @@ def measure_searches(
 ) -> Measured:
     """Return how well queries find what is relevant; search for documents by half of their words.
 
-    The error of a query is 1 - nDCG.
+    The error of a query is 1 - nDCG. Queries without a relevant document are left out.
     """
-    searches = evaluate.compare_searches(similarity, queries, documents, relevance)
+    relevant = relevance.by_query()
+    searches = evaluate.compare_searches(
+        similarity, queries[list(relevant)], documents, list(relevant.values())
+    )
     errors = ErrorComparison.from_trials(
         before=1.0 - searches.before.ndcgs,
         after=1.0 - searches.after.ndcgs,
