@@ -222,10 +222,10 @@ class Collection:
         -------
         Hits
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
-            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine,
-            or S where the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest reasons, and how much of it is learned) and ``more`` (number and sum
-            of the others).
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
+            the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
+            (name and value of the largest reasons, and how much of it is learned) and
+            ``more`` (number and sum of the others).
         """
         if row is None:
             if not isinstance(query, str):
