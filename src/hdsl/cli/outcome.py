@@ -10,6 +10,7 @@ import numpy as np
 from ..explain.tables import has_class
 from ..mixed_rows import count_features
 from ..report import Measured
+from ..similarity.cosine import COSINE
 from ..text import Collection
 from . import measure
 from .measured_output import show_measured
@@ -82,6 +83,7 @@ class Outcome:
             "pairs": len(model.weights_),
             "scale": model.scale_,
             "prior": model.prior_,
+            "ranking": model.ranking_,
             "choice": choice_of(model),
             "objective": model.objective_,
         }
@@ -120,15 +122,51 @@ def choice_of(model: Any) -> str | None:
     is_learned = np.isfinite(table["prior"])
     chosen = int(np.flatnonzero(table["chosen"])[-1])
     prior = table["prior"][chosen]
-    score = table["score"][chosen]
-    best = float(table["score"][is_learned].max())
     n_priors = len(np.unique(table["prior"][is_learned]))
+    if not np.isfinite(prior):
+        return (
+            f"Nothing was learned, and the order of the cosine is left alone: by none "
+            f"of {n_priors} priors do held-out queries surely find as much among all "
+            "rows."
+        )
     if n_priors == 1:
         return f"One prior was tried on held-out rows, {prior:.4g}."
+    score = table["score"][chosen]
+    best = float(table["score"][is_learned].max())
+    rest = _search_sentence(table, chosen) + _ranking_sentence(model)
+    tried = f"Of {n_priors} priors tried on held-out rows, {prior:.4g}"
+    is_smaller = is_learned & (table["prior"] < prior)
+    if np.isfinite(table["search"][is_smaller]).any():
+        return (
+            f"{tried} is taken, score {score:.3f}: smaller ones lose more of a search "
+            f"among all rows.{rest}"
+        )
     return (
-        f"Of {n_priors} priors tried on held-out rows, {prior:.4g} is "
-        "the largest, so the simplest model, within one standard error of the best: "
-        f"score {score:.3f}, best {best:.3f}."
+        f"{tried} is the largest, so the simplest model, within one standard error of "
+        f"the best: score {score:.3f}, best {best:.3f}.{rest}"
+    )
+
+
+def _search_sentence(table: dict[str, np.ndarray], chosen: int) -> str:
+    """Return what the choice has seen of a search among all rows, after a space."""
+    gain = table["search"][chosen]
+    if not np.isfinite(gain):
+        return ""
+    is_plain = np.isinf(table["prior"])
+    plain = float(table["search"][is_plain][-1])
+    measure = "nDCG without a cut"
+    if np.isfinite(table["mrr"][chosen]):
+        measure = "mean reciprocal rank of a row by half of its features"
+    return f" Searched among all rows: {measure} {gain:.3f}, by cosine {plain:.3f}."
+
+
+def _ranking_sentence(model: Any) -> str:
+    """Return how rows are ranked where it is not by the learned cosine, after a space."""
+    if model.ranking_ == COSINE:
+        return ""
+    return (
+        " Rows are ranked by S, not divided by their learned length: held-out queries "
+        "find more."
     )
 
 

@@ -17,6 +17,7 @@ from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
+from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
@@ -175,7 +176,14 @@ def measure_labels(
         n_candidates -= 1
     k = min(n_neighbors, n_candidates)
     errors = evaluate.compare_errors(
-        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+        similarity,
+        X,
+        y,
+        X_test,
+        y_test,
+        n_neighbors=k,
+        cosine=ranking_of(similarity) == COSINE,
+        n_jobs=n_jobs,
     )
     if X_test is None:
         searched = X
@@ -202,7 +210,11 @@ def measure_judgements(
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
     errors = evaluate.compare_triplets(
-        similarity, X, comparisons, sample_weight=weights, cosine=True
+        similarity,
+        X,
+        comparisons,
+        sample_weight=weights,
+        cosine=ranking_of(similarity) == COSINE,
     )
     if rows is None:
         rows = np.arange(X.shape[0])
@@ -254,7 +266,12 @@ def _search_known_items(
 ) -> KnownItem:
     """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
     return evaluate.known_item(
-        similarity, X, rows=rows, n_queries=N_QUERIES, random_state=0
+        similarity,
+        X,
+        rows=rows,
+        n_queries=N_QUERIES,
+        cosine=ranking_of(similarity) == COSINE,
+        random_state=0,
     )
 
 

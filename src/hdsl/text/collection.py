@@ -15,7 +15,7 @@ from ..class_scores.words import with_words
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..mixed_rows import MixedRows, is_empty
-from ..similarity.arrays import similarity_from_arrays
+from ..similarity.arrays import ranking_from, similarity_from_arrays
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
 from .encoders import TextEncoder
@@ -117,7 +117,8 @@ class Collection:
         if self._saved is not None:
             scored = _scored_from_arrays(*self._saved)
         if scored is None:
-            scored = Scored(self.learned.similarity_, self.scores)
+            learned = self.learned
+            scored = Scored(learned.similarity_, self.scores, learned.ranking_)
         return scored
 
     @property
@@ -221,7 +222,7 @@ class Collection:
         return row
 
     def search(self, query: Any, k: int = 5, *, why: int = 4, row: Any = None) -> Hits:
-        """Return the documents of largest learned cosine with a text, and why.
+        """Return the documents that are most similar to a text, and why.
 
         Parameters
         ----------
@@ -238,10 +239,10 @@ class Collection:
         -------
         Hits
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
-            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
-            ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest reasons, and how much of it is learned) and ``more`` (number and sum
-            of the others).
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
+            the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
+            (name and value of the largest reasons, and how much of it is learned) and
+            ``more`` (number and sum of the others).
         """
         if row is None:
             if not isinstance(query, str):
@@ -345,7 +346,7 @@ class Collection:
     def _reasons(
         self, x: sp.csr_array, y: sp.csr_array, cosine: float
     ) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the learned cosine.
+        """Return what each feature and feature pair adds to the similarity of a hit.
 
         What is learned of it is in the value. The largest comes first.
         """
@@ -467,7 +468,8 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     None where it is of another kind than HDSL, with `ClassScores` before it or without.
     """
     if header.get("kind") == "HDSL":
-        return Scored(similarity_from_arrays(arrays, header))
+        similarity = similarity_from_arrays(arrays, header)
+        return Scored(similarity, ranking=ranking_from(header))
     if header.get("kind") != "Pipeline":
         return None
     steps = header.get("steps")
@@ -479,7 +481,7 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     scores_header, model_header = step_headers
     scores = Scores().restore(part_of(arrays, "0"), scores_header)
     similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
-    scored = Scored(similarity, scores)
+    scored = Scored(similarity, scores, ranking_from(model_header))
     if scored.n_words != scores.n_features_in_:
         raise ValueError("the class scores and the model have other features")
     return scored

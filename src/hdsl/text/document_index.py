@@ -1,4 +1,4 @@
-"""Documents as they are searched: by the learned cosine and by the plain one."""
+"""Documents as they are searched: as the model ranks them, and by the plain cosine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..mixed_rows import MixedRows
-from ..similarity.cosine import LearnedCosine
+from ..similarity.cosine import ranked_by
 from ..similarity.rows import unit_rows
 from .scored import Scored
 
 
 class Cosines(NamedTuple):
-    """The cosines of one query with all documents, shape (n_documents,) each."""
+    """How similar one query is to all documents, shape (n_documents,) each.
+
+    `learned` is the learned cosine, or S where the model ranks by it.
+    """
 
     learned: np.ndarray
     plain: np.ndarray
@@ -24,7 +27,7 @@ class Cosines(NamedTuple):
         self.plain[row] = -np.inf
 
     def nearest(self, k: int) -> list[int]:
-        """Return the k rows of largest learned cosine; of equals the first."""
+        """Return the k rows that are most similar as learned; of equals the first."""
         order = np.argsort(-self.learned, kind="stable")
         n_candidates = np.count_nonzero(self.learned > -np.inf)
         return order[: min(k, n_candidates)].tolist()
@@ -37,14 +40,14 @@ class Cosines(NamedTuple):
         return None
 
     def ranks(self, row: int) -> tuple[int, int]:
-        """Return the rank of a row by the learned and by the plain cosine, from 1."""
+        """Return the rank of a row as learned and by the plain cosine, from 1."""
         n_before = int((self.learned > self.learned[row]).sum())
         n_before_by_plain = int((self.plain > self.plain[row]).sum())
         return n_before + 1, n_before_by_plain + 1
 
 
 class DocumentIndex:
-    """The rows of all documents, at unit length by the learned and the plain cosine.
+    """The rows of all documents, as the model ranks them and at unit length.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ class DocumentIndex:
 
     def __init__(self, X: Any, scored: Scored) -> None:
         self._scored = scored
-        self._learned = LearnedCosine(scored.similarity)
+        self._learned = ranked_by(scored.ranking, scored.similarity)
         self._learned_rows = self._learned.index_rows(scored.rows(X))
         self._plain_rows = unit_rows(X)
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ..explain.tables import CLASS
 from ..mixed_rows import MixedRows
+from ..similarity.cosine import COSINE
 
 
 class Scored:
@@ -22,11 +23,16 @@ class Scored:
     similarity : Similarity
     scores : object, default=None
         With ``transform``, ``classes_`` and ``n_features_in_``.
+    ranking : {"cosine", "product"}, default="cosine"
+        How rows are ranked: by the learned cosine, or by S as it is.
     """
 
-    def __init__(self, similarity: Any, scores: Any = None) -> None:
+    def __init__(
+        self, similarity: Any, scores: Any = None, ranking: str = COSINE
+    ) -> None:
         self.similarity = similarity
         self.scores = scores
+        self.ranking = ranking
 
     @property
     def n_scores(self) -> int:
