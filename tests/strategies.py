@@ -162,14 +162,23 @@ def models(draw, d):
 
 @st.composite
 def fixed_parts(draw, d):
-    """The plain dot product of d columns, alone or of the first of them beside another part."""
+    """The plain dot product of d columns, alone or of the first of them beside another part.
+
+    The other part is sparse or, where two columns are left for atoms, perhaps dense.
+    """
     cut = draw(st.none() | st.integers(1, d - 1))
     prior = FixedPart("prior", draw(PRIORS), stop=cut)
     if cut is None:
         return (prior,)
-    by_feature = draw(st.booleans())
+    by_feature = cut < 2 or draw(st.booleans())
     other = FixedPart("meaning", draw(PRIORS), start=cut, by_feature=by_feature)
     return (prior, other)
+
+
+def models_beside(fixed, d):
+    """Atoms and weights of the columns that are in no dense part."""
+    n_paired = d if fixed[-1].by_feature else fixed[-1].start
+    return models(n_paired)
 
 
 @st.composite

@@ -1,6 +1,7 @@
 """Models of atoms as plain arrays for a file, and back, checked."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,8 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     header["status"] = model.status_
     header["gap_is_exact"] = bool(model.gap_is_exact_)
     header["loss"] = model.loss_
+    if model.embedding_weight_ is not None:
+        header["embedding_weight"] = float(model.embedding_weight_)
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
 
@@ -59,7 +62,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     params = get_value(header, "params", dict)
     known = kind().get_params(deep=False).keys() - NOT_SAVED
     model = kind(**{name: value for name, value in params.items() if name in known})
-    _set_similarity(model, similarity)
+    _set_similarity(model, similarity, header)
     _set_numbers(model, header)
     _set_path(model, arrays, header)
     model.choice_ = choice_from(arrays)
@@ -67,16 +70,23 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     return model
 
 
-def _set_similarity(model: Any, similarity: Similarity) -> None:
+def _set_similarity(model: Any, similarity: Similarity, header: dict[str, Any]) -> None:
     """Give a model the attributes that its similarity has too."""
     model.atoms_ = similarity.atoms
     model.weights_ = similarity.weights
     model.scale_ = similarity.scale
     model.n_features_in_ = similarity.n_features
-    (prior,) = similarity.fixed
+    prior = similarity.fixed[0]
     model.prior_ = prior.weight
     model.norm_ = prior.norm
     model.columns_ = prior.length_columns
+    model.embedding_width_ = similarity.n_features - similarity.n_paired
+    model.embedding_weight_ = None
+    if model.embedding_width_:
+        weight = get_value(header, "embedding_weight", float)
+        if not 0.0 <= weight < math.inf:
+            raise ValueError(f"embedding_weight is {weight}, expected >= 0")
+        model.embedding_weight_ = weight
 
 
 def _set_numbers(model: Any, header: dict[str, Any]) -> None:
@@ -110,11 +120,12 @@ def choice_from(arrays: Arrays) -> Columns | None:
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
-    if {*choice} != {*CHOICE} or any(
-        np.ndim(column) != 1 for column in choice.values()
-    ):
+    names = [*CHOICE]
+    if "embedding_weight" in choice:
+        names.append("embedding_weight")
+    if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
-    return Columns({name: choice[name] for name in CHOICE})
+    return Columns({name: choice[name] for name in names})
 
 
 def names_to_arrays(model: Any) -> Arrays:

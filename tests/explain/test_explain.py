@@ -17,9 +17,10 @@ from sklearn.exceptions import NotFittedError
 import reference
 from hdsl import HDSL
 from hdsl.explain import explain, importance
+from hdsl.explain.parts import MEANING
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.fixed import NO_FEATURE
-from strategies import SCALES, fixed_parts, matrices, models
+from strategies import SCALES, fixed_parts, matrices, models, models_beside
 
 NAMES = ["goal", "match", "profit", "shares"]
 HOSTILE = [
@@ -58,8 +59,8 @@ def rounding(similarity, x, y):
 def cases(draw):
     """A similarity and three rows."""
     X = draw(matrices())
-    atoms, weights = draw(models(X.shape[1]))
     fixed = draw(fixed_parts(X.shape[1]))
+    atoms, weights = draw(models_beside(fixed, X.shape[1]))
     similarity = Similarity(atoms, weights, draw(SCALES), fixed, X.shape[1])
     return similarity, X[
         draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))
@@ -108,7 +109,7 @@ def test_parts_are_those_of_their_formulas(case):
         parts = explain(similarity, x, y, by=by).parts
         assert set(parts["kind"]) <= {by, *(part.name for part in similarity.fixed)}
         of_block = parts[np.isin(parts["kind"], as_one)]
-        assert set(of_block["name"]) <= {*as_one}
+        assert set(of_block["name"]) <= {MEANING}
         assert (of_block["i"] == NO_FEATURE).all()
         assert len(of_block) <= 1
         is_fixed = (parts["kind"] != by) & (parts["i"] != NO_FEATURE)

@@ -52,6 +52,27 @@ def make_parts(
         # What a function makes of a part of the rows may differ from what it makes of
         # all: its comparisons are split as if a person had judged.
         data = replace(data.compare(Mining.of(model), rng), is_mined=False)
+    parts = []
+    for train, held_out in split(model, data, validation, rng):
+        # A part may have rows of too few classes left to compare. What is warned of a
+        # part does not hold for all rows.
+        with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
+            parts.append(_part(model, train, held_out, rng))
+    return parts
+
+
+def split(
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    rng: np.random.Generator,
+) -> list[tuple[Supervision, Supervision]]:
+    """Return what to learn from and what to choose by, for each turn of a split.
+
+    None where the data are too few.
+    """
+    if validation is not None:
+        return [(data, validation)]
     if isinstance(data, ComparedRows):
         data = data.sample(MOST_TRAIN + MOST_HELD_OUT, rng)
     if not data.can_be_split():
@@ -62,13 +83,7 @@ def make_parts(
         if train.can_teach() and held_out.can_judge()
     )
     n_splits = 1 if data.n_splittable > MOST_HELD_OUT else None
-    parts = []
-    for train, held_out in islice(splits, n_splits):
-        # A part may have rows of too few classes left to compare. What is warned of a
-        # part does not hold for all rows.
-        with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
-            parts.append(_part(model, train, held_out, rng))
-    return parts
+    return list(islice(splits, n_splits))
 
 
 def _part(

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
+from ..mixed_rows import MixedRows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
@@ -30,6 +31,9 @@ from .tables import (
 )
 
 BY = ("pair", "atom")
+
+#: What the part of an embedding is about, where others name a feature or a pair.
+MEANING = "meaning"
 
 #: Words that are shown behind the score of a class.
 MOST_WORDS = 4
@@ -314,7 +318,14 @@ def _compared_rows(similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedR
 
 
 def one_row(x: Any) -> Any:
-    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
+    """Return a row in any form, also of one dimension, as a matrix of one row with its names.
+
+    Of a pair (features, embedding) both become matrices.
+    """
+    if isinstance(x, MixedRows):
+        return x
+    if isinstance(x, tuple) and len(x) == 2 and np.ndim(x[1]) > 0:
+        return one_row(x[0]), np.atleast_2d(x[1])
     if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
         return x.to_frame().T
     if np.ndim(x) != 1:
@@ -327,7 +338,7 @@ def one_row(x: Any) -> Any:
 def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
     """Return one row as S compares it, in float64."""
     x = one_row(x)
-    if not sp.issparse(x):
+    if not sp.issparse(x) and not isinstance(x, MixedRows):
         x = np.asarray(x)
     if x.shape != (1, similarity.n_features):
         raise ValueError(
@@ -335,7 +346,12 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
             "row of a matrix X."
         )
-    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
+    if not isinstance(x, MixedRows):
+        x = sp.csr_array(x, dtype=np.float64)
+    row = similarity.index_rows(x)
+    if isinstance(row, MixedRows):
+        row = row.to_sparse()
+    return sp.csr_array(row, dtype=np.float64)
 
 
 # --- the parts ------------------------------------------------------------------------
@@ -377,7 +393,7 @@ def _terms_of_fixed(fixed_part: FixedPart, rows: _ComparedRows, names: Any) -> _
     if fixed_part.by_feature:
         labels = pair_names(features, features, names)
     else:
-        labels = np.full(len(features), fixed_part.name, dtype=object)
+        labels = np.full(len(features), MEANING, dtype=object)
     return _Terms(fixed_part.name, labels, features, features, values)
 
 

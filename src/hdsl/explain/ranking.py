@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..input.parameters import check_number, check_word
+from ..mixed_rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.products import check_result
 from . import tables
@@ -177,7 +178,8 @@ def importance(
             table_of("weight", **features), table_of("weight", **pairs), top=top
         )
     ends = np.searchsorted(features["i"], np.column_stack([pairs["i"], pairs["j"]]))
-    occurrences = count_occurrences(similarity.index_rows(X), features["i"], ends)
+    rows = sparse_block(similarity.index_rows(X))
+    occurrences = count_occurrences(rows, features["i"], ends)
     features |= _effects_of_features(features["weight"], occurrences)
     pairs |= _effects_of_pairs(pairs["weight"], occurrences, ends)
     is_rare: np.ndarray = features["n_rows"] < min_rows

@@ -35,6 +35,7 @@ class FitOutcome(NamedTuple):
     prior: float
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
+    embedding_weight: float | None = None
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -44,6 +45,7 @@ def store(model: Any, learned: FitOutcome) -> None:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_ = learned.scale
     model.prior_ = learned.prior
+    model.embedding_weight_ = learned.embedding_weight
     model.choice_ = None
     if learned.choice is not None:
         model.choice_ = Columns(learned.choice)
@@ -113,7 +115,10 @@ def check_same_path(model: Any) -> None:
             f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter "
             f"is {loss!r}: set that of the path, or fit with warm_start=False."
         )
-    for name in ("scale", "prior"):
+    names = ["scale", "prior"]
+    if model.embedding_weight_ is not None:
+        names.append("embedding_weight")
+    for name in names:
         value = getattr(model, name)
         used = getattr(model, name + "_")
         if value != "auto" and value != used:

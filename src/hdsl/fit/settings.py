@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..choose.candidates import Choice
+from ..choose.embedding import joined_table
 from ..files.digests import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from
@@ -50,6 +51,8 @@ def settings_of_run(
         statistics = laid_out.layout.statistics()
         settings = new_settings(model, statistics, laid_out.choice)
         table = table_as_used(model, statistics, laid_out.choice)
+    if run.earlier is None and not run.is_resumed:
+        table = joined_table(run.embedding, table)
     check_margins(laid_out.margin_rows, settings.scale, settings.prior)
     return settings, table
 
@@ -73,6 +76,16 @@ def resumed_settings(arrays: Arrays, data: ComparedRows | None) -> Settings:
     if fingerprint != _fingerprint(data):
         raise ValueError("`mining` gave other triplets than when the run began.")
     return Settings(scale, prior, int(max_iter))
+
+
+def resumed_weight(arrays: Arrays) -> float:
+    """Return the weight of the embedding in a checkpoint; raise ValueError if damaged."""
+    weight = arrays.get("embedding_weight", np.empty(0))
+    if weight.shape != (1,) or not np.isfinite(weight[0]) or weight[0] < 0:
+        raise ValueError(
+            "the weight of the embedding is no number that a run can have."
+        )
+    return float(weight[0])
 
 
 def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> Settings:

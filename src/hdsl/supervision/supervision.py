@@ -20,7 +20,7 @@ class Supervision(ABC):
 
     Attributes
     ----------
-    X : csr_array of shape (n_rows, n_features)
+    X : csr_array or MixedRows of shape (n_rows, n_features)
         As they are compared: at unit length where the model says so.
     weights : ndarray or None
         One per label or per comparison; None is 1 for all.
