@@ -3,6 +3,8 @@
 from .collection import Collection
 from .counts import are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
+from .hits import Hits
+from .learning import learn
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
@@ -13,9 +15,11 @@ __all__ = [
     "TRAIN",
     "Collection",
     "Documents",
+    "Hits",
     "Scored",
     "Words",
     "are_counts",
     "inverse_frequencies",
+    "learn",
     "weigh_counts",
 ]
