@@ -12,6 +12,7 @@ from .files.container import Arrays, dumps
 from .files.tables import get_value
 from .input.errors import short
 from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
+from .similarity.cosine import COSINE, RANKINGS
 from .similarity.similarity import Similarity
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .tabular import Columns
@@ -32,7 +33,10 @@ FLOATS = ("objective", "gap")
 COUNTS = {"n_iter": 0, "n_triplets": 1}
 
 #: Columns of what was tried for the prior, as `choose.table` has them.
-CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
+CHOICE = ("prior", "n_iter", "score", "error", "mrr", "search", "chosen")
+
+#: The column that older files do not have: nothing was searched among all rows.
+NEW_COLUMN = "search"
 
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -52,6 +56,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     header["loss"] = model.loss_
     if model.embedding_weight_ is not None:
         header["embedding_weight"] = float(model.embedding_weight_)
+    header["ranking"] = model.ranking_
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
 
@@ -66,6 +71,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     _set_numbers(model, header)
     _set_path(model, arrays, header)
     model.choice_ = choice_from(arrays)
+    model.ranking_ = _ranking_from(header)
     names_from_arrays(model, arrays)
     return model
 
@@ -120,12 +126,22 @@ def choice_from(arrays: Arrays) -> Columns | None:
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
+    if NEW_COLUMN not in choice and "prior" in choice:
+        choice[NEW_COLUMN] = np.full_like(choice["prior"], np.nan)
     names = [*CHOICE]
     if "embedding_weight" in choice:
         names.append("embedding_weight")
     if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
     return Columns({name: choice[name] for name in names})
+
+
+def _ranking_from(header: dict[str, Any]) -> str:
+    """Return how rows are ranked; older files do not say it, and rank by the cosine."""
+    ranking = header.get("ranking", COSINE)
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking is {short(ranking)}, expected one of {RANKINGS}")
+    return str(ranking)
 
 
 def names_to_arrays(model: Any) -> Arrays:

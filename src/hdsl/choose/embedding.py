@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..similarity import Similarity
+from ..similarity.cosine import COSINE
 from ..similarity.fixed import parts_of_rows
 from ..solver.atoms import NOTHING
 from ..supervision.judges import Score
@@ -63,20 +64,32 @@ def choose_embedding_weight(
         return EmbeddingChoice(FIXED_WEIGHT, reason)
     progress.stage("choosing the weight of the embedding", len(WEIGHTS))
     judges = []
+    searches = []
     for train, held_out in splits:
         sample = held_out.sample(MOST_HELD_OUT, rng)
         judges.append(sample.judge(train.sample(MOST_TRAIN, rng), rng))
+        search = sample.search(validation or data, rng)
+        if search is not None and search.grades is not None:
+            searches.append(search)
     scores: list[Score] = []
-    for weight in progress.each(WEIGHTS):
+    gains = np.full(len(WEIGHTS), np.nan)
+    for k, weight in enumerate(progress.each(WEIGHTS)):
         similarity = unlearned(data.X, weight)
         scores.append(Score.joined([judge(similarity) for judge in judges]))
-    means = [float(score.units.mean()) for score in scores]
+        if searches:
+            by_part = [search.gains(similarity, COSINE) for search in searches]
+            gains[k] = np.concatenate(by_part).mean()
+    means = np.array([float(score.units.mean()) for score in scores])
+    if searches:
+        # Comparisons are often with rows that words had ranked high: see what a search
+        # sees.
+        means = gains
     best = int(np.argmax(means))
     reason = (
         f"the embedding has the weight {WEIGHTS[best]:g}: {means[best]:.3f} on held-out "
         f"data before learning, features alone {means[0]:.3f}"
     )
-    return EmbeddingChoice(WEIGHTS[best], reason, _table(scores, best))
+    return EmbeddingChoice(WEIGHTS[best], reason, _table(scores, gains, best))
 
 
 def unlearned(X: Any, weight: float) -> Similarity:
@@ -85,13 +98,16 @@ def unlearned(X: Any, weight: float) -> Similarity:
     return Similarity(atoms, weights, 1.0, parts_of_rows(X, 1.0, weight), X.shape[1])
 
 
-def _table(scores: Sequence[Score], best: int) -> dict[str, np.ndarray]:
+def _table(
+    scores: Sequence[Score], gains: np.ndarray, best: int
+) -> dict[str, np.ndarray]:
     """Return the columns of what was tried."""
     n = len(scores)
     return {
         "prior": np.full(n, np.inf),
         "n_iter": np.full(n, FROM_ANOTHER),
         **score_columns(scores),
+        "search": gains,
         "chosen": np.arange(n) == best,
         "embedding_weight": np.array(WEIGHTS),
     }

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
+from ..input.sparse_structure import sound_csr
 from ..mixed_rows import MixedRows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
@@ -347,7 +348,8 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             "row of a matrix X."
         )
     if not isinstance(x, MixedRows):
-        x = sp.csr_array(x, dtype=np.float64)
+        x = sound_csr(x, name) if sp.issparse(x) else sp.csr_array(x)
+        x = x.astype(np.float64)
     row = similarity.index_rows(x)
     if isinstance(row, MixedRows):
         row = row.to_sparse()

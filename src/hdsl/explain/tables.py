@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..input.printable import escaped
 from ..tabular import frame_of
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the
@@ -142,18 +143,11 @@ class Readable:
 
 def shown(name: Any, width: int = 48) -> str:
     """Return a name as one short line; control characters are escaped."""
-    text = "".join(map(_escaped, str(name)))
+    text = "".join(map(escaped, str(name)))
     if len(text) <= width:
         return text
     half = width // 2
     return f"{text[:half]}…{text[-half:]}"
-
-
-def _escaped(character: str) -> str:
-    """Return a character, or the escape sequence of one that cannot be printed."""
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def signed(value: float, largest: float) -> str:

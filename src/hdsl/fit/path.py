@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..progress import duration
+from ..similarity.cosine import COSINE
 from ..solver.loop import Result
 from ..solver.trace import replay
 from ..tabular import Columns
@@ -36,6 +37,7 @@ class FitOutcome(NamedTuple):
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
     embedding_weight: float | None = None
+    ranking: str = COSINE
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -49,6 +51,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.choice_ = None
     if learned.choice is not None:
         model.choice_ = Columns(learned.choice)
+    model.ranking_ = learned.ranking
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 

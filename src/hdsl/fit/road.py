@@ -217,6 +217,7 @@ def solve(
         n_comparisons=problem.n_comparisons,
         choice=table,
         embedding_weight=_weight_of(run.embedding),
+        ranking=settings.ranking,
         data=laid_out.data,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mixed_rows import MixedRows, is_pair, sparse_block
+from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 
@@ -30,7 +31,8 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             "that are in memory. hdsl.dask.HDSL learns from blocks on a cluster; or "
             "call compute() first."
         )
-    check_structure(X, name)
+    if sp.issparse(X):
+        X = sound_csr(X, name)
     try:
         X = validate_data(
             estimator,
@@ -68,9 +70,8 @@ def as_rows(X: Any, name: str = "X") -> Any:
     """
     if isinstance(X, MixedRows) or is_pair(X):
         return as_mixed_rows(X, name)
-    check_structure(X, name)
     is_sparse = sp.issparse(X)
-    X = sp.csr_array(X) if is_sparse else np.asarray(X)
+    X = sound_csr(X, name) if is_sparse else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: "
@@ -123,69 +124,6 @@ def canonical(X: Any) -> sp.csr_array:
         X_csr.sum_duplicates()
         X_csr.eliminate_zeros()
     return X_csr
-
-
-def check_structure(X: Any, name: str = "X") -> None:
-    """Raise ValueError unless the index arrays of a sparse X are valid; compiled code trusts them.
-
-    It takes a pass over ``indptr`` and one over the indices. What is not sparse passes.
-    """
-    if not sp.issparse(X):
-        return
-    if min(X.shape) < 0:
-        raise ValueError(f"{name} has the shape {X.shape}: sizes must be 0 or larger.")
-    if X.format == "coo":
-        _check_coordinates(X, name)
-    elif X.format in ("csr", "csc", "bsr"):
-        _check_compressed(X, name)
-
-
-def _check_coordinates(X: Any, name: str) -> None:
-    """Raise ValueError unless each value of a COO matrix has a row and a column."""
-    if any(len(numbers) != len(X.data) for numbers in X.coords):
-        raise ValueError(f"{name} is damaged: its index arrays differ in length.")
-    for numbers, size in zip(X.coords, X.shape, strict=True):
-        _check_numbers(numbers, size, name)
-
-
-def _check_compressed(X: Any, name: str) -> None:
-    """Raise ValueError unless ``indptr`` cuts the indices into lists of numbers that exist."""
-    n_lists, size = _compressed_shape(X)
-    indptr = X.indptr
-    n = min(len(X.indices), len(X.data))
-    if len(indptr) != n_lists + 1 or indptr[0] != 0 or indptr[-1] > n:
-        raise ValueError(
-            f"{name} is damaged: indptr must have {n_lists + 1} entries from 0 to at "
-            f"most {n}."
-        )
-    # Differences may overflow, comparisons do not.
-    if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"{name} is damaged: indptr must not decrease.")
-    _check_numbers(X.indices[: indptr[-1]], size, name)
-
-
-def _compressed_shape(X: Any) -> tuple[int, int]:
-    """Return how many lists of indices X has, and how many rows or columns they may name."""
-    n_rows, n_columns = X.shape
-    if X.format == "csc":
-        return n_columns, n_rows
-    if X.format == "bsr":
-        height, width = X.blocksize
-        return n_rows // height, n_columns // width
-    return n_rows, n_columns
-
-
-def _check_numbers(numbers: np.ndarray, size: int, name: str) -> None:
-    """Raise ValueError unless all numbers are from 0 to below a size."""
-    if not len(numbers):
-        return
-    low = numbers.min()
-    high = numbers.max()
-    if low < 0 or high >= size:
-        raise ValueError(
-            f"{name} is damaged: it names a column or row {low} to {high}, but has "
-            f"{size}."
-        )
 
 
 def used_columns(X: sp.csr_array) -> np.ndarray:

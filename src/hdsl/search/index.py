@@ -36,7 +36,9 @@ def top_k(
     """Find, for each query, the k rows of the index with the largest inner products.
 
     The answer is exact and the same for any number of threads. Of rows with equal inner
-    products the one with the smaller number comes first. Rows that share no feature
+    products the one with the smaller number comes first; of two dense matrices, that is
+    promised of equal rows, as BLAS may round other equal products differently. Rows
+    that share no feature
     with a query have the inner product 0, so they come before rows with a negative one.
 
     To search by a learned similarity, rewrite the queries alone:

@@ -5,6 +5,7 @@ from .counts import are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
 from .hits import Hits
 from .learning import learn
+from .queries import Queries
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
@@ -16,6 +17,7 @@ __all__ = [
     "Collection",
     "Documents",
     "Hits",
+    "Queries",
     "Scored",
     "Words",
     "are_counts",
