@@ -75,11 +75,11 @@ def learn(
     >>> [hit["text"] for hit in collection.search("goal", 2)]
     ['the last goal', 'a late goal']
     """
-    texts = np.array([*texts], dtype=object)
+    documents = np.array([*texts], dtype=object)
     words = words or Words()
-    X = words.fit(texts).transform(texts)
+    X = words.fit(documents).transform(documents)
     if model is None:
-        model = _default_model(len(texts), has_labels=y is not None)
+        model = _default_model(len(documents), has_labels=y is not None)
     judgements = {
         "triplets": triplets,
         "quadruplets": quadruplets,
@@ -89,8 +89,8 @@ def learn(
     labels = None
     if y is not None and label_sets(y) is None:
         labels = np.asarray(y)
-    documents = Documents(X, labels=labels, texts=texts, ids=ids)
-    return Collection(model.fit(X, y, **options), words, documents)
+    fitted = model.fit(X, y, **options)
+    return Collection(fitted, words, Documents(X, labels, documents, ids))
 
 
 def _default_model(n_texts: int, has_labels: bool) -> Any:
