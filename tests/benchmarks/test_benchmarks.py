@@ -48,9 +48,8 @@ FIELDS = {
     "extra",
 }
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # toys are too small to choose a prior by
+# Toys are too small to choose a prior by.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def run_toy(name, **options):

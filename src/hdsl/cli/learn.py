@@ -16,6 +16,7 @@ from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
 from ..text import TEST, Collection, Documents, Queries, Words
+from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
@@ -24,11 +25,6 @@ from .messages import announce, is_watched, say
 from .outcome import Outcome
 from .query_rows import query_rows
 from .wording import counted
-
-#: Beside class scores, a feature that is paired must have this power of the number of
-#: rows: pairs of rarer words lead lists and change no error
-#: (benchmarks/rare_features.py).
-MIN_ROWS_POWER = 0.25
 
 
 def check_labels(data: Data) -> None:
@@ -335,7 +331,7 @@ def _with_class_scores(
     X = scores.fit_transform(**training)
     if getattr(model, "min_rows", None) == "auto":
         n_rows = len(training["y"])
-        model.set_params(min_rows=max(2, round(n_rows**MIN_ROWS_POWER)))
+        model.set_params(min_rows=min_rows_beside_scores(n_rows))
     return make_pipeline(scores, model), training | {"X": X}
 
 
