@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.cpu.comparisons
+import hdsl.cpu.pairs
 import reference
-from hdsl.cpu.kernels.compiled import CHUNK
+from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Correction, Move
@@ -376,8 +376,8 @@ def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
 @every_layout
 def test_sums_over_several_chunks(layout, monkeypatch):
     """Sums over many comparisons are the dense ones, in whatever pieces they are made."""
-    for name in ("LEAST_PRODUCTS", "LEAST_SHARE"):
-        monkeypatch.setattr(hdsl.cpu.comparisons, name, 1)
+    for name in ("LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
+        monkeypatch.setattr(hdsl.cpu.pairs, name, 1)
     X, T = random_arrays(0, T=2 * CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T))
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)

@@ -313,7 +313,7 @@ BAD_LABELS = {
     "one number": ([3.0] * 12, "No triplet can be built", "one class, 3.0."),
     "none": ([], "0 labels", "12 rows", "one label per row"),
     "too many": (np.arange(13) % 2, "13 labels", "12 rows", "one label per row"),
-    "continuous": (X[:, 0] + 0.3, "Unknown label type: continuous"),
+    "continuous": (X[:, 0] + 0.3, "Unknown label type: continuous", "qcut"),
     "two columns": (np.column_stack([Y, Y + 2]), "indicator"),
     "inf": ([np.inf, 1.0] * 6,),
     "words and NaN": (["ant", "bee", np.nan] * 4, "4 of 12 rows", "Drop them"),

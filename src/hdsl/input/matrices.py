@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, is_pair, sparse_block
 from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
@@ -63,7 +64,12 @@ def check_names(model: Any, X: Any) -> None:
 
 
 def as_rows(X: Any, name: str = "X") -> Any:
-    """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
+    """Return X as `check_matrix` does, where there is no estimator to remember the columns.
+
+    A pair (sparse features, dense embedding) becomes mixed rows.
+    """
+    if isinstance(X, MixedRows) or is_pair(X):
+        return as_mixed_rows(X, name)
     is_sparse = sp.issparse(X)
     X = sound_csr(X, name) if is_sparse else np.asarray(X)
     if X.ndim != 2:
@@ -79,6 +85,31 @@ def as_rows(X: Any, name: str = "X") -> Any:
         X = canonical(X)
     check_finite(X, name)
     return X
+
+
+def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
+    """Return a pair (sparse features, dense embedding), checked, as mixed rows."""
+    sparse, dense = X
+    for block, other in ((sparse, "an embedding"), (dense, "features")):
+        if hasattr(block, "__dask_graph__"):
+            raise TypeError(
+                f"{name} has a Dask collection beside {other}: hdsl.dask.HDSL learns "
+                "from blocks on a cluster; or call compute() first."
+            )
+    if sp.issparse(dense):
+        raise ValueError(
+            f"{name} must be a pair (features, embedding) with a dense embedding. Got "
+            f"a sparse one of shape {dense.shape}: is the order right?"
+        )
+    if sparse.shape[0] != dense.shape[0]:
+        raise ValueError(
+            f"{name} must be a pair (features, embedding) of the same rows. Got "
+            f"{sparse.shape[0]} rows of features and {dense.shape[0]} of the embedding."
+        )
+    features = as_rows(sparse, f"{name}[0]")
+    if not sp.issparse(features):
+        features = canonical(sp.csr_array(features))
+    return MixedRows(features, np.ascontiguousarray(as_rows(dense, f"{name}[1]")))
 
 
 def canonical(X: Any) -> sp.csr_array:
@@ -180,8 +211,14 @@ def check_largest(largest: float) -> None:
         )
 
 
-def as_problem_matrix(X: Any) -> sp.csr_array:
-    """Return a checked X as the CSR array of float64 that a problem takes."""
+def as_problem_matrix(X: Any) -> Any:
+    """Return a checked X as the CSR array of float64 that a problem takes.
+
+    Of mixed rows these are the features, and the embedding is in float32.
+    """
+    if isinstance(X, MixedRows):
+        # Half the memory, and embeddings come as float32.
+        return MixedRows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
@@ -198,10 +235,14 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     return X.astype(np.float64, copy=False)
 
 
-def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
+def check_margins(X: sp.csr_array | MixedRows, scale: float, prior: float) -> None:
     """Raise ValueError if margins, or their squares in a loss, may overflow."""
-    largest = largest_value(X.data)
-    width = float(np.diff(X.indptr).max())
+    features = sparse_block(X)
+    largest = largest_value(features.data)
+    width = float(np.diff(features.indptr).max())
+    if isinstance(X, MixedRows):
+        width += X.dense.shape[1]
+        largest = max(largest, largest_value(X.dense))
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(
