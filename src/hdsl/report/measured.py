@@ -158,7 +158,10 @@ class Measured:
             f"for {test.only_b} of the queries: {test.chance}."
         )
         if test.is_more_than_chance and test.only_b > test.only_a:
-            sentence += " To find one particular row, use the cosine."
+            sentence += (
+                " To find one particular row, use the cosine: `hdsl search --plain`, or "
+                "Collection.search(…, plain=True)."
+            )
         return sentence
 
     def to_dict(self) -> dict[str, Any]:

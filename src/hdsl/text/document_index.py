@@ -25,9 +25,11 @@ class Cosines(NamedTuple):
 
     def nearest(self, k: int) -> list[int]:
         """Return the k rows of largest learned cosine; of equals the first."""
-        order = np.argsort(-self.learned, kind="stable")
-        n_candidates = np.count_nonzero(self.learned > -np.inf)
-        return order[: min(k, n_candidates)].tolist()
+        return _largest(self.learned, k)
+
+    def nearest_by_cosine(self, k: int) -> list[int]:
+        """Return the k rows of largest plain cosine; of equals the first."""
+        return _largest(self.plain, k)
 
     def nearest_by_plain(self) -> int | None:
         """Return the row of largest plain cosine, None where no cosine is positive."""
@@ -43,8 +45,22 @@ class Cosines(NamedTuple):
         return n_before + 1, n_before_by_plain + 1
 
 
+def _largest(values: np.ndarray, k: int) -> list[int]:
+    """Return the places of the k largest values, without those of minus infinity."""
+    n_candidates = int(np.count_nonzero(values > -np.inf))
+    k = min(k, n_candidates)
+    if k == 0:
+        return []
+    least = np.partition(values, len(values) - k)[len(values) - k]
+    candidates = np.flatnonzero(values >= least)
+    order = np.argsort(-values[candidates], kind="stable")
+    return candidates[order[:k]].tolist()
+
+
 class DocumentIndex:
-    """The rows of all documents, at unit length by the learned and the plain cosine.
+    """The columns of all documents, at unit length by the learned and the plain cosine.
+
+    A search reads the columns of the query's features alone.
 
     Parameters
     ----------
@@ -56,18 +72,25 @@ class DocumentIndex:
     def __init__(self, X: sp.csr_array, scored: Scored) -> None:
         self._scored = scored
         self._learned = LearnedCosine(scored.similarity)
-        self._learned_rows = self._learned.index_rows(scored.rows(X))
-        self._plain_rows = unit_rows(X)
+        learned_rows = self._learned.index_rows(scored.rows(X))
+        self._learned_columns = sp.csc_array(learned_rows)
+        self._plain_columns = sp.csc_array(unit_rows(X))
 
     def compare(self, query: sp.csr_array) -> Cosines:
         """Return the cosines of one row with all documents."""
         learned_query = self._learned.rewrite(self._scored.rows(query))
         return Cosines(
-            learned=_products(self._learned_rows, learned_query),
-            plain=_products(self._plain_rows, unit_rows(query)),
+            learned=_products(self._learned_columns, learned_query),
+            plain=_products(self._plain_columns, unit_rows(query)),
         )
 
 
-def _products(rows: sp.csr_array, query: sp.csr_array) -> np.ndarray:
-    """Return the dot product of each row with one query."""
-    return (rows @ query.T).toarray().ravel()
+def _products(columns: sp.csc_array, query: sp.csr_array) -> np.ndarray:
+    """Return the dot product of each row with one query, column by column of the query."""
+    products = np.zeros(columns.shape[0])
+    query = sp.csr_array(query)
+    query.sort_indices()
+    for feature, weight in zip(query.indices, query.data, strict=True):
+        entries = slice(columns.indptr[feature], columns.indptr[feature + 1])
+        products[columns.indices[entries]] += weight * columns.data[entries]
+    return products
