@@ -132,9 +132,11 @@ def learn(
             queries = replace(queries, rows=replace(queries.rows, X=weighed))
     collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
-    measured = measure.held_out(collection)
+    measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
         documents.facts["verdict"] = measured.verdict
+        if measured.classifier is not None:  # a report takes it from the file
+            documents.facts["classifier"] = measured.classifier.to_dict()
     supervision = "judgements" if data.has_judgements else "labels"
     return Outcome(collection, supervision, measured, seconds, data.n_skipped)
 
