@@ -161,6 +161,22 @@ def test_judgements_from_a_table():
         assert 50 < before + 3 < after < 97
 
 
+def test_clicks_on_typed_queries():
+    pytest.importorskip("pandas")
+    output = run("clicks_on_typed_queries")
+    (cosine,) = re.findall(r"^cosine +nDCG@10 (0\.\d+)$", output, flags=re.MULTILINE)
+    gains = {
+        int(n_events): numbers(line)
+        for n_events, line in re.findall(
+            r"^ *(\d+) events +nDCG@10 (.*)$", output, flags=re.MULTILINE
+        )
+    }  # nDCG, gain, its limits, prior
+    assert abs(gains[50][1]) < 0.01  # few clicks leave the cosine as it is
+    assert gains[400][3] > -0.01
+    assert gains[4000][0] > float(cosine) + 0.004
+    assert gains[4000][2] > 0.0
+
+
 def test_choose_the_prior():
     output = run("choose_the_prior")
     tried = re.findall(

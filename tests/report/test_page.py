@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
-from hdsl.report import measure_labels
+from hdsl.relevance import Relevance
+from hdsl.report import measure_labels, measure_searches
 from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
@@ -163,6 +164,18 @@ def test_why_two_items_match(prior, dtype, show):
     plain = prior * np.asarray(unit[a].multiply(unit[b]).sum(axis=1))
     assert_allclose([why["plain"] for why in told], plain, **precision)
 
+    for k in range(0, len(pairs), 9):
+        explanation = model.explain(rows[[a[k]]], rows[[b[k]]], top=None)
+        of_python = [
+            ([f"x{i}" for i in dict.fromkeys((reason.i, reason.j))], *reason.addends)
+            for reason in explanation.reasons
+        ]
+        of_page = [
+            (reason["names"], reason["learned"], reason["plain"])
+            for reason in told[k]["reasons"]
+        ]
+        assert_same_reasons(of_page, of_python, precision["atol"])
+
     choose(page, rows, chosen, 3, 8)
     expected = float(model.pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0])
     total = number(page.locator("#total").inner_text())
@@ -175,6 +188,21 @@ def test_why_two_items_match(prior, dtype, show):
         expected, rel=5e-3, abs=1e-2 * np.abs(parts).max()
     )
     assert np.all(np.diff(np.abs(parts)) <= 0)
+
+
+def assert_same_reasons(reasons, expected, atol):
+    """Compare (names, learned, plain) of reasons, without those that cancel."""
+    sums = [
+        {
+            tuple(names): (learned, plain)
+            for names, learned, plain in table
+            if abs(learned) + abs(plain) > 1e3 * atol
+        }
+        for table in (reasons, expected)
+    ]
+    assert sums[0].keys() == sums[1].keys()
+    for names, values in sums[0].items():
+        assert_allclose(values, sums[1][names], rtol=1e-6, atol=atol)
 
 
 class TwoBlocks(HDSL):
@@ -209,7 +237,7 @@ def test_all_fixed_parts_are_compared_and_named(show):
     )
     labels = page.locator("#parts tbody td:first-child").all_inner_texts()
     assert labels.count("Image") == 1  # as a whole
-    assert sum(label.startswith("Plain dot product: ") for label in labels) == 1
+    assert "Plain dot product" not in labels  # it is explained word by word
     settings = page.locator("#status").inner_text()
     assert "the weight of the image is 0.7" in settings
     sentence = page.locator("#sentence").inner_text()
@@ -384,6 +412,23 @@ def test_errors_are_those_of_test_rows(model, show):
         )
         assert wrong in text
     assert text.endswith(found.sentence)
+
+
+def test_searches_of_judged_queries_are_told(chromium, model, tmp_path):
+    judged = Relevance(np.arange(10), np.arange(10, 20), np.ones(10))
+    measured = measure_searches(model.similarity_, X[:10], X, judged)
+    text = report.page(model, X, Y, measured=measured)
+    (tmp_path / "r.html").write_text(text, encoding="utf-8")
+    page = chromium.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    assert "10 judged queries" in page.locator("#headline").inner_text()
+    assert page.locator("#measured").inner_text().endswith(measured.searches.sentence)
+    shown = page.locator("#known-items").inner_text()
+    for name, quality in (("nDCG@10", "ndcg"), ("recall@10", "recall")):
+        values = [measured.searches.after, measured.searches.before]
+        learned, cosine = (f"{side.values(quality).mean():.3f}" for side in values)
+        assert f"{name} is {learned} as learned and {cosine} by cosine" in shown
+    page.close()
 
 
 def test_learned_and_settings(model, show):

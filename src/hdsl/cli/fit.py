@@ -44,6 +44,8 @@ def fit(arguments: Namespace) -> int | None:
 
       hdsl fit products.csv --text title --id sku --clicks clicks.csv
 
+      hdsl fit articles.csv --text body --id id --judgements qrels.csv --queries queries.csv
+
       hdsl fit X.svm --step away --prior 0 --scale 1000 --max-iter 3000
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt

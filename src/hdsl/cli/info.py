@@ -149,6 +149,7 @@ def _model_facts(path: Path) -> Facts:
         "kind": type(learned).__name__,
         "made by": header.get("versions"),
         "documents": collection.documents.n_rows,
+        "queries": _n_queries(collection),
         "labels": _n_labels(collection.documents),
         "words": collection.words is not None,
         "features": collection.scored.n_features,
@@ -158,6 +159,13 @@ def _model_facts(path: Path) -> Facts:
         if hasattr(learned, name):
             facts[name.removesuffix("_")] = getattr(learned, name)
     return facts
+
+
+def _n_queries(collection: Any) -> int:
+    """Return the number of queries that are no documents."""
+    if collection.queries is None:
+        return 0
+    return int(collection.queries.n_queries)
 
 
 def _n_labels(documents: Any) -> int:

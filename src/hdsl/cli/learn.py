@@ -13,12 +13,14 @@ import scipy.sparse as sp
 from .. import text
 from ..labels import LabelSets
 from ..report.measured import MAX_SCORES
-from ..text import TEST, Collection, Documents, Words
+from ..text import TEST, Collection, Documents, Queries, Words
+from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
 from .held_out import split_judgements, split_rows
 from .messages import announce, is_watched, say
 from .outcome import Outcome
+from .query_rows import query_rows
 from .wording import counted
 
 #: Beside class scores, a feature that is paired must have this power of the number of
@@ -29,13 +31,13 @@ MIN_ROWS_POWER = 0.25
 
 def check_labels(data: Data) -> None:
     """Raise ValueError unless there are labels or judgements to learn from."""
-    if data.comparisons is not None:
+    if data.has_judgements:
         return
     if data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to learn from: name their column with --label, "
             "their file with --labels, or a file of judgements with --triplets, "
-            "--clicks, --links or --grades."
+            "--clicks, --links, --grades or --judgements."
         )
     y = data.y
     if isinstance(y, LabelSets):
@@ -67,7 +69,7 @@ def learn(
     """Learn a similarity from a data file.
 
     A share of the rows only measures the model: it does not even add words to the
-    vocabulary.
+    vocabulary. Where queries are no rows, a share of the queries does.
 
     Parameters
     ----------
@@ -96,12 +98,16 @@ def learn(
     Outcome
     """
     start = time.perf_counter()
-    has_judgements = data.comparisons is not None
-    labels = None if has_judgements else data.labels
-    parts = split_rows(labels, data.n_rows, test, seed)
+    labels = None if data.has_judgements else data.labels
+    share = 0.0 if data.queries is not None else test
+    parts = split_rows(labels, data.n_rows, share, seed)
     documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
+    queries = None
     fitted = model
-    if has_judgements:
+    if data.queries is not None:
+        queries = _vectorize_queries(data, documents, words, test=test, seed=seed)
+        training = _training_of_queries(data, documents, queries, seed)
+    elif data.has_judgements:
         training, documents = _split_judgements(data, documents)
     else:
         y = data.y
@@ -111,12 +117,12 @@ def learn(
             fitted, training = _with_class_scores(model, training, seed)
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
-    collection = Collection(fitted, words, documents)
+    collection = Collection(fitted, words, documents, queries)
     announce("measuring on the rows held out", quiet=quiet)
     measured = measure.held_out(collection)
     if measured is not None:
-        documents.facts["verdict"] = measured.errors.verdict
-    supervision = "judgements" if has_judgements else "labels"
+        documents.facts["verdict"] = measured.verdict
+    supervision = "judgements" if data.has_judgements else "labels"
     return Outcome(collection, supervision, measured, seconds, data.n_skipped)
 
 
@@ -143,6 +149,8 @@ def _vectorize(
             idf = text.inverse_frequencies(X[parts != TEST])
             X = text.weigh_counts(X, idf)
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
+    if data.queries is not None:
+        facts["query_columns"] = data.queries.columns
     if data.label_sep:
         facts["label_sep"] = data.label_sep
     return Documents(
@@ -210,6 +218,58 @@ def _split_judgements(
         weights = data.weights[split.measured]
         documents = replace(documents, judgement_weights=weights)
     return training, documents
+
+
+def _vectorize_queries(
+    data: Data, documents: Documents, words: Words | None, *, test: float, seed: int
+) -> Queries:
+    """Return the queries as rows with the words of the documents; a share is held out."""
+    assert data.queries is not None
+    assert data.relevance is not None
+    queries = data.queries
+    parts = split_rows(None, queries.n_rows, test, seed)
+    rows = Documents(
+        query_rows(queries, documents, words),
+        texts=queries.texts,
+        ids=_plain(queries.ids),
+        part=parts,
+    )
+    return Queries(rows, data.relevance)
+
+
+def _training_of_queries(
+    data: Data, documents: Documents, queries: Queries, seed: int
+) -> dict[str, Any]:
+    """Return the arguments of a fit to the judgements of the queries that are not held out."""
+    is_known = ~queries.rows.is_new
+    Q = queries.rows.X[is_known]
+    if data.comparisons is None:
+        known = queries.relevance.of_queries(is_known)
+        number = np.cumsum(is_known) - 1
+        table = known._replace(queries=number[known.queries])
+        judged = relevance_triplets(
+            Q,
+            documents.X,
+            table._asdict(),
+            query="queries",
+            document="documents",
+            grade="grades",
+            random_state=seed,
+        )
+        return {
+            "X": judged.X,
+            "triplets": judged.triplets,
+            "sample_weight": judged.weights,
+        }
+    is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
+    learned = restrict(data.comparisons, is_row, len(is_row))
+    if not len(learned):
+        raise ValueError(
+            "No click is left to learn from, as each query is learned from or held "
+            "out: change --test, or set it to 0."
+        )
+    X = sp.csr_array(sp.vstack([documents.X, Q]))
+    return {"X": X, "triplets": learned}
 
 
 def _is_scored(X: sp.csr_array, y: Any) -> bool:

@@ -57,9 +57,16 @@ class Outcome:
         n_labels = None
         if labels is not None:
             n_labels = measure.n_different(labels)
+        n_queries = 0
+        n_new_queries = 0
+        if self.collection.queries is not None:
+            n_queries = self.collection.queries.n_queries
+            n_new_queries = int(self.collection.queries.rows.is_new.sum())
         facts = {
             "rows": documents.n_rows,
             "rows held out": int(documents.is_new.sum()),
+            "queries": n_queries,
+            "queries held out": n_new_queries,
             "rows skipped": self.n_skipped,
             "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
             "tf-idf": self.collection.words is not None or documents.idf is not None,
@@ -146,12 +153,18 @@ def _data_line(outcome: Outcome, facts: dict[str, Any]) -> str:
     supervision = "judgements"
     if outcome.supervision == "labels":
         supervision = counted(facts["labels"], "label")
+    if facts["queries"]:
+        supervision += f" of {counted(facts['queries'], 'query', 'queries')}"
     features = counted(facts["features"], "feature")
     if facts["class scores"]:
         features += f" and {facts['class scores']} class scores"
+    held_out = f"{facts['rows held out']:,}"
+    if facts["queries"]:
+        n_queries = facts["queries held out"]
+        held_out = counted(n_queries, "query", "queries")
     return (
         f"{counted(facts['rows'], outcome.kind)} with {supervision}, {features}; "
-        f"{facts['rows held out']:,} held out."
+        f"{held_out} held out."
     )
 
 
@@ -190,7 +203,10 @@ def _show_errors(outcome: Outcome) -> None:
         )
         return
     noun = outcome.kind if outcome.supervision == "labels" else "judgement"
-    title = f"{measured.measure}, {counted(measured.n, noun)} held out"
+    trials = counted(measured.n, noun)
+    if measured.searches is not None:
+        trials = counted(measured.n, "query", "queries")
+    title = f"{measured.title}, {trials} held out"
     show_measured(title, measured)
 
 

@@ -17,7 +17,10 @@ def add(commands: Any) -> None:
     shared_options.add_model(parser)
     parser.add_argument("query", metavar="WORDS", nargs="*", help="words to search for")
     options = OptionGroup(parser, "search")
-    about_row = "A document in the model, by its id, or its number from 0."
+    about_row = (
+        "A document in the model, by its id, or its number from 0; or a query of the "
+        "fit, by its id, as query:ID where a document has it too."
+    )
     options.add_text("--row", about_row, metavar="ROW")
     options.add_path("--queries", "File of queries, one text per line.", metavar="FILE")
     options.add_integer("-k", "Neighbours to show.", 5, dest="n_neighbors")

@@ -9,13 +9,19 @@ from typing import Any
 
 from .options import OptionGroup, Parser
 
+#: Kinds of judgements whose anchors may be queries that are no rows of the data.
+OF_QUERIES = ("judgements", "clicks")
+
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or
 #: by --id.
 JUDGEMENTS = {
     "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
     "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
     "or .npy (n, 4)",
-    "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
+    "judgements": "query, document, and grade where several; or the qrels of TREC. Queries are "
+    "those of --queries, else the column has their texts",
+    "clicks": "anchor, item, clicked, and event where an anchor was shown several times; query in "
+    "place of anchor where it was typed, by id of --queries or as text",
     "links": "left, right, same: 1 or 0, whether two rows belong together",
     "grades": "anchor, item, grade: larger is more relevant",
 }
@@ -74,7 +80,25 @@ def add_input(parser: Parser) -> OptionGroup:
     judgements = OptionGroup(parser, "judgements instead of labels, as tables")
     for name, columns in JUDGEMENTS.items():
         judgements.add_path(f"--{name}", f"Columns {columns}.", metavar="FILE")
+    _add_queries(OptionGroup(parser, "queries that are no rows of the data"))
     return data
+
+
+def _add_queries(options: OptionGroup) -> None:
+    """Add the options of queries beside the data."""
+    about_queries = (
+        "Queries, a table of texts, or rows as the data are. They are never results."
+    )
+    options.add_path("--queries", about_queries, metavar="FILE")
+    about_text = "Column of their texts. Default: that of --text."
+    options.add_text("--query-text", about_text, metavar="COLUMN")
+    about_ids = "Column of their ids. Default: that of --id."
+    options.add_text("--query-id", about_ids, metavar="COLUMN")
+    about_unknown = (
+        "Largest share of the lines of judgements or clicks that may name rows that "
+        "the data no longer have: these are left out and counted."
+    )
+    options.add_number("--max-unknown", about_unknown, 0.1)
 
 
 def input_options(**options: Any) -> Namespace:

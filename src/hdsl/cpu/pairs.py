@@ -9,6 +9,7 @@ from ..layout.feature_numbers import check_count
 from .array_pool import ArrayPool
 from .kernels import pairs as kernels
 from .kernels.arrays import Links, PairsByRow, SparseArrays
+from .kernels.dense_rows import add_pair_products
 from .rows import Rows
 from .sorting import counted, grouped, starts
 from .workers import GRAIN, Workers
@@ -121,8 +122,17 @@ class Pairs:
         inner_products = np.empty(self.n_pairs)
         counts = SparseArrays(indptr, np.empty(0, dtype=np.int32), np.empty(0))
         self._find_shared(inner_products, counts)
+        if self.rows.dense is not None:
+            self._add_dense_products(inner_products)
         np.cumsum(indptr, out=indptr)
         return SharedFeatures(indptr, inner_products)
+
+    def _add_dense_products(self, inner_products: np.ndarray) -> None:
+        """Add the inner products of the embeddings of all pairs."""
+        bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
+        self.workers.run(
+            add_pair_products, bounds, self.a, self.b, self.rows.dense, inner_products
+        )
 
     def _find_shared(self, inner_products: np.ndarray, products: SparseArrays) -> None:
         """Count the shared features of all pairs, or write their products."""

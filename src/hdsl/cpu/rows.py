@@ -31,6 +31,8 @@ class Rows:
     n_features : int, default=None
         The first columns, which are features; the others count in inner products alone.
         None is all.
+    dense : ndarray of shape (n_rows, width), default=None
+        An embedding, which counts in inner products alone.
 
     Attributes
     ----------
@@ -48,8 +50,13 @@ class Rows:
     """
 
     def __init__(
-        self, matrix: sp.csr_array, workers: Workers, n_features: int | None = None
+        self,
+        matrix: sp.csr_array,
+        workers: Workers,
+        n_features: int | None = None,
+        dense: np.ndarray | None = None,
     ) -> None:
+        self.dense = dense
         self.matrix = matrix
         self.workers = workers
         self.n_rows, self.n_columns = matrix.shape
@@ -106,6 +113,13 @@ class Rows:
             )
             sums += x[first : first + BLOCK] @ block
         return sums[: self.n_features]
+
+    def mean_square(self) -> float:
+        """Return ‖x‖² of a row, in the mean, its embedding included."""
+        total = float(np.square(self.matrix.data).sum())
+        if self.dense is not None:
+            total += float(np.square(self.dense, dtype=np.float64).sum())
+        return total / self.n_rows
 
     def unfold_atom(self, atom: tuple[int, ...], out: np.ndarray) -> None:
         """Write X e_i ± X e_j, one number per row."""

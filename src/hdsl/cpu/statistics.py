@@ -19,6 +19,10 @@ def comparison_sums(
     rows, position = np.unique(sides, return_inverse=True)
     position = position.reshape(sides.shape)
     norms, values = row_sizes(comparisons.rows.matrix[rows])
+    dense = comparisons.rows.dense
+    if dense is not None:
+        squares = np.square(dense[rows], dtype=np.float64).sum(axis=1)
+        norms = np.sqrt(norms**2 + squares)
     sampled_weights = np.ones(len(numbers))
     if weights is not None:
         sampled_weights = weights[numbers]

@@ -17,6 +17,7 @@ from ..files.container import Arrays, dumps
 from ..files.tables import nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
+from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
@@ -45,7 +46,7 @@ MIN_SHARE_OF_MRR = 0.95
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
 
 
-class Linker(BaseEstimator):
+class Linker(LinkedToPages, BaseEstimator):
     """Link the records of two tables, or duplicates in one, by a learned similarity.
 
     Parameters

@@ -9,11 +9,12 @@ import scipy.sparse as sp
 
 from .. import evaluate
 from ..class_scores.linear import fit_each_label
-from ..evaluate import ErrorComparison, ErrorRate, KnownItem
+from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import check_matrix, narrow
 from ..labels import LabelSets
+from ..relevance import Relevance
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
@@ -45,6 +46,9 @@ class Measured:
         The error of ``LinearSVC`` on the same rows.
     is_of_sets : bool
         Whether rows have several labels.
+    searches : SearchComparison or None
+        How well queries find what was judged relevant among all documents. The errors
+        are then 1 - nDCG of each query.
     """
 
     errors: ErrorComparison
@@ -53,6 +57,7 @@ class Measured:
     n_neighbors: int = 0
     classifier: ErrorRate | None = None
     is_of_sets: bool = False
+    searches: SearchComparison | None = None
 
     @property
     def n(self) -> int:
@@ -66,7 +71,23 @@ class Measured:
             return f"1 - F1 of the labels by {self.n_neighbors} nearest neighbours"
         if self.n_neighbors:
             return f"error of {self.n_neighbors} nearest neighbours"
+        if self.searches is not None:
+            return f"1 - nDCG@{self.searches.before.k} of judged queries"
         return "share of judgements that are wrong"
+
+    @property
+    def title(self) -> str:
+        """What was measured, for a heading."""
+        if self.searches is not None:
+            return "search by judged queries"
+        return self.measure
+
+    @property
+    def verdict(self) -> str:
+        """Either "better", "worse" or "no difference", by searches where there are any."""
+        if self.searches is not None:
+            return self.searches.verdict
+        return self.errors.verdict
 
     @property
     def rates(self) -> dict[str, ErrorRate]:
@@ -103,6 +124,10 @@ class Measured:
         }
         if self.classifier is not None:
             facts["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
+        if self.searches is not None:
+            facts["searches"] = self.searches.to_dict()
+            facts["verdict"] = self.verdict
+            facts["sentence"] = self.searches.sentence
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
             facts["known_items"] = ranks | {"sentence": self.ranks_sentence}
@@ -178,6 +203,34 @@ def measure_judgements(
     if rows is None:
         rows = np.arange(X.shape[0])
     return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
+
+
+def measure_searches(
+    similarity: Rewriter,
+    queries: sp.csr_array,
+    documents: sp.csr_array,
+    relevance: Relevance,
+) -> Measured:
+    """Return how well queries find what is relevant; search for documents by half of their words.
+
+    The error of a query is 1 - nDCG. Queries without a relevant document are left out.
+    """
+    relevant = relevance.by_query()
+    searches = evaluate.compare_searches(
+        similarity, queries[list(relevant)], documents, list(relevant.values())
+    )
+    errors = ErrorComparison.from_trials(
+        before=1.0 - searches.before.ndcgs,
+        after=1.0 - searches.after.ndcgs,
+        supervision="judgements",
+    )
+    rows = np.arange(documents.shape[0])
+    return Measured(
+        errors=errors,
+        known_items=_known_items(similarity, documents, rows),
+        n_rows=documents.shape[0],
+        searches=searches,
+    )
 
 
 def _known_items(

@@ -3,6 +3,7 @@
 from .collection import Collection
 from .counts import are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
+from .queries import Queries
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
@@ -13,6 +14,7 @@ __all__ = [
     "TRAIN",
     "Collection",
     "Documents",
+    "Queries",
     "Scored",
     "Words",
     "are_counts",

@@ -16,11 +16,16 @@ from ..files.tables import get_value, nested, part_of
 from ..similarity.arrays import similarity_from_arrays
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
+from .hits import Hits
+from .queries import Queries
 from .scored import Scored
 from .words import Words
 
 if TYPE_CHECKING:
     from ..explain import Explanation
+
+#: What stands before the id of a query where a document may have the same.
+QUERY_PREFIX = "query:"
 
 
 class Collection:
@@ -35,21 +40,29 @@ class Collection:
     words : Words, default=None
         What made rows of texts; None for rows of numbers.
     documents : Documents, default=None
+    queries : Queries, default=None
+        Queries that are not documents, where the model was learned from such.
 
     Attributes
     ----------
     model : HDSL or Pipeline
     words : Words or None
     documents : Documents
+    queries : Queries or None
     """
 
     def __init__(
-        self, model: Any, words: Words | None = None, documents: Documents | None = None
+        self,
+        model: Any,
+        words: Words | None = None,
+        documents: Documents | None = None,
+        queries: Queries | None = None,
     ) -> None:
         self._model = model
         self._saved: tuple[Arrays, dict[str, Any]] | None = None
         self.words = words
         self.documents = documents or Documents()
+        self.queries = queries
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -58,6 +71,8 @@ class Collection:
             content = f"{documents.n_rows:,} documents"
             if documents.texts is None:
                 content = f"{documents.n_rows:,} rows"
+        if self.queries is not None:
+            content += f", {self.queries.n_queries:,} queries"
         return (
             f"<Collection: {content}, {self.scored.n_features:,} features; "
             "search, explain, model>"
@@ -141,11 +156,37 @@ class Collection:
         """
         return self.documents.row_number(name)
 
+    def is_query(self, name: Any) -> bool:
+        """Return whether this is a query of the fit: ``query:`` and its id, or an id alone.
+
+        An id alone that a document has too is the document.
+        """
+        return self._query_row(name) is not None
+
+    def _query_row(self, name: Any) -> sp.csr_array | None:
+        """Return a query of the fit as one row, None where the name is of none."""
+        if self.queries is None:
+            return None
+        name = str(name)
+        is_explicit = name.startswith(QUERY_PREFIX)
+        if not is_explicit and (
+            self.queries.rows.ids is None or self.is_document(name)
+        ):
+            return None
+        number = self.queries.rows.find_row(name.removeprefix(QUERY_PREFIX))
+        if number is None:
+            return None
+        return self.queries.rows.X[[number]]
+
     def row_of(self, name: Any) -> sp.csr_array:
         """Return one row: of a document by its id, else by its number, else of a text.
 
-        Digits that name no document are a text if the model knows them as a word.
+        Digits that name no document are a text if the model knows them as a word. A
+        query of the fit is named by its id, as ``query:7`` where a document has the same.
         """
+        query = self._query_row(name)
+        if query is not None:
+            return query
         is_text = isinstance(name, str) and not self.is_document(name)
         if is_text and self.words is not None:
             is_known = self.rows_of([name]).nnz > 0
@@ -162,9 +203,7 @@ class Collection:
             )
         return row
 
-    def search(
-        self, query: Any, k: int = 5, *, why: int = 4, row: Any = None
-    ) -> list[dict[str, Any]]:
+    def search(self, query: Any, k: int = 5, *, why: int = 4, row: Any = None) -> Hits:
         """Return the documents of largest learned cosine with a text, and why.
 
         Parameters
@@ -175,14 +214,17 @@ class Collection:
         why : int, default=4
             Number of reasons for each.
         row : int or str, default=None
-            The id or number of a document to search with, instead of a text.
+            The id or number of a document to search with, instead of a text; or the id
+            of a query of the fit.
 
         Returns
         -------
-        list of dict
-            ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
+        Hits
+            A list of dict that prints as a table and has ``to_frame()``: ``row``,
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
             ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest parts) and ``more`` (number and sum of the others).
+            largest reasons, and how much of it is learned) and ``more`` (number and sum
+            of the others).
         """
         if row is None:
             if not isinstance(query, str):
@@ -190,6 +232,9 @@ class Collection:
                     f"search takes one text, or row=. Got {type(query).__name__}."
                 )
             return self.search_rows(self.row_of_text(query), k, why=why)[0]
+        query_row = self._query_row(row)
+        if query_row is not None:
+            return self.search_rows(query_row, k, why=why)[0]
         number = self.row_number(row)
         return self.search_rows(
             self.documents.X[[number]], k, why=why, leave_out=number
@@ -203,7 +248,7 @@ class Collection:
         why: int = 4,
         leave_out: int | None = None,
         first_by_cosine: bool = False,
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[Hits]:
         """Return for each row what `search` returns; nothing for an empty row.
 
         With `first_by_cosine` the nearest document by cosine comes last, if it is not
@@ -217,11 +262,11 @@ class Collection:
             raise ValueError(
                 f"k must be 1 or more and why 0 or more. Got {k} and {why}."
             )
-        answers: list[list[dict[str, Any]]] = []
+        answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
             if not query.nnz:
-                answers.append([])
+                answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
             if leave_out is not None:
@@ -230,7 +275,7 @@ class Collection:
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append([self._hit(row, query, cosines, why) for row in rows])
+            answers.append(Hits(self._hit(row, query, cosines, why) for row in rows))
         return answers
 
     @cached_property
@@ -285,21 +330,23 @@ class Collection:
     ) -> list[dict[str, Any]]:
         """Return what each feature and feature pair adds to the learned cosine.
 
-        What is learned of it and what is not are one reason. The largest comes first.
+        What is learned of it is in the value. The largest comes first.
         """
         explanation = self._explained({"x": x, "y": y})
         share = 0.0
         if explanation.total:
             share = cosine / explanation.total
-        reasons: dict[str, dict[str, Any]] = {}
-        for term in explanation.parts:
-            name = str(term["name"])
-            reason = reasons.setdefault(name, {"name": name, "value": 0})
-            reason["value"] += share * float(term["value"])
-            words = explanation.words_of(term)
-            if words:
-                reason["words"] = words
-        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
+        reasons = []
+        for reason in explanation.reasons:
+            described: dict[str, Any] = {
+                "name": reason.name,
+                "value": share * reason.value,
+                "learned": share * reason.addends[0],
+            }
+            if reason.words:
+                described["words"] = reason.words
+            reasons.append(described)
+        return reasons
 
     def explain(
         self,
@@ -340,7 +387,10 @@ class Collection:
         words_header = None
         if self.words is not None:
             words, words_header = self.words.to_arrays()
-        arrays = nested(model=model, documents=documents, words=words)
+        queries: Arrays = {}
+        if self.queries is not None:
+            queries = self.queries.to_arrays()
+        arrays = nested(model=model, documents=documents, words=words, queries=queries)
         header = {"model": model_header, "documents": facts, "words": words_header}
         return arrays, header
 
@@ -364,6 +414,10 @@ class Collection:
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
         collection.documents = Documents.from_arrays(documents, facts, n_features)
+        queries = part_of(arrays, "queries")
+        if queries:
+            n_documents = collection.documents.n_rows
+            collection.queries = Queries.from_arrays(queries, n_documents, n_features)
         return collection
 
 

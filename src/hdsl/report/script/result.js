@@ -58,6 +58,16 @@ function wordsOfErrors(errors) {
     };
   }
   const ofClassifier = ({ name, error }) => ` ${name} gets ${percent(error)} of them wrong.`;
+  if (errors.searches) {
+    return {
+      subject: "As learned, the first ten documents of a query have a mean 1 − nDCG of",
+      trials: ` on ${counted(n, "judged query", "judged queries")} held out`,
+      fewer: "less than",
+      ofClassifier,
+      how: `The error is the mean of 1 − nDCG@10 over ${counted(n, "query", "queries")}, of what ` +
+        `was judged relevant among ${counted(nRows, "document")}`,
+    };
+  }
   if (k) {
     return {
       subject: `${k} nearest neighbours get`,
@@ -101,6 +111,7 @@ function showErrors(errors) {
   for (const bar of bars) $("gain").append(...errorBar(bar, longest));
   $("measured").append(`${words.how}: ${withInterval(before)} by cosine, ${withInterval(after)} by ` +
     `the learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`);
+  showSearches(errors.searches);
   showKnownItems(errors.known_items);
 }
 
@@ -119,6 +130,14 @@ function errorBar({ name, kind, rate }, longest) {
     h("span", { class: "value" },
       h("b", {}, percent(rate.error)), h("small", {}, range(rate.interval))),
   ];
+}
+
+/** How well judged queries find what is relevant, by each measure. */
+function showSearches(searches) {
+  if (!searches) return;
+  const sentences = Object.entries(searches.measures).map(([name, { cosine, learned }]) =>
+    `${name} is ${learned.mean.toFixed(3)} as learned and ${cosine.mean.toFixed(3)} by cosine. `);
+  $("known-items").append(...sentences);
 }
 
 /** What learning costs a search for one particular row. */
