@@ -255,7 +255,7 @@ def _show_errors(outcome: Outcome) -> None:
     noun = outcome.kind if outcome.supervision == "labels" else "judgement"
     trials = counted(measured.n, noun)
     if measured.searches is not None:
-        trials = counted(measured.n, "query", "queries")
+        trials = counted(measured.searches.n_queries, "query", "queries")
     title = f"{measured.title}, {trials} held out"
     show_measured(title, measured)
 
