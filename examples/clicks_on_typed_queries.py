@@ -57,7 +57,8 @@ def search_log(n_events):
     for event, query in enumerate(rng.integers(n_known, size=n_events)):
         clicks = np.where(is_relevant[query, shown[query]], 0.7, 0.1)
         clicked = rng.random(10) < looks * clicks
-        lines = pd.DataFrame({"item": docs.names[documents][shown[query]]})
+        items = docs.names[documents][shown[query]]
+        lines = pd.DataFrame({"item": items, "position": np.arange(1, 11)})
         events.append(lines.assign(event=event, typed=query, clicked=clicked))
     log = pd.concat(events, ignore_index=True)
     log["typed"] = texts[typed][log["typed"]]
@@ -66,12 +67,14 @@ def search_log(n_events):
 
 log = search_log(4000)
 shortened = log.head(4).assign(typed=log["typed"].str[:30])
-print(shortened[["event", "typed", "item", "clicked"]].to_string(index=False))
+columns = ["event", "typed", "item", "position", "clicked"]
+print(shortened[columns].to_string(index=False))
 
 # %%
 # From clicks to a model
 # ----------------------
 # ``queries`` says that anchors are typed texts. They stand as rows after the documents.
+# ``position`` names the rank at which an item was shown: a click far down says more.
 # The prior is chosen on queries that are held out, by what a model brings up among all
 # documents: where nothing is gained for certain, it stays close to the cosine.
 
@@ -79,11 +82,16 @@ print(shortened[["event", "typed", "item", "clicked"]].to_string(index=False))
 def learn(log):
     """Return a model of the clicks of a log."""
     queries = list(dict.fromkeys(log["typed"]))
-    triplets = choice_triplets(
-        log, anchor="typed", ids=docs.names[documents], queries=queries
+    triplets, weights = choice_triplets(
+        log,
+        anchor="typed",
+        ids=docs.names[documents],
+        queries=queries,
+        position="position",
     )
     X = sp.csr_array(sp.vstack([D, words.transform(queries)]))
-    return HDSL(random_state=0).fit(X, triplets=triplets)
+    model = HDSL(random_state=0)
+    return model.fit(X, triplets=triplets, sample_weight=weights)
 
 
 def quality(model):

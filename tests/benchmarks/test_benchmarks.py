@@ -226,6 +226,9 @@ def test_what_is_learned_from_at_toy_size(monkeypatch):
     lines = learned_from.table("toy", search, ways)
     assert [line[1] for line in lines] == list(ways)
     assert all("±" in line[2] for line in lines)
+    said = learned_from.said_by_clicks("toy", search, log)
+    assert len(said) == len(learned_from.PRIORS_OF_CLICKS)
+    assert {len(line) for line in said} == {len(learned_from.SAID)}
 
 
 @pytest.mark.slow

@@ -284,7 +284,7 @@ def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:
     anchors = []
     items = []
     clicks = []
-    ranks = []
+    ranks: list[int] = []
     for k, choice in enumerate(events):
         if not isinstance(choice, list | tuple) or len(choice) != 3:
             raise ValueError(
