@@ -45,6 +45,8 @@ def fit(arguments: Namespace) -> int | None:
 
       hdsl fit X.npz --labels y.npy -o model.hdsl
 
+      hdsl fit reviews.csv --text body --label topic --encoder minilm/
+
       hdsl fit products.csv --text title --id sku --clicks clicks.csv
 
       hdsl fit articles.csv --text body --id id --judgements qrels.csv --queries queries.csv
@@ -103,6 +105,7 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
             words=words,
             tfidf=arguments.tfidf,
             class_scores=not arguments.no_class_scores,
+            encoder=arguments.encoder,
             test=arguments.test,
             seed=arguments.seed,
             quiet=arguments.as_json,
@@ -146,7 +149,9 @@ def _without_documents(collection: Collection) -> Collection:
 
     documents = collection.documents
     rest = Documents(idf=documents.idf, facts=documents.facts)
-    return Collection(collection.model, collection.words, rest)
+    return Collection(
+        collection.model, collection.words, rest, encoder=collection.encoder
+    )
 
 
 # --- what is shown --------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..explain.tables import has_class
+from ..mixed_rows import count_features
 from ..report import Measured
 from ..similarity.cosine import COSINE
 from ..text import Collection
@@ -69,11 +70,13 @@ class Outcome:
             "queries": n_queries,
             "queries held out": n_new_queries,
             "rows skipped": self.n_skipped,
-            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
+            "empty rows": int((count_features(documents.X) == 0).sum()),
             "tf-idf": self.collection.words is not None or documents.idf is not None,
             "labels": n_labels,
-            "features": self.collection.scored.n_features,
+            "features": self.collection.scored.n_words,
             "class scores": self.collection.scored.n_scores,
+            "embedding": self.collection.scored.embedding_width,
+            "embedding weight": getattr(model, "embedding_weight_", None),
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
             "status": model.status_,
@@ -227,8 +230,17 @@ def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
         f"{counted(facts['pairs'], 'pair')} from "
         f"{counted(facts['triplets'], 'triplet')} in "
         f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
-        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}."
+        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}"
+        f"{_embedding(facts)}."
     )
+
+
+def _embedding(facts: dict[str, Any]) -> str:
+    """Return the weight of the embedding, after a comma; nothing without one."""
+    if not facts["embedding"]:
+        return ""
+    weight = facts["embedding weight"]
+    return f", embedding of {facts['embedding']} columns with weight {weight:g}"
 
 
 def _show_errors(outcome: Outcome) -> None:

@@ -11,9 +11,11 @@ from .. import evaluate
 from ..class_scores.linear import fit_each_label
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
+from ..input.embeddings import check_rows
 from ..input.labels import check_one_label_per_row
-from ..input.matrices import check_matrix, narrow
+from ..input.matrices import narrow
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
 from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
@@ -146,7 +148,9 @@ def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measu
             "The error is that of test rows whose neighbours are rows of X: X, y, "
             f"X_test and y_test go together. Missing: {', '.join(missing)}."
         )
-    X_test = sp.csr_array(check_matrix(model, X_test, reset=False, name="X_test"))
+    X_test = check_rows(model, X_test, reset=False, name="X_test")
+    if not isinstance(X_test, MixedRows):
+        X_test = sp.csr_array(X_test)
     y_test = check_labels(y_test)
     check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
@@ -185,7 +189,7 @@ def measure_labels(
         searched = X
         classifier = None
     else:
-        searched = sp.csr_array(sp.vstack([X_test, X]))
+        searched = stack_rows(X_test, X)
         classifier = _classifier_error(X, y, X_test, y_test)
     return Measured(
         errors=errors,
@@ -249,7 +253,7 @@ def _known_items(
     similarity: Rewriter, X: sp.csr_array, rows: np.ndarray
 ) -> dict[str, KnownItem]:
     """Return the ranks of rows of X for half of their features, by cosine and as learned."""
-    if not (np.diff(X.indptr)[rows] >= 2).any():
+    if not (count_features(X)[rows] >= 2).any():
         return {}
     return {
         "cosine": _search_known_items(None, X, rows),
@@ -275,6 +279,10 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     """Return the error of a linear support vector machine, None where it needs too much memory."""
     from sklearn.svm import LinearSVC
 
+    if isinstance(X, MixedRows):
+        # The same rows as the similarity has, embedding and all.
+        X = X.to_sparse()
+        X_test = X_test.to_sparse()
     (X, X_test), _ = drop_unused_columns(X, X_test)
     if isinstance(y, LabelSets):
         n_classes = len(y.classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,11 @@ from ..class_scores.scores import Scores
 from ..class_scores.words import with_words
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
+from ..mixed_rows import MixedRows, is_empty
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
+from .encoders import TextEncoder
 from .hits import Hits
 from .queries import Queries
 from .scored import Scored
@@ -42,6 +45,8 @@ class Collection:
     documents : Documents, default=None
     queries : Queries, default=None
         Queries that are not documents, where the model was learned from such.
+    encoder : TextEncoder, default=None
+        What made the embedding of texts; None without one.
 
     Attributes
     ----------
@@ -49,6 +54,7 @@ class Collection:
     words : Words or None
     documents : Documents
     queries : Queries or None
+    encoder : TextEncoder or None
     """
 
     def __init__(
@@ -57,12 +63,14 @@ class Collection:
         words: Words | None = None,
         documents: Documents | None = None,
         queries: Queries | None = None,
+        encoder: TextEncoder | None = None,
     ) -> None:
         self._model = model
         self._saved: tuple[Arrays, dict[str, Any]] | None = None
         self.words = words
         self.documents = documents or Documents()
         self.queries = queries
+        self.encoder = encoder
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -74,7 +82,7 @@ class Collection:
         if self.queries is not None:
             content += f", {self.queries.n_queries:,} queries"
         return (
-            f"<Collection: {content}, {self.scored.n_features:,} features; "
+            f"<Collection: {content}, {self.scored.n_words:,} features; "
             "search, explain, model>"
         )
 
@@ -122,14 +130,23 @@ class Collection:
 
     # --- use --------------------------------------------------------------------------
 
-    def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored."""
+    def rows_of(self, texts: Iterable[str]) -> Any:
+        """Return texts as rows; words that are not known are ignored.
+
+        With an encoder they have an embedding beside the words.
+        """
         if self.words is None:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: give row "
                 "numbers."
             )
-        return self.words.transform(texts)
+        texts = [*texts]
+        rows = self.words.transform(texts)
+        if self.encoder is None:
+            return rows
+        weight = self.scored.similarity.embedding_weight
+        embedding = self.encoder.encode(texts)
+        return MixedRows(rows, embedding).weigh_dense(math.sqrt(weight))
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""
@@ -179,7 +196,7 @@ class Collection:
             return None
         return self.queries.rows.X[[number]]
 
-    def row_of(self, name: Any) -> sp.csr_array:
+    def row_of(self, name: Any) -> Any:
         """Return one row: of a document by its id, else by its number, else of a text.
 
         Digits that name no document are a text if the model knows them as a word. A
@@ -190,15 +207,15 @@ class Collection:
             return query
         is_text = isinstance(name, str) and not self.is_document(name)
         if is_text and self.words is not None:
-            is_known = self.rows_of([name]).nnz > 0
+            is_known = self.words.transform([name]).nnz > 0
             if is_known or not name.isdecimal():
                 return self.row_of_text(name)
         return self.documents.X[[self.row_number(name)]]
 
-    def row_of_text(self, text: str) -> sp.csr_array:
-        """Return a text as one row; raise ValueError where no word of it is known."""
+    def row_of_text(self, text: str) -> Any:
+        """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if not row.nnz:
+        if is_empty(row):
             raise ValueError(
                 f"The model knows none of the words of {text[:60]!r}: try others."
             )
@@ -266,7 +283,7 @@ class Collection:
         answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
-            if not query.nnz:
+            if is_empty(query):
                 answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
@@ -391,8 +408,17 @@ class Collection:
         queries: Arrays = {}
         if self.queries is not None:
             queries = self.queries.to_arrays()
-        arrays = nested(model=model, documents=documents, words=words, queries=queries)
+        encoder: Arrays = {}
         header = {"model": model_header, "documents": facts, "words": words_header}
+        if self.encoder is not None:
+            encoder, header["encoder"] = self.encoder.to_arrays()
+        arrays = nested(
+            model=model,
+            documents=documents,
+            words=words,
+            queries=queries,
+            encoder=encoder,
+        )
         return arrays, header
 
     @classmethod
@@ -407,18 +433,32 @@ class Collection:
         if words_header is not None:
             words = Words.from_arrays(part_of(arrays, "words"), words_header)
             collection.words = words
-        n_features = collection.scored.n_features
+        n_features = collection.scored.n_words
         if words_header is not None and len(words.names) != n_features:
             raise ValueError(
                 f"there are {len(words.names)} words, for {n_features} features"
             )
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
-        collection.documents = Documents.from_arrays(documents, facts, n_features)
+        width = collection.scored.embedding_width
+        collection.documents = Documents.from_arrays(
+            documents, facts, n_features, width
+        )
+        if header.get("encoder") is not None:
+            collection.encoder = TextEncoder.from_arrays(
+                part_of(arrays, "encoder"), get_value(header, "encoder", dict)
+            )
+            if collection.encoder.width != width:
+                raise ValueError(
+                    f"the encoder has {collection.encoder.width} columns, and the "
+                    f"embedding {width}"
+                )
         queries = part_of(arrays, "queries")
         if queries:
             n_documents = collection.documents.n_rows
-            collection.queries = Queries.from_arrays(queries, n_documents, n_features)
+            collection.queries = Queries.from_arrays(
+                queries, n_documents, n_features, width
+            )
         return collection
 
 
@@ -442,6 +482,6 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     scores = Scores().restore(part_of(arrays, "0"), scores_header)
     similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
     scored = Scored(similarity, scores, ranking_from(model_header))
-    if scored.n_features != scores.n_features_in_:
+    if scored.n_words != scores.n_features_in_:
         raise ValueError("the class scores and the model have other features")
     return scored

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows
 from ..similarity.cosine import ranked_by
 from ..similarity.rows import unit_rows
 from .scored import Scored
@@ -51,18 +51,19 @@ class DocumentIndex:
 
     Parameters
     ----------
-    X : csr_array of shape (n_documents, n_features)
-        Without class scores.
+    X : csr_array or MixedRows of shape (n_documents, n_features)
+        Without class scores. An embedding is at unit length times the root of its
+        weight.
     scored : Scored
     """
 
-    def __init__(self, X: sp.csr_array, scored: Scored) -> None:
+    def __init__(self, X: Any, scored: Scored) -> None:
         self._scored = scored
         self._learned = ranked_by(scored.ranking, scored.similarity)
         self._learned_rows = self._learned.index_rows(scored.rows(X))
         self._plain_rows = unit_rows(X)
 
-    def compare(self, query: sp.csr_array) -> Cosines:
+    def compare(self, query: Any) -> Cosines:
         """Return the cosines of one row with all documents."""
         learned_query = self._learned.rewrite(self._scored.rows(query))
         return Cosines(
@@ -71,6 +72,9 @@ class DocumentIndex:
         )
 
 
-def _products(rows: sp.csr_array, query: sp.csr_array) -> np.ndarray:
+def _products(rows: Any, query: Any) -> np.ndarray:
     """Return the dot product of each row with one query."""
+    if isinstance(rows, MixedRows):
+        of_embedding = (rows.dense @ query.dense[0]).astype(np.float64)
+        return _products(rows.sparse, query.sparse) + of_embedding
     return (rows @ query.T).toarray().ravel()
