@@ -91,13 +91,11 @@ def cells(settings: Settings) -> list[Cell]:
             "folder of --data."
         )
     sizes = settings.by_size(full=SIZES, quick=SIZES[-1:])
-    n_repeats = settings.by_size(full=2, quick=1)
     kinds = settings.by_size(full=tuple(OTHERS), quick=("mixed",))
     return [
-        {"others": others, "n_queries": size, "repeat": repeat, "fold": fold}
+        {"others": others, "n_queries": size, "repeat": 0, "fold": fold}
         for others in kinds
         for size in sizes
-        for repeat in range(n_repeats)
         for fold in range(FOLDS)
     ]
 
