@@ -225,9 +225,8 @@ def test_a_model_without_documents(folder, tmp_path):
 
 
 def test_preferred_rows_are_searched_among_all(folder, tmp_path):
-    judgements = write_csv(
-        tmp_path / "triplets.csv", judged_triplets(), COLUMNS["triplets"]
-    )
+    names = [[f"d{row}" for row in triplet] for triplet in judged_triplets().tolist()]
+    judgements = write_csv(tmp_path / "triplets.csv", names, COLUMNS["triplets"])
     command = ["fit", folder / "texts.csv", "--text", "body", "--id", "id"]
     command += ["--triplets", judgements, "-o", tmp_path / "m.hdsl"]
     shown = good(*command).stdout
