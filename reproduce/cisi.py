@@ -48,6 +48,14 @@ SIZES = (10, 20, 40, 60)
 MEASURES = {"mrr": "MRR", "precision": "precision@10", "ndcg": "nDCG@10"}
 
 
+class CollectionTexts(NamedTuple):
+    """The texts of documents and of queries, and the rows that are relevant to each query."""
+
+    documents: list[str]
+    queries: list[str]
+    relevant: list[set[int]]
+
+
 class Collection(NamedTuple):
     """Documents and queries as rows, and what is known of each query.
 
@@ -59,6 +67,16 @@ class Collection(NamedTuple):
     Q: sp.csr_array
     relevant: list[set[int]]
     ranking: np.ndarray
+
+    @property
+    def n_documents(self) -> int:
+        """The number of documents."""
+        return int(self.D.shape[0])
+
+    @property
+    def X(self) -> sp.csr_array:
+        """The documents, then the queries."""
+        return sp.csr_array(sp.vstack([self.D, self.Q]))
 
     def ranked(self, queries: np.ndarray, model: HDSL | None) -> RankingQuality:
         """Return how well a model, or the cosine, ranks the documents for some queries."""
@@ -103,6 +121,16 @@ def cells(settings: Settings) -> list[Cell]:
 @lru_cache(maxsize=1)
 def load(home: Path) -> Collection:
     """Return the collection; queries without a relevant document are left out."""
+    texts = load_texts(home)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
+    D = sp.csr_array(vectorizer.fit_transform(texts.documents))
+    Q = sp.csr_array(vectorizer.transform(texts.queries))
+    return Collection(D, Q, texts.relevant, top_k(Q, D, D.shape[0]).rows)
+
+
+@lru_cache(maxsize=1)
+def load_texts(home: Path) -> CollectionTexts:
+    """Return the texts; queries without a relevant document are left out."""
     folder = home / "cisi"
     with gzip.open(folder / "documents.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
@@ -110,13 +138,11 @@ def load(home: Path) -> Collection:
     all_queries = [json.loads(line) for line in query_lines]
     judged = _judged(folder / "qrels.tsv", documents)
     queries = [query for query in all_queries if str(query["id"]) in judged]
-    relevant = [judged[str(query["id"])] for query in queries]
-    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
-    document_texts = [document["text"] for document in documents]
-    query_texts = [query["text"] for query in queries]
-    D = sp.csr_array(vectorizer.fit_transform(document_texts))
-    Q = sp.csr_array(vectorizer.transform(query_texts))
-    return Collection(D, Q, relevant, top_k(Q, D, len(documents)).rows)
+    return CollectionTexts(
+        documents=[document["text"] for document in documents],
+        queries=[query["text"] for query in queries],
+        relevant=[judged[str(query["id"])] for query in queries],
+    )
 
 
 def _judged(path: Path, documents: list[dict[str, Any]]) -> dict[str, set[int]]:

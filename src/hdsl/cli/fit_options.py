@@ -86,7 +86,7 @@ def _add_output(options: OptionGroup) -> None:
     shared_options.add_seed(options)
     about_device = "Where the solver runs: cpu, cuda or cuda:1."
     options.add_text("--device", about_device, "cpu")
-    options.add_integer("--jobs", "Threads; -1 is all cores.")
+    options.add_integer("--jobs", "Threads; -1 is all cores.", -1)
     about_memory = "Most GiB for the fit, or auto, or none."
     options.add_text("--memory-limit", about_memory, "auto")
     shared_options.add_json(options)

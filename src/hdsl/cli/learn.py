@@ -16,6 +16,7 @@ from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
 from ..text import TEST, Collection, Documents, Queries, Words
+from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
@@ -24,11 +25,6 @@ from .messages import announce, is_watched, say
 from .outcome import Outcome
 from .query_rows import query_rows
 from .wording import counted
-
-#: Beside class scores, a feature that is paired must have this power of the number of
-#: rows: pairs of rarer words lead lists and change no error
-#: (benchmarks/rare_features.py).
-MIN_ROWS_POWER = 0.25
 
 
 def check_labels(data: Data) -> None:
@@ -136,9 +132,11 @@ def learn(
             queries = replace(queries, rows=replace(queries.rows, X=weighed))
     collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
-    measured = measure.held_out(collection)
+    measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
         documents.facts["verdict"] = measured.verdict
+        if measured.classifier is not None:  # a report takes it from the file
+            documents.facts["classifier"] = measured.classifier.to_dict()
     supervision = "judgements" if data.has_judgements else "labels"
     return Outcome(collection, supervision, measured, seconds, data.n_skipped)
 
@@ -335,7 +333,7 @@ def _with_class_scores(
     X = scores.fit_transform(**training)
     if getattr(model, "min_rows", None) == "auto":
         n_rows = len(training["y"])
-        model.set_params(min_rows=max(2, round(n_rows**MIN_ROWS_POWER)))
+        model.set_params(min_rows=min_rows_beside_scores(n_rows))
     return make_pipeline(scores, model), training | {"X": X}
 
 

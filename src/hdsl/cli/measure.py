@@ -84,7 +84,15 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
         return measure_judgements(scored, X, documents.judgements, weights, rows)
     if y is None:
         return None
-    return measure_labels(scored, X[~new], y[~new], X[new], y[new], **options)
+    return measure_labels(
+        scored,
+        X[~new],
+        y[~new],
+        X[new],
+        y[new],
+        classifier_facts=documents.facts.get("classifier"),
+        **options,
+    )
 
 
 def _searches(

@@ -6,6 +6,8 @@ from .collection import Collection
 from .counts import are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
 from .encoders import EncoderError, TextEncoder
+from .hits import Hits
+from .learning import learn
 from .queries import Queries
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
@@ -18,6 +20,7 @@ __all__ = [
     "Collection",
     "Documents",
     "EncoderError",
+    "Hits",
     "Queries",
     "Scored",
     "SentenceEncoder",
@@ -25,6 +28,7 @@ __all__ = [
     "Words",
     "are_counts",
     "inverse_frequencies",
+    "learn",
     "weigh_counts",
 ]
 

@@ -12,10 +12,13 @@ import scipy.sparse as sp
 
 from ..class_scores.scores import Scores
 from ..class_scores.words import with_words
+from ..explain.parts import MEANING
+from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
-from ..mixed_rows import MixedRows, is_empty
+from ..mixed_rows import MixedRows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
+from ..similarity.rows import unit_rows
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
 from .encoders import TextEncoder
@@ -221,8 +224,19 @@ class Collection:
             )
         return row
 
-    def search(self, query: Any, k: int = 5, *, why: int = 4, row: Any = None) -> Hits:
+    def search(
+        self,
+        query: Any,
+        k: int = 5,
+        *,
+        why: int = 4,
+        row: Any = None,
+        plain: bool = False,
+    ) -> Hits:
         """Return the documents that are most similar to a text, and why.
+
+        All documents are compared. The first search makes an index of them, which later
+        ones read.
 
         Parameters
         ----------
@@ -230,10 +244,13 @@ class Collection:
         k : int, default=5
             Number of documents.
         why : int, default=4
-            Number of reasons for each.
+            Number of reasons for each; none are looked for with 0.
         row : int or str, default=None
             The id or number of a document to search with, instead of a text; or the id
             of a query of the fit.
+        plain : bool, default=False
+            Whether to order by the plain cosine instead, which finds one particular
+            document better. Reasons are then those of the plain cosine.
 
         Returns
         -------
@@ -249,13 +266,14 @@ class Collection:
                 raise TypeError(
                     f"search takes one text, or row=. Got {type(query).__name__}."
                 )
-            return self.search_rows(self.row_of_text(query), k, why=why)[0]
+            text_row = self.row_of_text(query)
+            return self.search_rows(text_row, k, why=why, plain=plain)[0]
         query_row = self._query_row(row)
         if query_row is not None:
-            return self.search_rows(query_row, k, why=why)[0]
+            return self.search_rows(query_row, k, why=why, plain=plain)[0]
         number = self.row_number(row)
         return self.search_rows(
-            self.documents.X[[number]], k, why=why, leave_out=number
+            self.documents.X[[number]], k, why=why, leave_out=number, plain=plain
         )[0]
 
     def search_rows(
@@ -266,6 +284,7 @@ class Collection:
         why: int = 4,
         leave_out: int | None = None,
         first_by_cosine: bool = False,
+        plain: bool = False,
     ) -> list[Hits]:
         """Return for each row what `search` returns; nothing for an empty row.
 
@@ -289,11 +308,13 @@ class Collection:
             cosines = self._index.compare(query)
             if leave_out is not None:
                 cosines.leave_out(leave_out)
-            rows = cosines.nearest(k)
+            rows = cosines.nearest_by_cosine(k) if plain else cosines.nearest(k)
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append(Hits(self._hit(row, query, cosines, why) for row in rows))
+            answers.append(
+                Hits(self._hit(row, query, cosines, why, plain) for row in rows)
+            )
         return answers
 
     @cached_property
@@ -302,12 +323,16 @@ class Collection:
         return DocumentIndex(self.documents.X, self.scored)
 
     def _hit(
-        self, row: int, query: sp.csr_array, cosines: Cosines, why: int
+        self, row: int, query: sp.csr_array, cosines: Cosines, why: int, plain: bool
     ) -> dict[str, Any]:
         """Return a document with what is known of it, and the reasons."""
         cosine = float(cosines.learned[row])
         rank, plain_rank = cosines.ranks(row)
-        reasons = self._reasons(query, self.documents.X[[row]], cosine)
+        reasons: list[dict[str, Any]] = []
+        if why and plain:
+            reasons = self._plain_reasons(query, self.documents.X[[row]])
+        elif why:
+            reasons = self._reasons(query, self.documents.X[[row]], cosine)
         others = reasons[why:]
         return {
             "row": row,
@@ -334,7 +359,7 @@ class Collection:
         from .. import explain
 
         scored = self.scored
-        names = scored.names(self.feature_names)
+        names = self._names
         scored_rows = {name: scored.rows(row) for name, row in rows.items()}
         explanation = explain.explain(
             scored.similarity, **scored_rows, by=by, feature_names=names, top=top
@@ -342,6 +367,27 @@ class Collection:
         if scored.scores is None or names is None:
             return explanation
         return with_words(explanation, scored.scores, rows, names)
+
+    @cached_property
+    def _names(self) -> np.ndarray | None:
+        """The names of the features, and of the class scores after them."""
+        return self.scored.names(self.feature_names)
+
+    def _plain_reasons(self, x: Any, y: Any) -> list[dict[str, Any]]:
+        """Return what each feature adds to the plain cosine, the largest first."""
+        unit_x = unit_rows(x)
+        unit_y = unit_rows(y)
+        products = sp.coo_array(sparse_block(unit_x).multiply(sparse_block(unit_y)))
+        similarity = self.scored.similarity
+        names = as_names(self._names, similarity.n_features, similarity.n_paired)
+        reasons = [
+            {"name": str(names[feature]), "value": float(value), "learned": 0.0}
+            for feature, value in zip(products.col, products.data, strict=True)
+        ]
+        if isinstance(unit_x, MixedRows):
+            value = float(unit_x.dense[0] @ unit_y.dense[0])
+            reasons.append({"name": MEANING, "value": value, "learned": 0.0})
+        return sorted(reasons, key=lambda reason: -abs(reason["value"]))
 
     def _reasons(
         self, x: sp.csr_array, y: sp.csr_array, cosine: float

@@ -11,7 +11,6 @@ from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
 from ..mixed_rows import MixedRows, stack_rows
 from ..relevance import Relevance, read_relevance
-from .rows import Judgements
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
 N_NEAREST = 60
@@ -177,7 +176,7 @@ def _nearest(
     }
 
 
-def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> Judgements:
+def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> "_WeightedTriplets":
     """Return triplets of the numbers of queries and documents; all queries weigh the same."""
     triplets = []
     weights = []
@@ -196,12 +195,14 @@ def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> Judgements:
             "another document."
         )
     joined = np.concatenate(weights)
-    return Judgements(np.concatenate(triplets), joined * (len(joined) / joined.sum()))
+    return _WeightedTriplets(
+        np.concatenate(triplets), joined * (len(joined) / joined.sum())
+    )
 
 
 def _triplets_of_query(
     query: int, documents: np.ndarray, grades: np.ndarray, draw: "_OtherDocuments"
-) -> Judgements:
+) -> "_WeightedTriplets":
     """Return the triplets of one query, with the differences of grades as weights."""
     triplets = [np.empty((0, 3), dtype=np.int64)]
     weights = [np.empty(0)]
@@ -215,7 +216,14 @@ def _triplets_of_query(
         relevant_column = np.full(len(others), relevant)
         triplets.append(np.column_stack([query_column, relevant_column, others]))
         weights.append(grade - np.array(other_grades, dtype=np.float64))
-    return Judgements(np.concatenate(triplets), np.concatenate(weights))
+    return _WeightedTriplets(np.concatenate(triplets), np.concatenate(weights))
+
+
+class _WeightedTriplets(NamedTuple):
+    """Triplets of the numbers of queries and documents, and the weight of each."""
+
+    triplets: np.ndarray
+    weights: np.ndarray
 
 
 class _OtherDocuments(NamedTuple):
