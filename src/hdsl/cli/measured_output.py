@@ -19,7 +19,10 @@ def show_measured(title: str, measured: Measured) -> None:
     if measured.searches is not None:
         _show_searches(measured.searches)
     else:
-        rows = [_error_row(name, rate) for name, rate in measured.rates.items()]
+        rows = [
+            (*_error_cells(name, rate), _note(name, measured))
+            for name, rate in measured.rates.items()
+        ]
         show_table(rows, right=(1,))
         show(errors.sentence)
     if measured.known_items:
@@ -52,20 +55,24 @@ def _gain(searches: SearchComparison, measure: str) -> str:
     return f"{gain:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
-def _error_row(name: str, rate: ErrorRate) -> tuple[str, ...]:
-    """Return the cells of an error: share, interval, counts, and a note."""
+def _error_cells(name: str, rate: ErrorRate) -> tuple[str, ...]:
+    """Return the cells of an error: share, interval, counts."""
     low, high = rate.interval
     n_wrong = f"{rate.n_wrong:,.1f}".removesuffix(".0")
-    note = ""
-    if name == "LinearSVC":
-        note = "no neighbours, no reasons"
     return (
         f"  {name}",
         percent(rate.share),
         f"{100 * low:.1f} to {percent(high)}",
         f"{n_wrong} of {rate.n:,}",
-        note,
     )
+
+
+def _note(name: str, measured: Measured) -> str:
+    """Return what a classifier lacks, and what it learned from."""
+    if name != "LinearSVC" or measured.classifier is None:
+        return ""
+    notes = [measured.classifier.sample_note, "no neighbours, no reasons"]
+    return "; ".join(filter(None, notes))
 
 
 def _show_ranks(measured: Measured) -> None:

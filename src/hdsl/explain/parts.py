@@ -258,7 +258,7 @@ def explain(
     """
     check_word("explain", "by", by, BY)
     check_number("explain", "top", top, low=1, integer=True, words=(None,))
-    names = as_names(feature_names, similarity.n_features)
+    names = as_names(feature_names, similarity.n_features, similarity.n_paired)
     rows = _compared_rows(similarity, x, y, rather_than)
     what = "S(x, y)"
     if rather_than is not None:
