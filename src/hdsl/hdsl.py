@@ -357,7 +357,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         if not vars(self).get("_skl_callbacks"):
             return None
         max_subtasks = None
-        if self.max_iter != "auto":
+        if isinstance(self.max_iter, int):
             max_subtasks = self.max_iter + 1
         context = self._init_callback_context(max_subtasks=max_subtasks)
         return FitTasks(self, context, X, y)
