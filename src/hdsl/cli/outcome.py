@@ -13,7 +13,7 @@ from ..text import Collection
 from . import measure
 from .measured_output import show_measured
 from .output import show, show_table
-from .wording import counted, one_line
+from .wording import counted, one_line, share_of
 
 #: Fields of a feature pair that are facts.
 PAIR_FIELDS = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
@@ -202,8 +202,10 @@ def _show_errors(outcome: Outcome) -> None:
             "the cosine."
         )
         return
-    noun = outcome.kind if outcome.supervision == "labels" else "judgement"
-    trials = counted(measured.n, noun)
+    trials = counted(measured.n, "judgement")
+    if outcome.supervision == "labels":
+        n_new = int(outcome.collection.documents.is_new.sum())
+        trials = share_of(measured.n, n_new, outcome.kind)
     if measured.searches is not None:
         trials = counted(measured.n, "query", "queries")
     title = f"{measured.title}, {trials} held out"
