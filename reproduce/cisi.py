@@ -70,6 +70,14 @@ GRID = Grid((15.0, 45.0, 150.0), (0.1, 1.0), (10, 25, 50, 100))
 QUICK_GRID = Grid((15.0,), (1.0,), (10,))
 
 
+class CollectionTexts(NamedTuple):
+    """The texts of documents and of queries, and the rows that are relevant to each query."""
+
+    documents: list[str]
+    queries: list[str]
+    relevant: list[set[int]]
+
+
 class Collection(NamedTuple):
     """Documents and then queries as rows, and what is known of each query.
 
@@ -123,6 +131,19 @@ def cells(settings: Settings) -> list[Cell]:
 @lru_cache(maxsize=1)
 def load(home: Path) -> Collection:
     """Return the collection; queries without a relevant document are left out."""
+    texts = load_texts(home)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
+    D = sp.csr_array(vectorizer.fit_transform(texts.documents))
+    Q = sp.csr_array(vectorizer.transform(texts.queries))
+    X = sp.csr_array(sp.vstack([D, Q]))
+    n_documents = len(texts.documents)
+    ranking = top_k(Q, D, n_documents).rows
+    return Collection(X, n_documents, texts.relevant, ranking)
+
+
+@lru_cache(maxsize=1)
+def load_texts(home: Path) -> CollectionTexts:
+    """Return the texts; queries without a relevant document are left out."""
     folder = home / "cisi"
     with gzip.open(folder / "documents.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
@@ -130,14 +151,11 @@ def load(home: Path) -> Collection:
     all_queries = [json.loads(line) for line in query_lines]
     judged = _judged(folder / "qrels.tsv", documents)
     queries = [query for query in all_queries if str(query["id"]) in judged]
-    relevant = [judged[str(query["id"])] for query in queries]
-    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
-    document_texts = [document["text"] for document in documents]
-    query_texts = [query["text"] for query in queries]
-    D = sp.csr_array(vectorizer.fit_transform(document_texts))
-    Q = sp.csr_array(vectorizer.transform(query_texts))
-    X = sp.csr_array(sp.vstack([D, Q]))
-    return Collection(X, len(documents), relevant, top_k(Q, D, len(documents)).rows)
+    return CollectionTexts(
+        documents=[document["text"] for document in documents],
+        queries=[query["text"] for query in queries],
+        relevant=[judged[str(query["id"])] for query in queries],
+    )
 
 
 def _judged(path: Path, documents: list[dict[str, Any]]) -> dict[str, set[int]]:

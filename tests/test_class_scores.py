@@ -120,9 +120,8 @@ def test_small_classes_are_scored_too():
     Z = dense(ClassScores(cv=5, random_state=0).fit_transform(X, y))
     assert Z[0, X.shape[1]] == 0.0  # "alone" comes first
     assert np.isfinite(Z).all()
-    Z = ClassScores(cv=9, weight=1.0).fit_transform(
-        X[:2], ["a", "b"]
-    )  # each fold knows one class
+    # Each fold knows one class.
+    Z = ClassScores(cv=9, weight=1.0).fit_transform(X[:2], ["a", "b"])
     assert_array_equal(dense(Z)[:, -2:], [[0, 1], [1, 0]])
 
 

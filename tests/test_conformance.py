@@ -52,9 +52,8 @@ def test_margins_and_value(layout, data):
     assert (ours.n_features, ours.n_comparisons) == (dense.d, dense.T)
     assert_allclose(flat(margins), dense.margins(*model), rtol=0, atol=tolerance)
     assert_allclose(flat(ours.margins(*NOTHING)), dense.offset, rtol=0, atol=tolerance)
-    assert_array_equal(
-        flat(ours.margins(*model)), flat(margins)
-    )  # nothing is left behind
+    # Nothing is left behind.
+    assert_array_equal(flat(ours.margins(*model)), flat(margins))
     assert ours.value(margins) == pytest.approx(dense.value(flat(margins)), rel=1e-12)
     ours.forget()
     assert_allclose(flat(ours.margins(*model)), flat(margins), rtol=0, atol=tolerance)

@@ -13,7 +13,7 @@ from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.files import container
 from hdsl.similarity.cosine import LearnedCosine
-from hdsl.text import TEST, TRAIN, Collection, Documents, Words
+from hdsl.text import TEST, TRAIN, Collection, Documents, Words, learn
 from hdsl.text.document_index import Cosines
 from hdsl.text.scored import Scored
 
@@ -81,6 +81,45 @@ def test_learned_and_plain_add_up_to_a_reason(collection):
     learned = sum(reason["learned"] for reason in hit["why"])
     share = hit["similarity"] / explanation.total
     assert learned == pytest.approx(share * explanation.learned)
+
+
+# --- learned in Python ----------------------------------------------------------------
+
+
+def test_a_collection_learned_in_python_is_one_of_the_command_line(tmp_path):
+    ids = [f"d{k}" for k in range(12)]
+    collection = learn(TEXTS, LABELS, ids=ids)
+    assert collection.scores is not None
+    hits = collection.search("late goal", 2)
+    assert {hit["label"] for hit in hits} == {"sport"}
+    assert hits[0]["id"] in ids
+    save(collection, tmp_path / "m.hdsl")
+    again = load(tmp_path / "m.hdsl").search("late goal", 2)
+    assert [hit["row"] for hit in again] == [hit["row"] for hit in hits]
+
+
+def test_a_collection_is_learned_from_judgements():
+    triplets = [[0, 1, 2], [1, 4, 3], [2, 3, 0], [3, 6, 1]]
+    words = Words(ngrams=2)
+    collection = learn(TEXTS, triplets=triplets, words=words, model=HDSL(**MODEL))
+    assert collection.scores is None
+    assert "late goal" in collection.feature_names
+    rows = words.transform(TEXTS)
+    expected = HDSL(**MODEL).fit(rows, triplets=triplets)
+    assert_array_equal(collection.model.atoms_, expected.atoms_)
+
+
+def test_a_collection_is_learned_from_several_labels_per_text():
+    labels = [["sport"], ["sport", "ball"], ["money"], ["money", "bank"]] * 3
+    collection = learn(TEXTS, labels, model=HDSL(**MODEL))
+    assert len(collection.search("goal", 2)) == 2
+
+
+def test_texts_to_learn_from_need_labels_or_judgements():
+    with pytest.raises(ValueError, match="requires y"):
+        learn(TEXTS)
+    with pytest.raises(ValueError, match="takes a list of texts"):
+        learn([1, 2], [0, 1])
 
 
 # --- words ----------------------------------------------------------------------------

@@ -97,9 +97,8 @@ def test_a_column_of_several_labels(between, separator, tmp_path):
     again = told("evaluate", out)
     assert again["error"] == facts["error"]
     assert told("info", out)["labels"] == 4
-    assert "--label-sep" in bad(
-        "evaluate", out, "--label-sep", ","
-    )  # the model knows it
+    # The model knows it.
+    assert "--label-sep" in bad("evaluate", out, "--label-sep", ",")
     assert "F1" in facts["measure"]
     assert 0 < again["error"]["learned"] < 1
 

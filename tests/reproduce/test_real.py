@@ -13,9 +13,8 @@ from reproduce.settings import Settings
 NAMES = ("knn", "features", "sparsity")
 MORE = ("svm", "dimension")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # few rows, runs that end at their limit
+# Few rows, runs that end at their limit.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def rows_of(n, n_features, n_classes, rng):

@@ -25,6 +25,7 @@ from ..input.matrices import as_user_sparse, check_matrix, narrow
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
+from ..mixed_rows import MixedRows, is_pair
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
@@ -168,7 +169,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the rows with scores by classifiers that have not seen them.
 
-        The result differs from ``fit(X, y, sample_weight).transform(X)``.
+        The result differs from ``fit(X, y, sample_weight).transform(X)``. Of a pair
+        (features, embedding) the features are scored, and the embedding stays.
 
         Parameters
         ----------
@@ -179,6 +181,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
+        if is_pair(X) or isinstance(X, MixedRows):
+            features, embedding = X
+            return self.fit_transform(features, y, sample_weight), embedding
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
         tasks = [delayed(training.fit)(np.arange(len(training.y)))]
@@ -207,6 +212,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
+        if is_pair(X) or isinstance(X, MixedRows):
+            features, embedding = X
+            return self.transform(features), embedding
         return as_user_sparse(super().transform(check_matrix(self, X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -314,6 +322,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             name, "max_rows", self.max_rows, low=2, integer=True, words=("auto", None)
         )
         checked = copy(self)
+        if is_pair(X) or isinstance(X, MixedRows):
+            X, _ = X
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
         if sets is None:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, split_labels
+from ..mixed_rows import MixedRows, sparse_block
 from ..relevance import Relevance
 from ..report import Measured, measure_judgements, measure_labels, measure_searches
 from ..text import Collection, Documents, weigh_counts
@@ -184,7 +185,11 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
     D = collection.documents.X
     if data.X is not D:
         D = _rows(data, collection)
-    Q = query_rows(data.queries, replace(collection.documents, X=D), collection.words)
+    documents = replace(collection.documents, X=D)
+    Q: Any = query_rows(data.queries, documents, collection.words)
+    if isinstance(D, MixedRows):
+        assert data.queries.texts is not None  # words make no rows of numbers
+        Q = collection.rows_of(data.queries.texts)
     measured = measure_searches(collection.scored, Q, D, data.relevance)
     is_new = _are_new_queries(Q, collection)
     rows = f" {among}, {_queries(measured.n)}{_doubt(is_new)}"
@@ -268,8 +273,10 @@ def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
     Rows of one text may differ in the last bits of a value, so values are compared by
     their first 24 bits, as a float32 has them, in the whole range of floats.
     """
+    # An embedding is that of the same text.
+    X = sparse_block(X)
     keys = row_keys(_rounded(X))
-    known_keys = row_keys(_rounded(known))
+    known_keys = row_keys(_rounded(sparse_block(known)))
     known_set = {key.tobytes() for key in known_keys}
     is_known = np.array([key.tobytes() in known_set for key in keys], dtype=bool)
     return is_known & (np.diff(X.indptr) > 0)
@@ -289,7 +296,7 @@ def _rows(data: Data, collection: Collection) -> sp.csr_array:
     if data.texts is not None:
         return collection.rows_of(data.texts)
     X = data.X
-    n_features = collection.scored.n_features
+    n_features = collection.scored.n_words
     learned_on = None
     if collection.words is not None:
         learned_on = "texts: give a table of texts"

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..explain.tables import has_class
+from ..mixed_rows import count_features
 from ..report import Measured
+from ..similarity.cosine import COSINE
 from ..text import Collection
 from . import measure
 from .measured_output import show_measured
@@ -68,17 +70,20 @@ class Outcome:
             "queries": n_queries,
             "queries held out": n_new_queries,
             "rows skipped": self.n_skipped,
-            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
+            "empty rows": int((count_features(documents.X) == 0).sum()),
             "tf-idf": self.collection.words is not None or documents.idf is not None,
             "labels": n_labels,
-            "features": self.collection.scored.n_features,
+            "features": self.collection.scored.n_words,
             "class scores": self.collection.scored.n_scores,
+            "embedding": self.collection.scored.embedding_width,
+            "embedding weight": getattr(model, "embedding_weight_", None),
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
             "status": model.status_,
             "pairs": len(model.weights_),
             "scale": model.scale_,
             "prior": model.prior_,
+            "ranking": model.ranking_,
             "choice": choice_of(model),
             "objective": model.objective_,
         }
@@ -117,15 +122,51 @@ def choice_of(model: Any) -> str | None:
     is_learned = np.isfinite(table["prior"])
     chosen = int(np.flatnonzero(table["chosen"])[-1])
     prior = table["prior"][chosen]
-    score = table["score"][chosen]
-    best = float(table["score"][is_learned].max())
     n_priors = len(np.unique(table["prior"][is_learned]))
+    if not np.isfinite(prior):
+        return (
+            f"Nothing was learned, and the order of the cosine is left alone: by none "
+            f"of {n_priors} priors do held-out queries surely find as much among all "
+            "rows."
+        )
     if n_priors == 1:
         return f"One prior was tried on held-out rows, {prior:.4g}."
+    score = table["score"][chosen]
+    best = float(table["score"][is_learned].max())
+    rest = _search_sentence(table, chosen) + _ranking_sentence(model)
+    tried = f"Of {n_priors} priors tried on held-out rows, {prior:.4g}"
+    is_smaller = is_learned & (table["prior"] < prior)
+    if np.isfinite(table["search"][is_smaller]).any():
+        return (
+            f"{tried} is taken, score {score:.3f}: smaller ones lose more of a search "
+            f"among all rows.{rest}"
+        )
     return (
-        f"Of {n_priors} priors tried on held-out rows, {prior:.4g} is "
-        "the largest, so the simplest model, within one standard error of the best: "
-        f"score {score:.3f}, best {best:.3f}."
+        f"{tried} is the largest, so the simplest model, within one standard error of "
+        f"the best: score {score:.3f}, best {best:.3f}.{rest}"
+    )
+
+
+def _search_sentence(table: dict[str, np.ndarray], chosen: int) -> str:
+    """Return what the choice has seen of a search among all rows, after a space."""
+    gain = table["search"][chosen]
+    if not np.isfinite(gain):
+        return ""
+    is_plain = np.isinf(table["prior"])
+    plain = float(table["search"][is_plain][-1])
+    measure = "nDCG without a cut"
+    if np.isfinite(table["mrr"][chosen]):
+        measure = "mean reciprocal rank of a row by half of its features"
+    return f" Searched among all rows: {measure} {gain:.3f}, by cosine {plain:.3f}."
+
+
+def _ranking_sentence(model: Any) -> str:
+    """Return how rows are ranked where it is not by the learned cosine, after a space."""
+    if model.ranking_ == COSINE:
+        return ""
+    return (
+        " Rows are ranked by S, not divided by their learned length: held-out queries "
+        "find more."
     )
 
 
@@ -189,8 +230,17 @@ def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
         f"{counted(facts['pairs'], 'pair')} from "
         f"{counted(facts['triplets'], 'triplet')} in "
         f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
-        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}."
+        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}"
+        f"{_embedding(facts)}."
     )
+
+
+def _embedding(facts: dict[str, Any]) -> str:
+    """Return the weight of the embedding, after a comma; nothing without one."""
+    if not facts["embedding"]:
+        return ""
+    weight = facts["embedding weight"]
+    return f", embedding of {facts['embedding']} columns with weight {weight:g}"
 
 
 def _show_errors(outcome: Outcome) -> None:

@@ -22,6 +22,7 @@ def add(commands: Any) -> None:
         "fit, by its id, as query:ID where a document has it too."
     )
     options.add_text("--row", about_row, metavar="ROW")
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     options.add_path("--queries", "File of queries, one text per line.", metavar="FILE")
     options.add_integer("-k", "Neighbours to show.", 5, dest="n_neighbors")
     about_plain = (
@@ -55,7 +56,7 @@ def search(arguments: Namespace) -> None:
     from . import models
 
     texts = _read_queries(arguments)
-    collection = models.load_collection(arguments.model)
+    collection = models.load_collection(arguments.model, arguments.encoder)
     if not arguments.plain and collection.documents.facts.get("verdict") == "worse":
         say(
             "warning: on rows held out, this model makes more errors than the cosine: "

@@ -12,6 +12,12 @@ from .options import OptionGroup, Parser
 #: Kinds of judgements whose anchors may be queries that are no rows of the data.
 OF_QUERIES = ("judgements", "clicks")
 
+#: What commands say of the encoder of a model that is fitted already.
+ENCODER_NOW = (
+    "Folder or name of the encoder that the model was learned with. Default: where it "
+    "was then."
+)
+
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or
 #: by --id.
 JUDGEMENTS = {
@@ -67,6 +73,11 @@ def add_separator(options: OptionGroup) -> None:
 def add_encoding(options: OptionGroup, help: str) -> None:
     """Add the option of how the text of a table is encoded."""
     options.add_parsed("--encoding", help, encoding, "utf-8")
+
+
+def add_encoder(options: OptionGroup, help: str) -> None:
+    """Add the option of what makes an embedding of texts."""
+    options.add_text("--encoder", help, metavar="NAME")
 
 
 def add_zero_based(options: OptionGroup) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..search import top_k
-from ..similarity.cosine import LearnedCosine
+from ..similarity.cosine import ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
@@ -31,7 +31,7 @@ class SearchComparison:
     Parameters
     ----------
     before, after : RankingQuality
-        Of the plain cosine and of the learned cosine, query by query.
+        Of the plain cosine and as the model ranks, query by query.
     n_documents : int
         Documents that were ranked.
     """
@@ -157,7 +157,7 @@ def compare_searches(
     Q = checked_rows(model, queries)
     D = checked_rows(model, documents)
     depth = min(max(DEPTH, k), D.shape[0])
-    learned = LearnedCosine(as_rewriter(model, D.shape[1], "model"))
+    learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
     by_cosine = top_k(unit_rows(Q), unit_rows(D), depth, n_jobs=n_jobs)
     by_learned = top_k(learned.rewrite(Q), learned.index_rows(D), depth, n_jobs=n_jobs)
     return SearchComparison(

@@ -171,7 +171,7 @@ def importance(
     """
     check_number("importance", "top", top, low=1, integer=True, words=(None,))
     check_number("importance", "min_rows", min_rows, low=0, integer=True)
-    names = tables.as_names(feature_names, similarity.n_features)
+    names = tables.as_names(feature_names, similarity.n_features, similarity.n_paired)
     features, pairs = _weights(similarity, names)
     if X is None:
         return Importance(

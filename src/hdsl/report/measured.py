@@ -19,10 +19,13 @@ from ..class_scores.sample import (
 )
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
+from ..input.embeddings import check_rows
 from ..input.labels import check_one_label_per_row
-from ..input.matrices import check_matrix, narrow
+from ..input.matrices import narrow
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
+from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
@@ -196,7 +199,9 @@ def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measu
             "The error is that of test rows whose neighbours are rows of X: X, y, "
             f"X_test and y_test go together. Missing: {', '.join(missing)}."
         )
-    X_test = sp.csr_array(check_matrix(model, X_test, reset=False, name="X_test"))
+    X_test = check_rows(model, X_test, reset=False, name="X_test")
+    if not isinstance(X_test, MixedRows):
+        X_test = sp.csr_array(X_test)
     y_test = check_labels(y_test)
     check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
@@ -224,13 +229,20 @@ def measure_labels(
         n_candidates -= 1
     k = min(n_neighbors, n_candidates)
     errors = evaluate.compare_errors(
-        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+        similarity,
+        X,
+        y,
+        X_test,
+        y_test,
+        n_neighbors=k,
+        cosine=ranking_of(similarity) == COSINE,
+        n_jobs=n_jobs,
     )
     if X_test is None:
         searched = X
         classifier = None
     else:
-        searched = sp.csr_array(sp.vstack([X_test, X]))
+        searched = stack_rows(X_test, X)
         classifier = ClassifierError.from_dict(
             classifier_facts, X.shape[0], X_test.shape[0]
         )
@@ -255,7 +267,11 @@ def measure_judgements(
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
     errors = evaluate.compare_triplets(
-        similarity, X, comparisons, sample_weight=weights, cosine=True
+        similarity,
+        X,
+        comparisons,
+        sample_weight=weights,
+        cosine=ranking_of(similarity) == COSINE,
     )
     if rows is None:
         rows = np.arange(X.shape[0])
@@ -294,7 +310,7 @@ def _known_items(
     similarity: Rewriter, X: sp.csr_array, rows: np.ndarray
 ) -> dict[str, KnownItem]:
     """Return the ranks of rows of X for half of their features, by cosine and as learned."""
-    if not (np.diff(X.indptr)[rows] >= 2).any():
+    if not (count_features(X)[rows] >= 2).any():
         return {}
     return {
         "cosine": _search_known_items(None, X, rows),
@@ -307,7 +323,12 @@ def _search_known_items(
 ) -> KnownItem:
     """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
     return evaluate.known_item(
-        similarity, X, rows=rows, n_queries=N_QUERIES, random_state=0
+        similarity,
+        X,
+        rows=rows,
+        n_queries=N_QUERIES,
+        cosine=ranking_of(similarity) == COSINE,
+        random_state=0,
     )
 
 
@@ -321,6 +342,10 @@ def _classifier_error(
     from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
+    if isinstance(X, MixedRows):
+        # The same rows as the similarity has, embedding and all.
+        X = X.to_sparse()
+        X_test = X_test.to_sparse()
     (X, X_test), _ = drop_unused_columns(X, X_test)
     n_rows = X.shape[0]
     if isinstance(y, LabelSets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,16 @@ import scipy.sparse as sp
 
 from ..class_scores.scores import Scores
 from ..class_scores.words import with_words
+from ..explain.parts import MEANING
 from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
-from ..similarity.arrays import similarity_from_arrays
+from ..mixed_rows import MixedRows, is_empty, sparse_block
+from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.rows import unit_rows
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
+from .encoders import TextEncoder
 from .hits import Hits
 from .queries import Queries
 from .scored import Scored
@@ -44,6 +48,8 @@ class Collection:
     documents : Documents, default=None
     queries : Queries, default=None
         Queries that are not documents, where the model was learned from such.
+    encoder : TextEncoder, default=None
+        What made the embedding of texts; None without one.
 
     Attributes
     ----------
@@ -51,6 +57,7 @@ class Collection:
     words : Words or None
     documents : Documents
     queries : Queries or None
+    encoder : TextEncoder or None
     """
 
     def __init__(
@@ -59,12 +66,14 @@ class Collection:
         words: Words | None = None,
         documents: Documents | None = None,
         queries: Queries | None = None,
+        encoder: TextEncoder | None = None,
     ) -> None:
         self._model = model
         self._saved: tuple[Arrays, dict[str, Any]] | None = None
         self.words = words
         self.documents = documents or Documents()
         self.queries = queries
+        self.encoder = encoder
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -76,7 +85,7 @@ class Collection:
         if self.queries is not None:
             content += f", {self.queries.n_queries:,} queries"
         return (
-            f"<Collection: {content}, {self.scored.n_features:,} features; "
+            f"<Collection: {content}, {self.scored.n_words:,} features; "
             "search, explain, model>"
         )
 
@@ -111,7 +120,8 @@ class Collection:
         if self._saved is not None:
             scored = _scored_from_arrays(*self._saved)
         if scored is None:
-            scored = Scored(self.learned.similarity_, self.scores)
+            learned = self.learned
+            scored = Scored(learned.similarity_, self.scores, learned.ranking_)
         return scored
 
     @property
@@ -123,14 +133,23 @@ class Collection:
 
     # --- use --------------------------------------------------------------------------
 
-    def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored."""
+    def rows_of(self, texts: Iterable[str]) -> Any:
+        """Return texts as rows; words that are not known are ignored.
+
+        With an encoder they have an embedding beside the words.
+        """
         if self.words is None:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: give row "
                 "numbers."
             )
-        return self.words.transform(texts)
+        texts = [*texts]
+        rows = self.words.transform(texts)
+        if self.encoder is None:
+            return rows
+        weight = self.scored.similarity.embedding_weight
+        embedding = self.encoder.encode(texts)
+        return MixedRows(rows, embedding).weigh_dense(math.sqrt(weight))
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""
@@ -180,7 +199,7 @@ class Collection:
             return None
         return self.queries.rows.X[[number]]
 
-    def row_of(self, name: Any) -> sp.csr_array:
+    def row_of(self, name: Any) -> Any:
         """Return one row: of a document by its id, else by its number, else of a text.
 
         Digits that name no document are a text if the model knows them as a word. A
@@ -191,15 +210,15 @@ class Collection:
             return query
         is_text = isinstance(name, str) and not self.is_document(name)
         if is_text and self.words is not None:
-            is_known = self.rows_of([name]).nnz > 0
+            is_known = self.words.transform([name]).nnz > 0
             if is_known or not name.isdecimal():
                 return self.row_of_text(name)
         return self.documents.X[[self.row_number(name)]]
 
-    def row_of_text(self, text: str) -> sp.csr_array:
-        """Return a text as one row; raise ValueError where no word of it is known."""
+    def row_of_text(self, text: str) -> Any:
+        """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if not row.nnz:
+        if is_empty(row):
             raise ValueError(
                 f"The model knows none of the words of {text[:60]!r}: try others."
             )
@@ -214,7 +233,7 @@ class Collection:
         row: Any = None,
         plain: bool = False,
     ) -> Hits:
-        """Return the documents of largest learned cosine with a text, and why.
+        """Return the documents that are most similar to a text, and why.
 
         All documents are compared. The first search makes an index of them, which later
         ones read.
@@ -237,10 +256,10 @@ class Collection:
         -------
         Hits
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
-            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
-            ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest reasons, and how much of it is learned) and ``more`` (number and sum
-            of the others).
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
+            the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
+            (name and value of the largest reasons, and how much of it is learned) and
+            ``more`` (number and sum of the others).
         """
         if row is None:
             if not isinstance(query, str):
@@ -283,7 +302,7 @@ class Collection:
         answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
-            if not query.nnz:
+            if is_empty(query):
                 answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
@@ -354,20 +373,26 @@ class Collection:
         """The names of the features, and of the class scores after them."""
         return self.scored.names(self.feature_names)
 
-    def _plain_reasons(self, x: sp.csr_array, y: sp.csr_array) -> list[dict[str, Any]]:
+    def _plain_reasons(self, x: Any, y: Any) -> list[dict[str, Any]]:
         """Return what each feature adds to the plain cosine, the largest first."""
-        products = sp.coo_array(unit_rows(x).multiply(unit_rows(y)))
-        names = as_names(self._names, self.scored.similarity.n_features)
+        unit_x = unit_rows(x)
+        unit_y = unit_rows(y)
+        products = sp.coo_array(sparse_block(unit_x).multiply(sparse_block(unit_y)))
+        similarity = self.scored.similarity
+        names = as_names(self._names, similarity.n_features, similarity.n_paired)
         reasons = [
             {"name": str(names[feature]), "value": float(value), "learned": 0.0}
             for feature, value in zip(products.col, products.data, strict=True)
         ]
+        if isinstance(unit_x, MixedRows):
+            value = float(unit_x.dense[0] @ unit_y.dense[0])
+            reasons.append({"name": MEANING, "value": value, "learned": 0.0})
         return sorted(reasons, key=lambda reason: -abs(reason["value"]))
 
     def _reasons(
         self, x: sp.csr_array, y: sp.csr_array, cosine: float
     ) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the learned cosine.
+        """Return what each feature and feature pair adds to the similarity of a hit.
 
         What is learned of it is in the value. The largest comes first.
         """
@@ -429,8 +454,17 @@ class Collection:
         queries: Arrays = {}
         if self.queries is not None:
             queries = self.queries.to_arrays()
-        arrays = nested(model=model, documents=documents, words=words, queries=queries)
+        encoder: Arrays = {}
         header = {"model": model_header, "documents": facts, "words": words_header}
+        if self.encoder is not None:
+            encoder, header["encoder"] = self.encoder.to_arrays()
+        arrays = nested(
+            model=model,
+            documents=documents,
+            words=words,
+            queries=queries,
+            encoder=encoder,
+        )
         return arrays, header
 
     @classmethod
@@ -445,18 +479,32 @@ class Collection:
         if words_header is not None:
             words = Words.from_arrays(part_of(arrays, "words"), words_header)
             collection.words = words
-        n_features = collection.scored.n_features
+        n_features = collection.scored.n_words
         if words_header is not None and len(words.names) != n_features:
             raise ValueError(
                 f"there are {len(words.names)} words, for {n_features} features"
             )
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
-        collection.documents = Documents.from_arrays(documents, facts, n_features)
+        width = collection.scored.embedding_width
+        collection.documents = Documents.from_arrays(
+            documents, facts, n_features, width
+        )
+        if header.get("encoder") is not None:
+            collection.encoder = TextEncoder.from_arrays(
+                part_of(arrays, "encoder"), get_value(header, "encoder", dict)
+            )
+            if collection.encoder.width != width:
+                raise ValueError(
+                    f"the encoder has {collection.encoder.width} columns, and the "
+                    f"embedding {width}"
+                )
         queries = part_of(arrays, "queries")
         if queries:
             n_documents = collection.documents.n_rows
-            collection.queries = Queries.from_arrays(queries, n_documents, n_features)
+            collection.queries = Queries.from_arrays(
+                queries, n_documents, n_features, width
+            )
         return collection
 
 
@@ -466,7 +514,8 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     None where it is of another kind than HDSL, with `ClassScores` before it or without.
     """
     if header.get("kind") == "HDSL":
-        return Scored(similarity_from_arrays(arrays, header))
+        similarity = similarity_from_arrays(arrays, header)
+        return Scored(similarity, ranking=ranking_from(header))
     if header.get("kind") != "Pipeline":
         return None
     steps = header.get("steps")
@@ -478,7 +527,7 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     scores_header, model_header = step_headers
     scores = Scores().restore(part_of(arrays, "0"), scores_header)
     similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
-    scored = Scored(similarity, scores)
-    if scored.n_features != scores.n_features_in_:
+    scored = Scored(similarity, scores, ranking_from(model_header))
+    if scored.n_words != scores.n_features_in_:
         raise ValueError("the class scores and the model have other features")
     return scored

@@ -155,20 +155,24 @@ def active_rows(start, stop, rows, numbers, active):
     """
     indptr = rows.indptr
     indices = rows.indices
+    data = rows.data
+    active_ptr = active.indptr
+    active_indices = active.indices
+    active_data = active.data
     for row in range(start, stop):
-        if active.indices.size == 0:
+        if active_indices.size == 0:
             n_active = 0
             for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
                 n_active += numbers[np.uint32(indices[k])] >= 0
-            active.indptr[row + 1] = n_active
+            active_ptr[row + 1] = n_active
         else:
             k = indptr[row]
-            n = active.indptr[row]
-            last = active.indptr[row + 1]
+            n = active_ptr[row]
+            last = active_ptr[row + 1]
             while n < last:  # no test that fails for every other entry
                 number = numbers[np.uint32(indices[k])]
-                active.indices[n] = number
-                active.data[n] = rows.data[k]
+                active_indices[n] = number
+                active_data[n] = data[k]
                 n = n + (number >= 0)
                 k = k + 1
 
@@ -180,27 +184,38 @@ def product_rows(start, stop, rows, is_wanted, M, position, products):
     They are counted or written as those of `active_rows`. `position` has -1 per column
     of M.
     """
-    is_count = products.indices.size == 0
-    n = np.int64(0) if is_count else products.indptr[start]
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    M_ptr = M.indptr
+    M_indices = M.indices
+    M_data = M.data
+    product_ptr = products.indptr
+    product_indices = products.indices
+    product_data = products.data
+    is_count = product_indices.size == 0
+    n = np.int64(0)
+    if not is_count:
+        n = product_ptr[start]
     for row in range(start, stop):
         first = n
-        last = rows.indptr[row]
+        last = indptr[row]
         if is_wanted[row]:
-            last = rows.indptr[row + 1]
-        for k in range(rows.indptr[row], last):
-            i = np.uint32(rows.indices[k])
-            for q in range(M.indptr[i], M.indptr[i + 1]):
-                j = M.indices[q]
+            last = indptr[row + 1]
+        for k in range(indptr[row], last):
+            i = np.uint32(indices[k])
+            for q in range(M_ptr[i], M_ptr[i + 1]):
+                j = M_indices[q]
                 if position[j] < first:  # not in this row yet
                     position[j] = n
                     if not is_count:
-                        products.indices[n] = j
-                        products.data[n] = 0.0
+                        product_indices[n] = j
+                        product_data[n] = 0.0
                     n += 1
                 if not is_count:
-                    products.data[position[j]] += rows.data[k] * M.data[q]
+                    product_data[position[j]] += data[k] * M_data[q]
         if is_count:
-            products.indptr[row + 1] = n - first
+            product_ptr[row + 1] = n - first
 
 
 # --- similarities and scores ----------------------------------------------------------
@@ -215,9 +230,13 @@ def similarities(start, stop, pairs, rows, M, out, product):
     indptr = rows.indptr
     indices = rows.indices
     data = rows.data
+    M_ptr = M.indptr
+    M_indices = M.indices
+    M_data = M.data
+    pair_ptr = pairs.indptr
     second = pairs.second
     for a in range(start, stop):
-        if pairs.indptr[a] == pairs.indptr[a + 1]:
+        if pair_ptr[a] == pair_ptr[a + 1]:
             continue
         first = np.uint64(indptr[a])
         last = np.uint64(indptr[a + 1])
@@ -225,9 +244,9 @@ def similarities(start, stop, pairs, rows, M, out, product):
         for k in range(first, last):
             x = data[k]
             i = np.uint32(indices[k])
-            for q in range(np.uint64(M.indptr[i]), np.uint64(M.indptr[i + 1])):
-                product[np.uint32(M.indices[q])] += x * M.data[q]
-        for s in range(pairs.indptr[a], pairs.indptr[a + 1]):
+            for q in range(np.uint64(M_ptr[i]), np.uint64(M_ptr[i + 1])):
+                product[np.uint32(M_indices[q])] += x * M_data[q]
+        for s in range(pair_ptr[a], pair_ptr[a + 1]):
             fetch_ahead(s, second, rows)
             similarity = 0.0
             if not is_empty:
@@ -252,14 +271,20 @@ def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
     indptr = rows.indptr
     indices = rows.indices
     data = rows.data
+    graph_ptr = graph.indptr
+    neighbors = graph.neighbors
+    ends = graph.ends
+    pair_ptr = pairs.indptr
     second = pairs.second
+    diagonals = sums.diagonals
+    entries = sums.entries
     for share in range(start, stop):
         for a in range(bounds[share], bounds[share + 1]):
             first = np.uint64(indptr[a])
             last = np.uint64(indptr[a + 1])
             if first == last:
                 continue
-            for s in range(pairs.indptr[a], pairs.indptr[a + 1]):
+            for s in range(pair_ptr[a], pair_ptr[a + 1]):
                 fetch_ahead(s, second, rows)
                 weight = weights[s]
                 if weight != 0.0:
@@ -269,13 +294,10 @@ def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
             for k in range(first, last):
                 i = np.uint32(indices[k])
                 x = data[k]
-                sums.diagonals[share, i] += x * weighted_row[i]
-                first_end = np.uint64(graph.indptr[i])
-                last_end = np.uint64(graph.indptr[i + 1])
-                for q in range(first_end, last_end):
-                    atom = np.uint32(graph.ends[q] >> 1)
-                    j = np.uint32(graph.neighbors[q])
-                    sums.entries[share, atom] += x * weighted_row[j]
+                diagonals[share, i] += x * weighted_row[i]
+                for q in range(np.uint64(graph_ptr[i]), np.uint64(graph_ptr[i + 1])):
+                    atom = np.uint32(ends[q] >> 1)
+                    entries[share, atom] += x * weighted_row[np.uint32(neighbors[q])]
             for k in range(weighted_row.size):
                 weighted_row[k] = 0.0
 
@@ -291,18 +313,22 @@ def atom_terms(start, stop, bounds, rows, pairs, terms, counts):
     """
     u = rows.u
     v = rows.v
+    indptr = pairs.indptr
+    second = pairs.second
+    term_pairs = terms.pairs
+    term_values = terms.values
     for share in range(start, stop):
-        first = pairs.indptr[bounds[share]]
+        first = indptr[bounds[share]]
         n = first
         for a in range(bounds[share], bounds[share + 1]):
             if u[a] == 0.0 and v[a] == 0.0:
                 continue
-            for s in range(pairs.indptr[a], pairs.indptr[a + 1]):
-                b = np.uint32(pairs.second[s])
+            for s in range(indptr[a], indptr[a + 1]):
+                b = np.uint32(second[s])
                 term = u[a] * v[b] + v[a] * u[b]
                 if term != 0.0:
-                    terms.pairs[n] = s
-                    terms.values[n] = term
+                    term_pairs[n] = s
+                    term_values[n] = term
                     n += 1
         counts[share] = n - first
 
@@ -342,6 +368,10 @@ def direction(start, stop, model, atoms, sides, out):
     share = model.share
     factors = atoms.factors
     Z = atoms.rows
+    a = sides.a
+    b = sides.b
+    c = sides.c
+    d = sides.d
     for t in range(np.uint64(start), np.uint64(stop)):
         change = 0.0
         if share != 0.0:
@@ -350,10 +380,10 @@ def direction(start, stop, model, atoms, sides, out):
                 learned = learned - model.offset[t]
             change = share * learned
         for k in range(factors.size):
-            z_a = Z[k, np.uint32(sides.a[t])]
-            z_c = Z[k, np.uint32(sides.c[t])]
+            z_a = Z[k, np.uint32(a[t])]
+            z_c = Z[k, np.uint32(c[t])]
             if z_a != 0.0 or z_c != 0.0:
-                z_b = Z[k, np.uint32(sides.b[t])]
-                z_d = Z[k, np.uint32(sides.d[t])]
+                z_b = Z[k, np.uint32(b[t])]
+                z_d = Z[k, np.uint32(d[t])]
                 change += factors[k] * (z_a * z_b - z_c * z_d)
         out[t] = change

@@ -117,8 +117,7 @@ def add_curvatures(start, stop, curved, compared, pair_rows, Z, space, out):
     while first < stop:
         group = _list_pairs(first, stop, curved, compared, space)
         n_atoms = _fill_terms(group, pair_rows, Z, space)
-        _fill_pulls(group, n_atoms, curved.curvatures, space)
-        _add_products(group.n_pairs, n_atoms, space, out)
+        _add_products(group, n_atoms, curved.curvatures, space, out)
         first = group.last
 
 
@@ -126,13 +125,16 @@ def add_curvatures(start, stop, curved, compared, pair_rows, Z, space, out):
 def _list_pairs(first, stop, curved, compared, space):
     """List the pairs of the comparisons from `first` on that have the same anchor, each once."""
     numbers = curved.numbers
+    curvatures = curved.curvatures
+    anchors = compared.anchors
     pairs = space.pairs
-    anchor = compared.anchors[numbers[first]]
+    sides = space.sides
+    anchor = anchors[numbers[first]]
     end = min(stop, first + GROUP)
     last = first
     n_pairs = 0
-    while last < end and compared.anchors[numbers[last]] == anchor:
-        if curved.curvatures[last] != 0.0:
+    while last < end and anchors[numbers[last]] == anchor:
+        if curvatures[last] != 0.0:
             for side in range(2):
                 pair = compared.winners[numbers[last]]
                 if side == 1:
@@ -140,7 +142,7 @@ def _list_pairs(first, stop, curved, compared, space):
                 k = 0
                 while k < n_pairs and pairs[k] != pair:
                     k += 1
-                space.sides[last - first, side] = k
+                sides[last - first, side] = k
                 if k == n_pairs:
                     pairs[n_pairs] = pair
                     n_pairs += 1
@@ -155,76 +157,69 @@ def _fill_terms(group, pair_rows, Z, space):
     The anchor is in nearly all pairs: its row is unfolded once, and the other row is
     read.
     """
-    dense = space.row
+    indptr = Z.indptr
+    indices = Z.indices
+    data = Z.data
+    anchor = np.int64(group.anchor)
+    pairs = space.pairs
+    atoms = space.atoms
+    terms = space.terms
     position = space.position
+    dense = space.row
     n_atoms = 0
+    first = np.uint64(0)
+    last = np.uint64(0)
     unfolded = np.int64(-1)
     for s in range(group.n_pairs):
-        row = np.int64(pair_rows.first[space.pairs[s]])
-        other = np.int64(pair_rows.second[space.pairs[s]])
-        if other == group.anchor:
+        row = np.int64(pair_rows.first[pairs[s]])
+        other = np.int64(pair_rows.second[pairs[s]])
+        if other == anchor:
             other = row
-            row = np.int64(group.anchor)
+            row = anchor
         if row != unfolded:
-            if unfolded >= 0:
-                _clear(unfolded, Z, dense)
-            _unfold(row, Z, dense)
+            for k in range(first, last):
+                dense[np.uint32(indices[k])] = 0.0
+            first = np.uint64(indptr[row])
+            last = np.uint64(indptr[row + 1])
+            for k in range(first, last):
+                dense[np.uint32(indices[k])] = data[k]
             unfolded = row
-        for k in range(np.uint64(Z.indptr[other]), np.uint64(Z.indptr[other + 1])):
-            atom = np.uint32(Z.indices[k])
+        for k in range(np.uint64(indptr[other]), np.uint64(indptr[other + 1])):
+            atom = np.uint32(indices[k])
             z = dense[atom]
             if z != 0.0:
                 column = position[atom]
                 if column < 0:
                     column = n_atoms
                     position[atom] = column
-                    space.atoms[column] = atom
+                    atoms[column] = atom
                     n_atoms += 1
-                space.terms[s, np.uint32(column)] = z * Z.data[k]
-    if unfolded >= 0:
-        _clear(unfolded, Z, dense)
+                terms[s, np.uint32(column)] = z * data[k]
+    for k in range(first, last):
+        dense[np.uint32(indices[k])] = 0.0
     for k in range(n_atoms):
-        position[space.atoms[k]] = -1
+        position[atoms[k]] = -1
     return n_atoms
 
 
 @kernel()
-def _unfold(row, Z, dense):
-    """Write the entries of a row to a dense one."""
-    for k in range(np.uint64(Z.indptr[row]), np.uint64(Z.indptr[row + 1])):
-        dense[np.uint32(Z.indices[k])] = Z.data[k]
-
-
-@kernel()
-def _clear(row, Z, dense):
-    """Write zeros over the entries of a row in a dense one."""
-    for k in range(np.uint64(Z.indptr[row]), np.uint64(Z.indptr[row + 1])):
-        dense[np.uint32(Z.indices[k])] = 0.0
-
-
-@kernel()
-def _fill_pulls(group, n_atoms, curvatures, space):
-    """Add ± c_t v_t to the pulls of the two pairs of each comparison."""
-    terms = space.terms
-    pulls = space.pulls
-    for t in range(group.first, group.last):
-        curvature = curvatures[t]
-        if curvature != 0.0:
-            winner = np.uint64(space.sides[t - group.first, 0])
-            loser = np.uint64(space.sides[t - group.first, 1])
-            for k in range(n_atoms):
-                pull = curvature * (terms[winner, k] - terms[loser, k])
-                pulls[winner, k] += pull
-                pulls[loser, k] -= pull
-
-
-@kernel()
-def _add_products(n_pairs, n_atoms, space, out):
+def _add_products(group, n_atoms, curvatures, space, out):
     """Add one half of the symmetric Σ_s p_s q_sᵀ to the entries of the atoms."""
     terms = space.terms
     pulls = space.pulls
     products = space.products
-    for s in range(n_pairs):
+    atoms = space.atoms
+    sides = space.sides
+    for t in range(group.first, group.last):
+        curvature = curvatures[t]
+        if curvature != 0.0:
+            winner = np.uint64(sides[t - group.first, 0])
+            loser = np.uint64(sides[t - group.first, 1])
+            for k in range(n_atoms):
+                pull = curvature * (terms[winner, k] - terms[loser, k])
+                pulls[winner, k] += pull
+                pulls[loser, k] -= pull
+    for s in range(group.n_pairs):
         for k in range(n_atoms):
             term = terms[s, k]
             if term != 0.0:
@@ -235,7 +230,7 @@ def _add_products(n_pairs, n_atoms, space, out):
             pulls[s, k] = 0.0
     for k in range(n_atoms):
         products[k, k] *= 0.5
-        row = space.atoms[k]
+        row = atoms[k]
         for q in range(k + 1):
-            out[row, space.atoms[q]] += products[k, q]
+            out[row, atoms[q]] += products[k, q]
             products[k, q] = 0.0

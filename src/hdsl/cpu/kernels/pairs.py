@@ -61,41 +61,46 @@ def shared_features(
     row is unfolded once for all of its pairs: a merge of two sorted rows would
     mispredict at every other entry. `unfolded` has a number per column, zeros.
     """
+    firsts = pairs.first
+    seconds = pairs.second
     indptr = rows.indptr
     indices = rows.indices
     data = rows.data
+    shared_ptr = products.indptr
+    shared = products.indices
+    values = products.data
     row = -1
     low = np.uint64(0)
     high = np.uint64(0)
     for s in range(start, stop):
-        if pairs.first[s] != row:
+        if firsts[s] != row:
             for k in range(low, high):
                 unfolded[np.uint32(indices[k])] = 0.0
-            row = pairs.first[s]
+            row = firsts[s]
             low = np.uint64(indptr[row])
             high = np.uint64(indptr[row + 1])
             for k in range(low, high):
                 unfolded[np.uint32(indices[k])] = data[k]
-        fetch_ahead(s, pairs.second, rows)
-        other = pairs.second[s]
+        fetch_ahead(s, seconds, rows)
+        other = seconds[s]
         first = np.uint64(indptr[other])
         last = np.uint64(indptr[other + 1])
-        if products.indices.size == 0:
+        if shared.size == 0:
             inner_product = 0.0
             n_shared = 0
             for k in range(first, last):
                 x = unfolded[np.uint32(indices[k])]
                 inner_product += x * data[k]
                 n_shared += (x != 0.0) & (indices[k] < n_features)
-            products.indptr[s + 1] = n_shared
+            shared_ptr[s + 1] = n_shared
             inner_products[s] = inner_product
         else:
-            n = products.indptr[s]
+            n = shared_ptr[s]
             for k in range(first, last):
                 x = unfolded[np.uint32(indices[k])]
                 if x != 0.0 and indices[k] < n_features:
-                    products.indices[n] = indices[k]
-                    products.data[n] = x * data[k]
+                    shared[n] = indices[k]
+                    values[n] = x * data[k]
                     n += 1
 
 
@@ -105,14 +110,15 @@ def sum_pulls(start, stop, lists, pulls, weights, sums):
 
     With `weights`, `pulls` has margins of the smoothed hinge instead.
     """
+    indptr = lists.indptr
     comparisons = lists.comparisons
     pulls_address = pulls.ctypes.data
     last = np.uint64(comparisons.size - 1)
     for s in range(start, stop):
         total = 0.0
-        first_won = np.uint64(lists.indptr[2 * s])
-        first_lost = np.uint64(lists.indptr[2 * s + 1])
-        end = np.uint64(lists.indptr[2 * s + 2])
+        first_won = np.uint64(indptr[2 * s])
+        first_lost = np.uint64(indptr[2 * s + 1])
+        end = np.uint64(indptr[2 * s + 2])
         for k in range(first_won, end):
             ahead = comparisons[min(k + np.uint64(PULLS_AHEAD), last)]
             fetch(pulls_address + 8 * np.int64(ahead))

@@ -249,7 +249,9 @@ def _add_column(start, stop, feature, factor, columns, out):
 @kernel()
 def unfold(start, stop, features, columns, unfolded):
     """Mark the rows [start, stop) of X that have some of the features, and write them."""
+    indptr = columns.indptr
     indices = columns.indices
+    data = columns.data
     lines = unfolded.lines
     is_marked = unfolded.is_marked
     lines_address = lines.ctypes.data
@@ -257,14 +259,14 @@ def unfold(start, stop, features, columns, unfolded):
     for row in range(start, stop):
         is_marked[row] = 0
     for c in range(features.size):
-        last = columns.indptr[features[c] + 1]
-        k = _first_from(start, indices, columns.indptr[features[c]], last)
+        last = indptr[features[c] + 1]
+        k = _first_from(start, indices, indptr[features[c]], last)
         while k < last and indices[k] < stop:
             row = indices[k]
             if not is_marked[row]:
                 is_marked[row] = 1
                 put(nothing, lines_address + LINE * (np.int64(row) + 1))
-            lines[row + 1, c] = columns.data[k]
+            lines[row + 1, c] = data[k]
             k += 1
 
 
@@ -328,34 +330,35 @@ def best_of_columns(start, stop, bounds, search, columns, column_sums, spread, b
     data = columns.data
     features = search.features
     diagonal = search.diagonal
+    values = best.values
+    partners = best.partners
+    entries = best.entries
+    S = best.S
     R_address = spread.lines.ctypes.data
     limit = zeros()
     lift(limit, spread.limits.ctypes.data)
+    indptr = columns.indptr
     for share in range(start, stop):
-        values_address = best.values.ctypes.data + LINE * share
-        S_address = best.S.ctypes.data + LINE * share
+        values_address = values.ctypes.data + LINE * share
+        S_address = S.ctypes.data + LINE * share
         for j in range(bounds[share], bounds[share + 1]):
             if not reaches(limit, diagonal[j], column_sums[j], values_address):
                 continue
             line = zeros()
-            first = np.uint64(columns.indptr[j])
-            last = np.uint64(columns.indptr[j + 1])
-            for k in range(first, last):
+            for k in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
                 add(line, data[k], R_address + LINE * np.int64(indices[k]))
             if not reaches(line, diagonal[j], 1.0, values_address):
                 continue
             put(line, S_address)
             for c in range(features.size):
                 i = features[c]
-                value = diagonal[j] + abs(best.S[share, c])
-                is_better = value > best.values[share, c]
-                is_better |= (
-                    value == best.values[share, c] and j < best.partners[share, c]
-                )
+                value = diagonal[j] + abs(S[share, c])
+                is_better = value > values[share, c]
+                is_better |= value == values[share, c] and j < partners[share, c]
                 if is_better and (j > i or (j < i and not search.only_later)):
-                    best.values[share, c] = value
-                    best.partners[share, c] = j
-                    best.entries[share, c] = best.S[share, c]
+                    values[share, c] = value
+                    partners[share, c] = j
+                    entries[share, c] = S[share, c]
 
 
 # --- one row of S at a time -----------------------------------------------------------
