@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_lines_keep_their_distance(lines):
         except queue.Empty:
             assert time.monotonic() < begin + PATIENCE
     log.close()
-    steps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(times)]
     assert min(steps) >= 0.9 * interval
 
 
