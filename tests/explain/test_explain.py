@@ -515,3 +515,22 @@ def test_wide_names_are_those_of_pairs_alone(wide):
 
 
 # --- large numbers --------------------------------------------------------------------
+
+
+def test_importance_says_when_no_pair_is_large():
+    """The largest effect is compared with a usual similarity of two rows."""
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 6))
+    atoms = np.array([[0, 1, 1], [2, 3, -1]])
+    weights = np.array([0.6, 0.4])
+
+    def note(scale):
+        fixed = (FixedPart("prior", 1.0),)
+        return importance(Similarity(atoms, weights, scale, fixed, 6), X).note
+
+    assert note(scale=10.0) == ""
+    assert "No pair is large" in note(scale=1e-3)
+    assert "0.0" in note(scale=1e-3)
+    similarity = Similarity(atoms, weights, 1e-3, (FixedPart("prior", 1.0),), 6)
+    assert repr(importance(similarity, X)).endswith("2 small ones.")
+    assert importance(similarity).note == ""
