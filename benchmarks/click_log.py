@@ -55,8 +55,8 @@ class ClickedSearch(NamedTuple):
         return events
 
 
-def load() -> ClickedSearch:
-    """Return the summaries of docstrings as documents and queries."""
+def load(n_words: int | None = None) -> ClickedSearch:
+    """Return the summaries of docstrings as documents and queries, of `n_words` words or whole."""
     docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     texts = np.array(docs.texts, dtype=object)
     order = np.random.default_rng(0).permutation(len(texts))
@@ -66,7 +66,22 @@ def load() -> ClickedSearch:
         token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True
     )
     D = sp.csr_array(words.fit_transform(texts[documents]))
-    Q = sp.csr_array(words.transform(texts[queries]))
+    typed = texts[queries]
+    if n_words is not None:
+        typed = _shortened(typed, words, n_words)
+    Q = sp.csr_array(words.transform(typed))
     labels = docs.y[documents]
     relevant = [set(np.flatnonzero(labels == y).tolist()) for y in docs.y[queries]]
     return ClickedSearch(D, Q, relevant)
+
+
+def _shortened(texts: np.ndarray, words: TfidfVectorizer, n_words: int) -> list[str]:
+    """Return some words of each text, drawn from those that documents have."""
+    rng = np.random.default_rng(0)
+    split = words.build_analyzer()
+    shortened = []
+    for text in texts.tolist():
+        known = sorted(set(split(text)) & set(words.vocabulary_))
+        drawn = rng.choice(known, min(n_words, len(known)), replace=False)
+        shortened.append(" ".join(drawn.tolist()))
+    return shortened

@@ -1,7 +1,7 @@
 """Which documents judged queries are compared with: `python -m benchmarks.learned_from`.
 
 Folds by query give nDCG@10 by learned cosine less that of the cosine, with a standard
-error, at fixed priors: on a generated click log, and with --data FOLDER on CISI.
+error, at fixed priors: on generated click logs, and with --data FOLDER on CISI.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from reproduce import cisi
 from . import click_log
 from .click_log import Event
 from .table import aligned
+
+#: Words of the queries of a log; None is all.
+QUERIES = {"clicks, whole sentences": None, "clicks, 4 words": 4}
 
 PRIORS = (16.0, 64.0)
 N_FOLDS = 5
@@ -240,11 +243,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with cisi")
     folder = parser.parse_args().data
-    clicked = click_log.load()
-    search = Search(*clicked)
-    queries = np.arange(search.Q.shape[0])
-    log = Clicks(clicked.events(queries, N_EVENTS))
-    lines = table("click log", search, log.ways())
+    lines = []
+    for name, n_words in QUERIES.items():
+        clicked = click_log.load(n_words)
+        search = Search(*clicked)
+        queries = np.arange(search.Q.shape[0])
+        log = Clicks(clicked.events(queries, N_EVENTS))
+        lines += table(name, search, log.ways())
     if folder is not None:
         collection = cisi.load(folder)
         D = collection.X[: collection.n_documents]

@@ -126,9 +126,8 @@ def test_hand_over_to_faiss_and_usearch():
     table = re.findall(r"(all|SVD) +\d+ +(\w+) +(\d\.\d+)", output)
     recall = {(space, index): float(share) for space, index, share in table}
     assert len(recall) == 6
-    assert (
-        recall["all", "faiss_flat"] > 0.99
-    )  # exact, but for ties and rounding to float32
+    # Exact, but for ties and rounding to float32.
+    assert recall["all", "faiss_flat"] > 0.99
     assert min(recall["all", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
     assert all(
         0.8 < recall["SVD", index] <= recall["all", index] for _, index in recall
@@ -237,9 +236,8 @@ def test_fewer_dimensions():
         line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform")
     )
     better = [after < before for before, after in zip(svd[1:], both[1:], strict=True)]
-    assert (
-        sum(better) >= len(better) - 1
-    )  # the texts are those of the Python that runs this
+    # The texts are those of the Python that runs this.
+    assert sum(better) >= len(better) - 1
     assert sum(both) < sum(svd)
 
 

@@ -362,9 +362,8 @@ def on_threads(arrays, monkeypatch):
         for n_jobs in N_JOBS:
             with Workers(n_jobs) as workers:
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
-                assert (
-                    len(layout.comparisons.rows.feature_bounds) > n_jobs
-                )  # all have work
+                # All have work.
+                assert len(layout.comparisons.rows.feature_bounds) > n_jobs
                 results.append(function(layout.problem(losses.get(loss), 20.0, (0.3,))))
         return results
 

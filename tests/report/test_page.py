@@ -275,9 +275,8 @@ def test_neighbours_before_and_after(model, show):
     plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
     plain[7] = -np.inf
     shown = page.locator("#after button").first.inner_text()
-    assert number(shown.split()[0]) == pytest.approx(
-        plain.max(), abs=6e-4
-    )  # follows the slider
+    # Follows the slider.
+    assert number(shown.split()[0]) == pytest.approx(plain.max(), abs=6e-4)
 
 
 def test_words_are_searched_for(show):

@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     parser.add_argument("data", metavar="DATA", type=Path, nargs="?", help=about_data)
     shared_options.add_input(parser)
     options = OptionGroup(parser, "output")
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     options.add_integer("-k", "Neighbours that vote.", 3, dest="n_neighbors")
     shared_options.add_json(options)
 
@@ -40,7 +41,7 @@ def evaluate(arguments: Namespace) -> None:
     """
     from . import models
 
-    collection = models.load_collection(arguments.model)
+    collection = models.load_collection(arguments.model, arguments.encoder)
     _check_options(arguments)
     from . import measure  # loads scikit-learn, so after the mistakes
 

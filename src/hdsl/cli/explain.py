@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     about_by = "Parts per feature pair, or per learned pair."
     options.add_choice("--by", about_by, ("pair", "atom"))
     options.add_integer("--top", "Parts to show.", 10)
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     shared_options.add_json(options)
 
 
@@ -35,7 +36,7 @@ def explain(arguments: Namespace) -> None:
     """
     from . import models
 
-    collection = models.load_collection(arguments.model)
+    collection = models.load_collection(arguments.model, arguments.encoder)
     for side in (arguments.x, arguments.y, arguments.rather_than):
         is_row = collection.is_document(side) or collection.is_query(side)
         if side and not is_row:

@@ -152,9 +152,14 @@ def _model_facts(path: Path) -> Facts:
         "queries": _n_queries(collection),
         "labels": _n_labels(collection.documents),
         "words": collection.words is not None,
-        "features": collection.scored.n_features,
+        "features": collection.scored.n_words,
         "class scores": collection.scored.n_scores,
     }
+    if collection.scored.embedding_width:
+        facts["embedding"] = collection.scored.embedding_width
+        facts["embedding weight"] = learned.embedding_weight_
+    if collection.encoder is not None:
+        facts["encoder"] = collection.encoder.name
     for name in FITTED:
         if hasattr(learned, name):
             facts[name.removesuffix("_")] = getattr(learned, name)

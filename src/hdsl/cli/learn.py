@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,10 @@ import scipy.sparse as sp
 
 from .. import text
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
 from ..text import TEST, Collection, Documents, Queries, Words
+from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
@@ -22,11 +25,6 @@ from .messages import announce, is_watched, say
 from .outcome import Outcome
 from .query_rows import query_rows
 from .wording import counted
-
-#: Beside class scores, a feature that is paired must have this power of the number of
-#: rows: pairs of rarer words lead lists and change no error
-#: (benchmarks/rare_features.py).
-MIN_ROWS_POWER = 0.25
 
 
 def check_labels(data: Data) -> None:
@@ -61,6 +59,7 @@ def learn(
     words: Words | None = None,
     tfidf: bool | None = None,
     class_scores: bool = True,
+    encoder: Any = None,
     test: float = 0.2,
     seed: int = 0,
     quiet: bool = False,
@@ -84,6 +83,8 @@ def learn(
     class_scores : bool
         Whether to learn from labels with class scores beside the rows. Judgements have
         none.
+    encoder : object, str or None
+        For texts: what makes an embedding of them, or its name or folder.
     test : float
         Share of the rows to measure on; 0 measures nothing.
     seed : int
@@ -101,11 +102,17 @@ def learn(
     labels = None if data.has_judgements else data.labels
     share = 0.0 if data.queries is not None else test
     parts = split_rows(labels, data.n_rows, share, seed)
+    text_encoder = _load_encoder(encoder, data)
     documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
+    if text_encoder is not None:
+        documents = _with_embedding(documents, text_encoder, quiet=quiet)
     queries = None
     fitted = model
     if data.queries is not None:
         queries = _vectorize_queries(data, documents, words, test=test, seed=seed)
+        if text_encoder is not None:
+            rows = _with_embedding(queries.rows, text_encoder, quiet=quiet)
+            queries = replace(queries, rows=rows)
         training = _training_of_queries(data, documents, queries, seed)
     elif data.has_judgements:
         training, documents = _split_judgements(data, documents)
@@ -117,11 +124,19 @@ def learn(
             fitted, training = _with_class_scores(model, training, seed)
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
-    collection = Collection(fitted, words, documents, queries)
+    if text_encoder is not None:
+        factor = math.sqrt(model.embedding_weight_)
+        documents = replace(documents, X=documents.X.weigh_dense(factor))
+        if queries is not None:
+            weighed = queries.rows.X.weigh_dense(factor)
+            queries = replace(queries, rows=replace(queries.rows, X=weighed))
+    collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
-    measured = measure.held_out(collection)
+    measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
         documents.facts["verdict"] = measured.verdict
+        if measured.classifier is not None:  # a report takes it from the file
+            documents.facts["classifier"] = measured.classifier.to_dict()
     supervision = "judgements" if data.has_judgements else "labels"
     return Outcome(collection, supervision, measured, seconds, data.n_skipped)
 
@@ -162,6 +177,28 @@ def _vectorize(
         idf=idf,
         facts=facts,
     )
+
+
+def _load_encoder(encoder: Any, data: Data) -> text.TextEncoder | None:
+    """Return the encoder of texts, or None where none is asked for."""
+    if encoder is None:
+        return None
+    if data.texts is None:
+        raise ValueError(
+            f"--encoder makes an embedding of texts, but {data.path} has rows of "
+            "numbers: name a column of texts with --text."
+        )
+    return text.TextEncoder.of(encoder)
+
+
+def _with_embedding(
+    documents: Documents, encoder: text.TextEncoder, *, quiet: bool
+) -> Documents:
+    """Return documents with an embedding of their texts beside the words."""
+    texts = documents.texts
+    announce(f"encoding {counted(len(texts), 'text')}", quiet=quiet)
+    embedding = encoder.encode(texts.tolist(), verbose=int(is_watched(quiet)))
+    return replace(documents, X=MixedRows(documents.X, embedding))
 
 
 def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:
@@ -268,7 +305,7 @@ def _training_of_queries(
             "No click is left to learn from, as each query is learned from or held "
             "out: change --test, or set it to 0."
         )
-    X = sp.csr_array(sp.vstack([documents.X, Q]))
+    X = stack_rows(documents.X, Q)
     return {"X": X, "triplets": learned}
 
 
@@ -296,7 +333,7 @@ def _with_class_scores(
     X = scores.fit_transform(**training)
     if getattr(model, "min_rows", None) == "auto":
         n_rows = len(training["y"])
-        model.set_params(min_rows=max(2, round(n_rows**MIN_ROWS_POWER)))
+        model.set_params(min_rows=min_rows_beside_scores(n_rows))
     return make_pipeline(scores, model), training | {"X": X}
 
 

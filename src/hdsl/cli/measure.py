@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, split_labels
+from ..mixed_rows import MixedRows, sparse_block
 from ..relevance import Relevance
 from ..report import Measured, measure_judgements, measure_labels, measure_searches
 from ..text import Collection, Documents, weigh_counts
@@ -15,7 +16,10 @@ from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
 from .query_rows import query_rows
-from .wording import counted
+from .wording import counted, share_of
+
+#: Most rows held out that a model with labels is measured on.
+MOST_MEASURED = 20_000
 
 AMONG_DOCUMENTS = "among the documents in the model"
 
@@ -45,6 +49,8 @@ def facts_of(measured: Measured) -> dict[str, Any]:
     }
     if measured.searches is not None:
         facts["search"] = measured.searches.to_dict()
+    elif measured.row_searches is not None:
+        facts["search"] = measured.row_searches.to_dict()
     return facts
 
 
@@ -81,7 +87,29 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
         return measure_judgements(scored, X, documents.judgements, weights, rows)
     if y is None:
         return None
-    return measure_labels(scored, X[~new], y[~new], X[new], y[new], **options)
+    test_rows = rows_to_measure(new)
+    return measure_labels(
+        scored,
+        X[~new],
+        y[~new],
+        X[test_rows],
+        y[test_rows],
+        classifier_facts=documents.facts.get("classifier"),
+        **options,
+    )
+
+
+def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
+    """Return the rows held out, or a sample of them where they are many.
+
+    The search of their neighbours among all others would take longer than a fit, and an
+    error of a sample is known to half a percent.
+    """
+    rows = np.flatnonzero(is_new)
+    if len(rows) <= MOST_MEASURED:
+        return rows
+    sample = np.random.default_rng(0).choice(len(rows), MOST_MEASURED, replace=False)
+    return rows[np.sort(sample)]
 
 
 def _searches(
@@ -106,7 +134,8 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
     elif measured.n_neighbors == 0:
         rows = f", {counted(measured.n, 'judgement')} held out"
     else:
-        rows = f" {AMONG_DOCUMENTS}, {counted(measured.n, 'row')} held out"
+        n_new = int(collection.documents.is_new.sum())
+        rows = f" {AMONG_DOCUMENTS}, {share_of(measured.n, n_new, 'row')} held out"
     return Evaluation(measured, rows, held_out=True)
 
 
@@ -158,7 +187,11 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
     D = collection.documents.X
     if data.X is not D:
         D = _rows(data, collection)
-    Q = query_rows(data.queries, replace(collection.documents, X=D), collection.words)
+    documents = replace(collection.documents, X=D)
+    Q: Any = query_rows(data.queries, documents, collection.words)
+    if isinstance(D, MixedRows):
+        assert data.queries.texts is not None  # words make no rows of numbers
+        Q = collection.rows_of(data.queries.texts)
     measured = measure_searches(collection.scored, Q, D, data.relevance)
     is_new = _are_new_queries(Q, collection)
     rows = f" {among}, {_queries(measured.n)}{_doubt(is_new)}"
@@ -242,8 +275,10 @@ def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
     Rows of one text may differ in the last bits of a value, so values are compared by
     their first 24 bits, as a float32 has them, in the whole range of floats.
     """
+    # An embedding is that of the same text.
+    X = sparse_block(X)
     keys = row_keys(_rounded(X))
-    known_keys = row_keys(_rounded(known))
+    known_keys = row_keys(_rounded(sparse_block(known)))
     known_set = {key.tobytes() for key in known_keys}
     is_known = np.array([key.tobytes() in known_set for key in keys], dtype=bool)
     return is_known & (np.diff(X.indptr) > 0)
@@ -263,7 +298,7 @@ def _rows(data: Data, collection: Collection) -> sp.csr_array:
     if data.texts is not None:
         return collection.rows_of(data.texts)
     X = data.X
-    n_features = collection.scored.n_features
+    n_features = collection.scored.n_words
     learned_on = None
     if collection.words is not None:
         learned_on = "texts: give a table of texts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import scipy.sparse as sp
 
+from ..mixed_rows import sparse_block
 from ..text import Documents, Words, weigh_counts
 from .data import Data
 
@@ -19,7 +20,7 @@ def query_rows(
                 "give a table of texts."
             )
         return words.transform(queries.texts)
-    n_features = documents.X.shape[1]
+    n_features = sparse_block(documents.X).shape[1]
     X = queries.X
     if X is None or X.shape[1] > n_features:
         raise ValueError(

@@ -12,6 +12,12 @@ from .options import OptionGroup, Parser
 #: Kinds of judgements whose anchors may be queries that are no rows of the data.
 OF_QUERIES = ("judgements", "clicks")
 
+#: What commands say of the encoder of a model that is fitted already.
+ENCODER_NOW = (
+    "Folder or name of the encoder that the model was learned with. Default: where it "
+    "was then."
+)
+
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or
 #: by --id.
 JUDGEMENTS = {
@@ -39,6 +45,19 @@ def add_json(options: OptionGroup) -> None:
     options.add_flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
 
 
+def add_quiet(options: OptionGroup) -> None:
+    """Add the option of no progress."""
+    about_quiet = (
+        "Show no progress. In a log, a line names each stage of more than ten seconds."
+    )
+    options.add_flag("--quiet", about_quiet)
+
+
+def is_quiet(arguments: Namespace) -> bool:
+    """Return whether to show no progress: JSON goes to programs."""
+    return arguments.quiet or arguments.as_json
+
+
 def add_seed(options: OptionGroup, help: str = "Random seed, 0 or more.") -> None:
     """Add the option of a random seed."""
     options.add_parsed("--seed", help, seed, 0)
@@ -54,6 +73,11 @@ def add_separator(options: OptionGroup) -> None:
 def add_encoding(options: OptionGroup, help: str) -> None:
     """Add the option of how the text of a table is encoded."""
     options.add_parsed("--encoding", help, encoding, "utf-8")
+
+
+def add_encoder(options: OptionGroup, help: str) -> None:
+    """Add the option of what makes an embedding of texts."""
+    options.add_text("--encoder", help, metavar="NAME")
 
 
 def add_zero_based(options: OptionGroup) -> None:

@@ -44,9 +44,17 @@ class Queries:
         return nested(rows=rows, relevance=relevance)
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, n_documents: int, n_features: int) -> Queries:
+    def from_arrays(
+        cls,
+        arrays: Arrays,
+        n_documents: int,
+        n_features: int,
+        embedding_width: int = 0,
+    ) -> Queries:
         """Return the queries of `to_arrays`; ValueError where they are damaged."""
-        rows = Documents.from_arrays(part_of(arrays, "rows"), {}, n_features)
+        rows = Documents.from_arrays(
+            part_of(arrays, "rows"), {}, n_features, embedding_width
+        )
         judged = part_of(arrays, "relevance")
         queries = get_array(judged, "queries", "i", (None,))
         documents = get_array(judged, "documents", "i", queries.shape)

@@ -9,8 +9,8 @@ from .. import search
 from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
+from ..mixed_rows import MixedRows, stack_rows
 from ..relevance import Relevance, read_relevance
-from .rows import Judgements
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
 N_NEAREST = 60
@@ -24,14 +24,14 @@ class JudgedRows(NamedTuple):
 
     Parameters
     ----------
-    X : csr_array of shape (n_documents + n_queries, n_features)
+    X : csr_array or MixedRows of shape (n_documents + n_queries, n_features)
         The documents, then the queries.
     triplets : ndarray of shape (n_triplets, 3)
         Query, relevant document and other document, as rows of X.
     weights : ndarray of shape (n_triplets,)
     """
 
-    X: sp.csr_array
+    X: Any
     triplets: np.ndarray
     weights: np.ndarray
 
@@ -103,8 +103,8 @@ def relevance_triplets(
     check_number(owner, "hard_share", hard_share, low=0.0, high=1.0 + 1e-9)
     check_number(owner, "max_unknown", max_unknown, low=0.0, high=1.0)
     rng = generator(random_state)
-    Q = sp.csr_array(as_rows(queries, "queries"), dtype=np.float64)
-    D = sp.csr_array(as_rows(documents, "documents"), dtype=np.float64)
+    Q = _checked(queries, "queries")
+    D = _checked(documents, "documents")
     if Q.shape[1] != D.shape[1]:
         raise ValueError(
             f"queries have {Q.shape[1]} features, but documents have {D.shape[1]}: "
@@ -128,7 +128,7 @@ def relevance_triplets(
     )
     triplets, weights = _triplets(relevance, draw)
     triplets[:, 0] += D.shape[0]
-    return JudgedRows(sp.csr_array(sp.vstack([D, Q])), triplets, weights)
+    return JudgedRows(stack_rows(D, Q), triplets, weights)
 
 
 def _ids_or_numbers(ids: Any, n_rows: int, name: str) -> Any:
@@ -142,16 +142,31 @@ def _ids_or_numbers(ids: Any, n_rows: int, name: str) -> Any:
     return ids
 
 
-def _nearest(
-    Q: sp.csr_array, D: sp.csr_array, relevance: Relevance, n_jobs: int | None
-) -> dict[int, np.ndarray]:
-    """Return the nearest documents by cosine of each query that was judged."""
+def _checked(X: Any, name: str) -> Any:
+    """Return rows in float64; an embedding beside them keeps its dtype."""
+    X = as_rows(X, name)
+    if isinstance(X, MixedRows):
+        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
+    return sp.csr_array(X, dtype=np.float64)
+
+
+def _unit_blocks(X: Any) -> Any:
+    """Return rows at unit length, the embedding as well."""
     from sklearn.preprocessing import normalize
 
+    if isinstance(X, MixedRows):
+        return X.map(normalize)
+    return normalize(X)
+
+
+def _nearest(
+    Q: Any, D: Any, relevance: Relevance, n_jobs: int | None
+) -> dict[int, np.ndarray]:
+    """Return the nearest documents by cosine of each query that was judged."""
     numbers, n_judged = np.unique(relevance.queries, return_counts=True)
     k = N_NEAREST + min(int(n_judged.max()), MOST_PASSED_OVER)
     neighbors = search.top_k(
-        normalize(Q[numbers]), normalize(D), min(k, D.shape[0]), n_jobs=n_jobs
+        _unit_blocks(Q[numbers]), _unit_blocks(D), min(k, D.shape[0]), n_jobs=n_jobs
     )
     return {
         number: rows[scores > 0.0]
@@ -161,7 +176,7 @@ def _nearest(
     }
 
 
-def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> Judgements:
+def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> "_WeightedTriplets":
     """Return triplets of the numbers of queries and documents; all queries weigh the same."""
     triplets = []
     weights = []
@@ -180,12 +195,14 @@ def _triplets(relevance: Relevance, draw: "_OtherDocuments") -> Judgements:
             "another document."
         )
     joined = np.concatenate(weights)
-    return Judgements(np.concatenate(triplets), joined * (len(joined) / joined.sum()))
+    return _WeightedTriplets(
+        np.concatenate(triplets), joined * (len(joined) / joined.sum())
+    )
 
 
 def _triplets_of_query(
     query: int, documents: np.ndarray, grades: np.ndarray, draw: "_OtherDocuments"
-) -> Judgements:
+) -> "_WeightedTriplets":
     """Return the triplets of one query, with the differences of grades as weights."""
     triplets = [np.empty((0, 3), dtype=np.int64)]
     weights = [np.empty(0)]
@@ -199,7 +216,14 @@ def _triplets_of_query(
         relevant_column = np.full(len(others), relevant)
         triplets.append(np.column_stack([query_column, relevant_column, others]))
         weights.append(grade - np.array(other_grades, dtype=np.float64))
-    return Judgements(np.concatenate(triplets), np.concatenate(weights))
+    return _WeightedTriplets(np.concatenate(triplets), np.concatenate(weights))
+
+
+class _WeightedTriplets(NamedTuple):
+    """Triplets of the numbers of queries and documents, and the weight of each."""
+
+    triplets: np.ndarray
+    weights: np.ndarray
 
 
 class _OtherDocuments(NamedTuple):

@@ -52,12 +52,14 @@ function wordsOfErrors(errors) {
       subject: `The labels by ${k} nearest neighbours have a mean 1 − F1 of`,
       trials: ` on ${whole(n)} new rows`,
       fewer: "less than",
-      ofClassifier: ({ name, error }) => ` ${name} has ${percent(error)}.`,
+      ofClassifier: (classifier) =>
+        ` ${classifier.name}${sampleOf(classifier)} has ${percent(classifier.error)}.`,
       how: `The error is the mean of 1 − F1 over ${counted(n, "test row")}, of their labels and ` +
         `those that the ${k} most similar among ${counted(nRows, "other row")} vote for`,
     };
   }
-  const ofClassifier = ({ name, error }) => ` ${name} gets ${percent(error)} of them wrong.`;
+  const ofClassifier = (classifier) =>
+    ` ${classifier.name}${sampleOf(classifier)} gets ${percent(classifier.error)} of them wrong.`;
   if (errors.searches) {
     return {
       subject: "As learned, the first ten documents of a query have a mean 1 − nDCG of",
@@ -85,6 +87,12 @@ function wordsOfErrors(errors) {
     ofClassifier,
     how: `The error is the share of ${counted(n, "judgement")} held out that are wrong`,
   };
+}
+
+/** What a classifier learned from, where that is not all rows. */
+function sampleOf({ n_learned: nLearned, n_rows: nRows }) {
+  if (nLearned === nRows) return "";
+  return `, learned from ${whole(nLearned)} of ${counted(nRows, "row")},`;
 }
 
 function showErrors(errors) {
