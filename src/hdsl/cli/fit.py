@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import fit_options
+from . import fit_options, shared_options
 from .errors import INTERRUPTED
 from .messages import announce, say
 from .options import add_command
@@ -60,7 +60,7 @@ def fit(arguments: Namespace) -> int | None:
     fit_options.check_options(arguments)
     _check_files(arguments.output, arguments.checkpoint)
     parameters = fit_options.hdsl_parameters(arguments)
-    announce(f"reading {arguments.data}", quiet=arguments.as_json)
+    announce(f"reading {arguments.data}", quiet=shared_options.is_quiet(arguments))
     data = inputs.read_data(arguments.data, **vars(arguments))
     outcome = _learn(data, parameters, arguments)
     _warn_of_lost_rows(outcome)
@@ -108,7 +108,7 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
             encoder=arguments.encoder,
             test=arguments.test,
             seed=arguments.seed,
-            quiet=arguments.as_json,
+            quiet=shared_options.is_quiet(arguments),
             checkpoint=arguments.checkpoint,
         )
     except memory.NotEnoughMemory as error:

@@ -89,6 +89,7 @@ def _add_output(options: OptionGroup) -> None:
     options.add_integer("--jobs", "Threads; -1 is all cores.", -1)
     about_memory = "Most GiB for the fit, or auto, or none."
     options.add_text("--memory-limit", about_memory, "auto")
+    shared_options.add_quiet(options)
     shared_options.add_json(options)
 
 

@@ -16,7 +16,10 @@ from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
 from .query_rows import query_rows
-from .wording import counted
+from .wording import counted, share_of
+
+#: Most rows held out that a model with labels is measured on.
+MOST_MEASURED = 20_000
 
 AMONG_DOCUMENTS = "among the documents in the model"
 
@@ -84,15 +87,29 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
         return measure_judgements(scored, X, documents.judgements, weights, rows)
     if y is None:
         return None
+    test_rows = rows_to_measure(new)
     return measure_labels(
         scored,
         X[~new],
         y[~new],
-        X[new],
-        y[new],
+        X[test_rows],
+        y[test_rows],
         classifier_facts=documents.facts.get("classifier"),
         **options,
     )
+
+
+def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
+    """Return the rows held out, or a sample of them where they are many.
+
+    The search of their neighbours among all others would take longer than a fit, and an
+    error of a sample is known to half a percent.
+    """
+    rows = np.flatnonzero(is_new)
+    if len(rows) <= MOST_MEASURED:
+        return rows
+    sample = np.random.default_rng(0).choice(len(rows), MOST_MEASURED, replace=False)
+    return rows[np.sort(sample)]
 
 
 def _searches(
@@ -117,7 +134,8 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
     elif measured.n_neighbors == 0:
         rows = f", {counted(measured.n, 'judgement')} held out"
     else:
-        rows = f" {AMONG_DOCUMENTS}, {counted(measured.n, 'row')} held out"
+        n_new = int(collection.documents.is_new.sum())
+        rows = f" {AMONG_DOCUMENTS}, {share_of(measured.n, n_new, 'row')} held out"
     return Evaluation(measured, rows, held_out=True)
 
 

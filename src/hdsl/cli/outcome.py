@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from ..text import Collection
 from . import measure
 from .measured_output import show_measured
 from .output import show, show_table
-from .wording import counted, one_line
+from .wording import counted, one_line, share_of
+
+if TYPE_CHECKING:
+    from ..explain import Importance
 
 #: Fields of a feature pair that are facts.
 PAIR_FIELDS = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
@@ -96,17 +100,23 @@ class Outcome:
         facts = {"measure": self.measured.measure, "measured on": self.measured.n}
         return facts | measure.facts_of(self.measured)
 
+    @cached_property
+    def importance(self) -> Importance:
+        """The features and the feature pairs by their effect on the rows learned from."""
+        documents = self.collection.documents
+        scored = self.collection.scored
+        X = scored.rows(documents.X[~documents.is_new])
+        names = scored.names(self.collection.feature_names)
+        importance: Importance = self.model.importance(X, feature_names=names)
+        return importance
+
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the feature pairs with the largest effect on the rows that were learned from.
 
         Pairs with a class come last.
         """
-        documents = self.collection.documents
-        scored = self.collection.scored
-        X = scored.rows(documents.X[~documents.is_new])
-        names = scored.names(self.collection.feature_names)
-        pairs = self.model.importance(X, feature_names=names).pairs
-        if scored.n_scores:
+        pairs = self.importance.pairs
+        if self.collection.scored.n_scores:
             pairs = pairs[np.argsort(has_class(pairs["name"]), kind="stable")]
         return [
             dict(zip(PAIR_FIELDS, pair, strict=True))
@@ -252,8 +262,10 @@ def _show_errors(outcome: Outcome) -> None:
             "the cosine."
         )
         return
-    noun = outcome.kind if outcome.supervision == "labels" else "judgement"
-    trials = counted(measured.n, noun)
+    trials = counted(measured.n, "judgement")
+    if outcome.supervision == "labels":
+        n_new = int(outcome.collection.documents.is_new.sum())
+        trials = share_of(measured.n, n_new, outcome.kind)
     if measured.searches is not None:
         trials = counted(measured.n, "query", "queries")
     title = f"{measured.title}, {trials} held out"
@@ -274,3 +286,5 @@ def _show_pairs(outcome: Outcome, n_pairs: int) -> None:
         counts = f"{pair['n_rows_i']:,}, {pair['n_rows_j']:,}"
         rows.append((name, f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}", counts))
     show_table(rows, right=(1, 2, 3))
+    if outcome.importance.note:
+        show(outcome.importance.note)

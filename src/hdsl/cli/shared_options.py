@@ -45,6 +45,19 @@ def add_json(options: OptionGroup) -> None:
     options.add_flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
 
 
+def add_quiet(options: OptionGroup) -> None:
+    """Add the option of no progress."""
+    about_quiet = (
+        "Show no progress. In a log, a line names each stage of more than ten seconds."
+    )
+    options.add_flag("--quiet", about_quiet)
+
+
+def is_quiet(arguments: Namespace) -> bool:
+    """Return whether to show no progress: JSON goes to programs."""
+    return arguments.quiet or arguments.as_json
+
+
 def add_seed(options: OptionGroup, help: str = "Random seed, 0 or more.") -> None:
     """Add the option of a random seed."""
     options.add_parsed("--seed", help, seed, 0)
