@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,6 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import hdsl.cpu.pairs
 import reference
 from hdsl.cpu.kernels.losses import CHUNK
+from hdsl.layout.sides import sides_of
+from hdsl.mixed_rows import MixedRows
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Correction, Move
@@ -35,6 +38,33 @@ from strategies import (
     subsets,
     triplet_weights,
 )
+
+# --- an embedding beside the features -------------------------------------------------
+
+
+@every_layout
+@fewer
+@given(data=st.data())
+def test_an_embedding_counts_in_inner_products_alone(layout, data):
+    X = data.draw(matrices())
+    T = data.draw(comparisons(len(X)))
+    order = np.argsort(T[:, 0], kind="stable")
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    Z = rng.integers(-4, 5, size=(len(X), 3)).astype(np.float32)
+    rows = MixedRows(sp.csr_array(X), Z)
+    laid_out = layout(rows, T)
+    problem = laid_out.problem(losses.get("smoothed_hinge"), 1.0, (2.0,))
+    sides = sides_of(T[order].T)
+    inner = X @ X.T + Z.astype(float) @ Z.astype(float).T
+    expected = 2.0 * (inner[sides[0], sides[1]] - inner[sides[2], sides[3]])
+    margins = flat(problem.margins(*NOTHING))
+    assert_allclose(margins, expected, atol=1e-12 * (1 + np.abs(inner).max()))
+    statistics = laid_out.statistics()
+    squares = np.square(X).sum(axis=1) + np.square(Z.astype(float)).sum(axis=1)
+    assert laid_out.n_features == problem.n_features <= X.shape[1]
+    assert statistics.own_similarity <= squares.max() * (1 + 1e-9)
+    assert statistics.own_similarity >= squares.min() * (1 - 1e-9)
+
 
 # --- margins, value and steps ---------------------------------------------------------
 

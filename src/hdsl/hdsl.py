@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
+from .fit.fit_tasks import FitTasks, TakesCallbacks, with_callbacks
 from .fit.fixed_parts import fixed_parts
 from .fit.inputs import FitInput
 from .fit.path import model_at
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .solver.protocols import Loss
 
 
-class HDSL(SimilarityModel):
+class HDSL(TakesCallbacks, SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like
@@ -125,7 +126,9 @@ class HDSL(SimilarityModel):
         which cannot be checked, and must not depend on its own past.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``,
-        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run.
+        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run. From
+        scikit-learn 1.9 on ``set_callbacks`` takes its callbacks too, for which each
+        iteration is a task.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where neighbours are mined and the solver runs: on the processor or on a GPU,
         which needs ``hdsl[cuda]``. Both take the same path up to rounding, and a run
@@ -286,6 +289,7 @@ class HDSL(SimilarityModel):
 
     # --- fitting ----------------------------------------------------------------------
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -331,6 +335,7 @@ class HDSL(SimilarityModel):
         -------
         self
         """
+        tasks = self._begin_tasks(X, y)
         fit_input = FitInput(
             X=X,
             y=y,
@@ -340,8 +345,22 @@ class HDSL(SimilarityModel):
             X_val=X_val,
             y_val=y_val,
             triplets_val=triplets_val,
+            tasks=tasks,
         )
-        return self._learn(self, fit_input, continues=self.warm_start)
+        self._learn(self, fit_input, continues=self.warm_start)
+        if tasks is not None:
+            tasks.end()
+        return self
+
+    def _begin_tasks(self, X: Any, y: Any) -> FitTasks | None:
+        """Return what callbacks set by ``set_callbacks`` hear; None where there are none."""
+        if not vars(self).get("_skl_callbacks"):
+            return None
+        max_subtasks = None
+        if isinstance(self.max_iter, int):
+            max_subtasks = self.max_iter + 1
+        context = self._init_callback_context(max_subtasks=max_subtasks)
+        return FitTasks(self, context, X, y)
 
     def partial_fit(
         self,

@@ -13,6 +13,7 @@ from hdsl.evaluate import (
 )
 from hdsl.relevance import read_relevance
 from hdsl.similarity import FixedPart, Similarity
+from hdsl.text.scored import Scored
 
 DOCUMENTS = np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]] + 0.01 * np.arange(8)[:, None]
 QUERIES = np.eye(4)
@@ -85,3 +86,29 @@ def test_relevance_is_read_in_the_order_of_queries():
     assert judged.grades.tolist() == [0.0, 2.0]
     assert judged.by_query() == {1: {0: 2.0}}
     assert judged.of_queries(np.array([True, False])).documents.tolist() == [1]
+
+
+def test_a_query_that_is_a_document_is_not_its_own_result():
+    nothing = Similarity(
+        np.empty((0, 3), int), np.empty(0), 1.0, (FixedPart("prior", 1.0),), 4
+    )
+    relevant = [{1}, {3}]
+    found_first = compare_searches(nothing, DOCUMENTS[[0, 2]], DOCUMENTS, relevant)
+    assert found_first.before.mrr == pytest.approx(0.5)
+    others = compare_searches(
+        nothing, DOCUMENTS[[0, 2]], DOCUMENTS, relevant, leave_out=[0, 2]
+    )
+    assert others.before.mrr == pytest.approx(1.0)
+
+
+def test_rows_are_ranked_as_the_model_says():
+    # A long row is first by the product, a row like the query by the cosine.
+    documents = np.array([[1.0, 0, 0, 0], [3, 3, 0, 0]])
+    model = Scored(
+        Similarity(
+            np.empty((0, 3), int), np.empty(0), 1.0, (FixedPart("prior", 1.0),), 4
+        ),
+        ranking="product",
+    )
+    searches = compare_searches(model, documents[:1], documents, [{1}])
+    assert (searches.before.mrr, searches.after.mrr) == (0.5, 1.0)

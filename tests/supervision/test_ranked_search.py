@@ -12,9 +12,10 @@ from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.cosine import COSINE, PRODUCT
 from hdsl.supervision import ranked_search
 from hdsl.supervision.compared_rows import ComparedRows
-from hdsl.supervision.gains import discounted_gains, graded_rows
+from hdsl.supervision.gains import discounted_gains
 from hdsl.supervision.labeled_rows import LabeledRows
 from hdsl.supervision.ranked_search import RankedSearch, count_above
+from hdsl.triplets.graded_rows import graded_rows
 
 
 def similarity(n_features):

@@ -49,6 +49,8 @@ def facts_of(measured: Measured) -> dict[str, Any]:
     }
     if measured.searches is not None:
         facts["search"] = measured.searches.to_dict()
+    elif measured.row_searches is not None:
+        facts["search"] = measured.row_searches.to_dict()
     return facts
 
 

@@ -25,6 +25,8 @@ def show_measured(title: str, measured: Measured) -> None:
         ]
         show_table(rows, right=(1,))
         show(errors.sentence)
+    if measured.row_searches is not None:
+        _show_row_searches(measured.row_searches)
     if measured.known_items:
         _show_ranks(measured)
 
@@ -41,6 +43,15 @@ def _show_searches(searches: SearchComparison) -> None:
     rows.append(("  gain", *gains))
     show_table(rows)
     show(searches.sentence)
+
+
+def _show_row_searches(searches: SearchComparison) -> None:
+    """Print in one line how well anchors find what they prefer among all rows."""
+    show(
+        f"Searched among all {searches.n_documents:,} rows, nDCG@{searches.before.k} "
+        f"{searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f}: "
+        f"{searches.sentence}"
+    )
 
 
 def _mean(quality: RankingQuality, measure: str) -> str:

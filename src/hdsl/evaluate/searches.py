@@ -124,6 +124,7 @@ def compare_searches(
     relevant: Sequence[Any],
     *,
     k: int = 10,
+    leave_out: Any = None,
     n_jobs: int | None = None,
 ) -> SearchComparison:
     """Return how well queries find what was judged relevant, before and after learning.
@@ -138,6 +139,9 @@ def compare_searches(
         Numbers of the documents that are relevant, as for `ranking_quality`.
     k : int, default=10
         Documents that count. Reciprocal ranks count down to 100 documents.
+    leave_out : array-like of int of shape (n_queries,), default=None
+        For each query the number of a document that is no result, such as the query
+        itself; -1 is none.
     n_jobs : int, default=None
 
     Returns
@@ -156,12 +160,26 @@ def compare_searches(
     """
     Q = checked_rows(model, queries)
     D = checked_rows(model, documents)
-    depth = min(max(DEPTH, k), D.shape[0])
+    depth = max(DEPTH, k)
+    n_ranked = min(depth + 1, D.shape[0])  # one may be left out
+    if leave_out is None:
+        leave_out = np.full(Q.shape[0], -1)
+    left_out = np.asarray(leave_out).tolist()
     learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
-    by_cosine = top_k(unit_rows(Q), unit_rows(D), depth, n_jobs=n_jobs)
-    by_learned = top_k(learned.rewrite(Q), learned.index_rows(D), depth, n_jobs=n_jobs)
+    by_cosine = top_k(unit_rows(Q), unit_rows(D), n_ranked, n_jobs=n_jobs)
+    by_learned = top_k(
+        learned.rewrite(Q), learned.index_rows(D), n_ranked, n_jobs=n_jobs
+    )
     return SearchComparison(
-        before=ranking_quality(by_cosine.rows, relevant, k),
-        after=ranking_quality(by_learned.rows, relevant, k),
+        before=ranking_quality(_results(by_cosine.rows, left_out, depth), relevant, k),
+        after=ranking_quality(_results(by_learned.rows, left_out, depth), relevant, k),
         n_documents=D.shape[0],
     )
+
+
+def _results(rankings: np.ndarray, left_out: list[int], depth: int) -> list[list[int]]:
+    """Return the first of each ranking, without the document that is no result."""
+    return [
+        [row for row in ranking if row != own][:depth]
+        for ranking, own in zip(rankings.tolist(), left_out, strict=True)
+    ]

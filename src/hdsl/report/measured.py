@@ -28,6 +28,7 @@ from ..relevance import Relevance
 from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
+from ..triplets.graded_rows import graded_rows, positions_among, rows_to_show
 from ..wide_matrices import drop_unused_columns
 from .rows import Rows, check_labels
 
@@ -100,6 +101,9 @@ class Measured:
     searches : SearchComparison or None
         How well queries find what was judged relevant among all documents. The errors
         are then 1 - nDCG of each query.
+    row_searches : SearchComparison or None
+        How well the anchors of triplets find, among all rows, those that win their
+        comparisons.
     """
 
     errors: ErrorComparison
@@ -109,6 +113,7 @@ class Measured:
     classifier: ClassifierError | None = None
     is_of_sets: bool = False
     searches: SearchComparison | None = None
+    row_searches: SearchComparison | None = None
 
     @property
     def n(self) -> int:
@@ -275,7 +280,50 @@ def measure_judgements(
     )
     if rows is None:
         rows = np.arange(X.shape[0])
-    return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
+    return Measured(
+        errors=errors,
+        known_items=_known_items(similarity, X, rows),
+        n_rows=X.shape[0],
+        row_searches=_search_preferred_rows(similarity, X, comparisons, weights),
+    )
+
+
+def _search_preferred_rows(
+    similarity: Rewriter,
+    X: sp.csr_array,
+    comparisons: np.ndarray,
+    weights: np.ndarray | None,
+) -> SearchComparison | None:
+    """Return how well anchors find the rows that win comparisons, among all that may be shown.
+
+    Rows that were compared are a biased sample; a search brings up others too. None for
+    quadruplets.
+    """
+    if comparisons.shape[1] != 3:
+        return None
+    judged = graded_rows(comparisons, weights)
+    anchors = np.unique(judged.anchors)
+    if len(anchors) > N_QUERIES:
+        rng = np.random.default_rng(0)
+        anchors = np.sort(rng.choice(anchors, N_QUERIES, replace=False))
+    if not len(anchors):
+        return None
+    shown = rows_to_show(comparisons, X.shape[0])
+    relevant: list[dict[int, float]] = [{} for _ in anchors]
+    judged = judged.take(np.isin(judged.anchors, anchors))
+    queries = np.searchsorted(anchors, judged.anchors).tolist()
+    documents = positions_among(judged.rows, shown).tolist()
+    for query, document, grade in zip(
+        queries, documents, judged.grades.tolist(), strict=True
+    ):
+        relevant[query][document] = grade
+    return evaluate.compare_searches(
+        similarity,
+        X[anchors],
+        X[shown],
+        relevant,
+        leave_out=positions_among(anchors, shown),
+    )
 
 
 def measure_searches(
