@@ -300,8 +300,8 @@ def main() -> None:
         said += said_by_clicks(name, search, log)
     if folder is not None:
         collection = cisi.load(folder)
-        D = collection.X[: collection.n_documents]
-        Q = collection.X[collection.n_documents :]
+        D = collection.D
+        Q = collection.Q
         lines += table("CISI", Search(D, Q, collection.relevant), JUDGED_WAYS)
     headings = ["queries", "others", *(f"prior {prior:g}" for prior in PRIORS)]
     print(aligned(lines, headings, headings[2:]))

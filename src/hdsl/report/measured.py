@@ -101,12 +101,12 @@ class Measured:
     searches : SearchComparison or None
         How well queries find what was judged relevant among all documents. The errors
         are then 1 - nDCG of each query, or those of clicks.
-    is_of_clicks : bool
-        Whether what is relevant was clicked. Only what the old order showed can be, so
-        that the errors of comparisons with what was shown beside it decide.
     row_searches : SearchComparison or None
         How well the anchors of triplets find, among all rows, those that win their
         comparisons.
+    is_of_clicks : bool
+        Whether what is relevant was clicked. Only what the old order showed can be, so
+        that the errors of comparisons with what was shown beside it decide.
     """
 
     errors: ErrorComparison
@@ -116,8 +116,8 @@ class Measured:
     classifier: ClassifierError | None = None
     is_of_sets: bool = False
     searches: SearchComparison | None = None
-    is_of_clicks: bool = False
     row_searches: SearchComparison | None = None
+    is_of_clicks: bool = False
 
     @property
     def n(self) -> int:
