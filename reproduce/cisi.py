@@ -73,6 +73,11 @@ class Collection(NamedTuple):
         """The number of documents."""
         return int(self.D.shape[0])
 
+    @property
+    def X(self) -> sp.csr_array:  # noqa: N802
+        """The documents, then the queries."""
+        return sp.csr_array(sp.vstack([self.D, self.Q]))
+
     def ranked(self, queries: np.ndarray, model: HDSL | None) -> RankingQuality:
         """Return how well a model, or the cosine, ranks the documents for some queries."""
         relevant = [self.relevant[q] for q in queries]
