@@ -139,7 +139,7 @@ class Linker(BaseEstimator):
         """Take tables and known pairs; search by cosine. Nothing is learned yet."""
         self._tables = tables
         self._known = known
-        self._records = RecordFeatures(tables)
+        self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
         self._by_cosine = self._nearest(self._records.X)
         self._by_spelling = self._nearest(self._records.grams)
@@ -363,7 +363,7 @@ class Linker(BaseEstimator):
             similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
         else:
             similarity = self.model_.similarity_
-        names = self._records.names
+        names = self._records.vocabulary.names
         return explain(
             similarity, X[[first]], X[[second]], feature_names=names, top=top
         )
@@ -378,7 +378,7 @@ class Linker(BaseEstimator):
         # A word may be learned, and in the cosine too.
         for part in self.explain(left, right).parts:
             name = "spelling"
-            if min(part["i"], part["j"]) >= self._records.n_grams:
+            if min(part["i"], part["j"]) >= self._records.vocabulary.n_grams:
                 name = str(part["name"])
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]

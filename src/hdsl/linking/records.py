@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from typing import NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
 from .blocks import row_blocks
 from .tables import Tables
+from .vocabulary import Tokens, Vocabulary
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
-
-#: Lengths of character n-grams.
-GRAM_LENGTHS = (3, 4)
-
-#: In more records than this, a word must be in two.
-MIN_RECORDS = 50
 
 
 class Block(NamedTuple):
@@ -30,6 +23,10 @@ class Block(NamedTuple):
 
     rows: sp.csr_array
     squares: np.ndarray
+
+    def take(self, records: np.ndarray) -> Block:
+        """Return the rows of some records."""
+        return Block(self.rows[records], self.squares[records])
 
     def overlap(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return what pairs of records have in common, shape (n_pairs, 4).
@@ -59,34 +56,81 @@ class RecordFeatures:
         Words and n-grams, weighted by TF-IDF, at unit length.
     grams : csr_array of shape (n_records, n_grams)
         The n-grams alone, which tell spelling, at unit length.
-    names : list of str
-        Names of the features; the n-grams, in quotes, come before the words.
-    n_grams : int
+    vocabulary : Vocabulary
+        The features; the n-grams come before the words.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(
+        self,
+        X: sp.csr_array,
+        grams: sp.csr_array,
+        blocks: list[Block],
+        vocabulary: Vocabulary,
+    ) -> None:
+        self.X = X
+        self.grams = grams
+        self.vocabulary = vocabulary
+        self._blocks = blocks
+
+    @classmethod
+    def of_tables(
+        cls, tables: Tables, vocabulary: Vocabulary | None = None
+    ) -> RecordFeatures:
+        """Return the records of tables by a vocabulary, or by their own where it is None."""
         n = tables.n_records
         columns = tables.shared_columns()[:MAX_COLUMNS]
         texts = tables.texts()
         for name in columns:
             texts += tables.column(name)
-        weights, self.names = _weigh(texts, n)
-        self.n_grams = sum(is_gram(name) for name in self.names)
-        grams = weights[:, : self.n_grams]
-        words = weights[:n, self.n_grams :]
-        self.grams = unit_rows(grams[:n])
-        rows = sp.hstack([self.grams, unit_rows(words)])
-        self.X = unit_rows(sp.csr_array(rows))
-        word_names = self.names[self.n_grams :]
-        has_digit = [any(map(str.isdigit, word)) for word in word_names]
+        tokens = Tokens.of_texts(texts)
+        if vocabulary is None:
+            # Single columns do not say how rare a feature is.
+            vocabulary = Vocabulary.of_tokens(tokens.first(n))
+        weights = vocabulary.weigh(tokens)
+        grams = weights[:, : vocabulary.n_grams]
+        words = weights[:n, vocabulary.n_grams :]
+        unit_grams = unit_rows(grams[:n])
+        rows = sp.hstack([unit_grams, unit_rows(words)])
         firsts = range(0, n * (1 + len(columns)), n)
         gram_blocks = [grams[first : first + n] for first in firsts]
-        blocks = [words, words[:, has_digit], *gram_blocks]
-        self._blocks = [
-            Block(block, row_products(block, block))
-            for block in blocks
-            if block.shape[1]
-        ]
+        blocks = [words, words[:, vocabulary.has_digit], *gram_blocks]
+        return cls(
+            X=unit_rows(sp.csr_array(rows)),
+            grams=unit_grams,
+            blocks=[
+                Block(block, row_products(block, block))
+                for block in blocks
+                if block.shape[1]
+            ],
+            vocabulary=vocabulary,
+        )
+
+    @classmethod
+    def joined(cls, features: Iterable[RecordFeatures]) -> RecordFeatures:
+        """Return the records of several, one after the other, by the same vocabulary."""
+        each = list(features)
+        block_groups = zip(*(part._blocks for part in each), strict=True)
+        return cls(
+            X=_stacked(part.X for part in each),
+            grams=_stacked(part.grams for part in each),
+            blocks=[
+                Block(
+                    _stacked(block.rows for block in blocks),
+                    np.concatenate([block.squares for block in blocks]),
+                )
+                for blocks in block_groups
+            ],
+            vocabulary=each[0].vocabulary,
+        )
+
+    def take(self, records: np.ndarray) -> RecordFeatures:
+        """Return some of the records, in the order of their numbers in an array."""
+        return RecordFeatures(
+            X=self.X[records],
+            grams=self.grams[records],
+            blocks=[block.take(records) for block in self._blocks],
+            vocabulary=self.vocabulary,
+        )
 
     def overlap(self, pairs: np.ndarray) -> np.ndarray:
         """Return what pairs have in common, by block of features, and their lengths.
@@ -105,52 +149,5 @@ class RecordFeatures:
         return np.concatenate(overlaps)
 
 
-def _weigh(texts: list[str], n_records: int) -> tuple[sp.csr_array, list[str]]:
-    """Return the TF-IDF weights of texts, and the names of the features.
-
-    Only the first texts, those of whole records, say which features there are and how
-    rare they are; the others are single columns.
-    """
-    tokens = CountVectorizer(
-        preprocessor=_fold_case, tokenizer=str.split, token_pattern=None
-    )
-    token_counts = tokens.fit_transform(texts)
-    # The words and n-grams of each token are found once, however often it occurs.
-    words = CountVectorizer(analyzer=words_and_grams)
-    counts_of_token = words.fit_transform(tokens.get_feature_names_out())
-    counts = sp.csr_array(token_counts @ counts_of_token)
-    whole = counts[:n_records]
-    frequencies = np.bincount(whole.indices, minlength=counts.shape[1])
-    least = 2 if n_records > MIN_RECORDS else 1
-    kept = np.flatnonzero(frequencies >= least)
-    if not len(kept):
-        raise ValueError("No word is in two records: nothing to link by.")
-    tfidf = TfidfTransformer(sublinear_tf=True, norm=None).fit(whole[:, kept])
-    weights = sp.csr_array(tfidf.transform(counts[:, kept]))
-    return weights, words.get_feature_names_out()[kept].tolist()
-
-
-def words_and_grams(token: str) -> list[str]:
-    """Return the words of a token, and its character n-grams in quotes.
-
-    Examples
-    --------
-    >>> words_and_grams("x-10")
-    ['x', '10', "' x-'", "'x-1'", "'-10'", "'10 '", "' x-1'", "'x-10'", "'-10 '"]
-    """
-    padded = f" {token} "
-    features = re.findall(r"\w+", token)
-    for length in GRAM_LENGTHS:
-        starts = range(len(padded) - length + 1)
-        features += [repr(padded[start : start + length]) for start in starts]
-    return features
-
-
-def is_gram(name: str) -> bool:
-    """Return whether a feature is an n-gram, by its name, and no word."""
-    return name.startswith(("'", '"'))
-
-
-def _fold_case(text: str) -> str:
-    """Return a text in lower case, the same for all ways to write its characters."""
-    return normalize("NFKC", text).lower()
+def _stacked(matrices: Iterable[sp.csr_array]) -> sp.csr_array:
+    return sp.csr_array(sp.vstack([*matrices], format="csr"))
