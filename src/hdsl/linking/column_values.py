@@ -83,4 +83,4 @@ def are_values(texts: Sequence[str], values: np.ndarray) -> bool:
     """
     n_filled = sum(text != "" for text in texts)
     n_values = int(np.sum(~np.isnan(values)))
-    return 0 < n_filled and n_values >= MIN_SHARE * n_filled
+    return n_filled > 0 and n_values >= MIN_SHARE * n_filled

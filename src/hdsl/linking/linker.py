@@ -36,6 +36,7 @@ from .pair_features import PairFeatures
 from .records import RecordFeatures
 from .similarity import learn_similarity, rewrite
 from .tables import Links, Table, Tables, make_table, read_tables, text_of
+from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
 #: rank.
@@ -170,7 +171,11 @@ class Linker(BaseEstimator):
             return
         training = known.for_classifier()
         learned = self._held_out_standing(known, training, progress)
+        self._word_model = WordModel(
+            self._records.words, training.pairs, training.labels, training.fold
+        )
         features = self._pair_features(training.pairs, learned)
+        features = features._replace(words=self._word_model.held_out)
         learned_rank = learned.rank_left[training.is_match]
         cosine_rank = features.cosine.rank_left[training.is_match]
         self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
@@ -185,6 +190,7 @@ class Linker(BaseEstimator):
                 " So the cosine is used, and only what makes a match is learned."
             )
         self._training = {
+            "pairs": training.pairs,
             "X": features.matrix(),
             "labels": training.labels,
             "fold": training.fold,
@@ -225,6 +231,8 @@ class Linker(BaseEstimator):
             cosine=self._by_cosine.standing(pairs),
             spelling=self._by_spelling.standing(pairs),
             overlap=self._records.overlap(pairs),
+            strings=self._records.strings.compare(pairs, self.n_jobs),
+            words=self._word_model.log_odds(self._records.words, pairs),
         )
 
     def _fit_classifier(self) -> np.ndarray:
@@ -451,6 +459,12 @@ class Linker(BaseEstimator):
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
             if linker._training:
+                linker._word_model = WordModel(
+                    linker._records.words,
+                    linker._training["pairs"],
+                    linker._training["labels"],
+                    linker._training["fold"],
+                )
                 linker._fit_classifier()
             linker._search()
         return linker

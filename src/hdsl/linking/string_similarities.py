@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 from unicodedata import normalize
@@ -78,11 +78,10 @@ class Comparison(ABC):
         rows = {name: values[records] for name, values in self._rows().items()}
         return replace(self, **rows)
 
-    def followed_by(self, later: Self) -> Self:
-        """Return the comparison of these records and of later ones."""
-        rows = self._rows()
-        for name, values in later._rows().items():
-            rows[name] = _stacked(rows[name], values)
+    def joined(self, later: Sequence[Self]) -> Self:
+        """Return the comparison of these records, followed by later ones."""
+        each = [self._rows(), *(comparison._rows() for comparison in later)]
+        rows = {name: _stacked([part[name] for part in each]) for name in each[0]}
         return replace(self, **rows)
 
     def _rows(self) -> dict[str, Any]:
@@ -277,10 +276,11 @@ class StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
 
-    def followed_by(self, later: StringSimilarities) -> StringSimilarities:
-        """Return the comparisons of these records and of later ones."""
-        pairs = zip(self.comparisons, later.comparisons, strict=True)
-        return StringSimilarities([first.followed_by(second) for first, second in pairs])
+    @classmethod
+    def joined(cls, each: Iterable[StringSimilarities]) -> StringSimilarities:
+        """Return the comparisons of several groups of records, one after the other."""
+        groups = zip(*(part.comparisons for part in each), strict=True)
+        return cls([first.joined(later) for first, *later in groups])
 
     def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the numbers of pairs, shape (n_pairs, n_numbers)."""
@@ -338,8 +338,8 @@ def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
 
 
-def _stacked(first: Any, second: Any) -> Any:
-    """Return the rows of two arrays, or of two matrices."""
-    if sp.issparse(first):
-        return sp.csr_array(sp.vstack([first, second], format="csr"))
-    return np.concatenate([first, second])
+def _stacked(parts: list[Any]) -> Any:
+    """Return the rows of arrays, or of matrices, one after the other."""
+    if sp.issparse(parts[0]):
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+    return np.concatenate(parts)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from ..similarity.rows import unit_rows
-from .known import N_FOLDS, TrainingPairs
+from .known import N_FOLDS
 
 #: Inverse strength of the penalty.
 C = 10.0
@@ -19,38 +19,55 @@ class WordModel:
     Parameters
     ----------
     words : csr_array of shape (n_records, n_words)
-        TF-IDF weights.
-    training : TrainingPairs
+        TF-IDF weights of the records.
+    pairs : ndarray of shape (n_pairs, 2)
+    labels, fold : ndarray of shape (n_pairs,)
+        1 for a match; numbers of folds.
+
+    Attributes
+    ----------
+    held_out : ndarray of shape (n_pairs,)
+        Log odds by the model without the fold of the pair; NaN where there is none.
     """
 
-    def __init__(self, words: sp.csr_array, training: TrainingPairs) -> None:
-        self._words = unit_rows(words)
-        self._models: dict[int, LogisticRegression] = {}
-        features = self._features(training.pairs)
-        self.held_out = np.full(len(training.pairs), np.nan)
-        for fold in range(N_FOLDS):
-            is_other = training.fold != fold
-            if len(np.unique(training.labels[is_other])) < 2:
+    def __init__(
+        self,
+        words: sp.csr_array,
+        pairs: np.ndarray,
+        labels: np.ndarray,
+        fold: np.ndarray,
+    ) -> None:
+        self._models: list[LogisticRegression] = []
+        self.held_out = np.full(len(pairs), np.nan)
+        features = _features(words, pairs)
+        for number in range(N_FOLDS):
+            is_other = fold != number
+            if len(np.unique(labels[is_other])) < 2:
                 continue
             model = LogisticRegression(C=C, solver="liblinear", random_state=0)
-            model.fit(features[is_other], training.labels[is_other])
-            self._models[fold] = model
+            model.fit(features[is_other], labels[is_other])
+            self._models.append(model)
             rows = ~is_other
             if rows.any():
                 self.held_out[rows] = model.decision_function(features[rows])
 
-    def log_odds(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the log odds of pairs, the mean of all models."""
+    def log_odds(self, words: sp.csr_array, pairs: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs of records, the mean of all models.
+
+        NaN where there are none.
+        """
         if not self._models:
             return np.full(len(pairs), np.nan)
-        features = self._features(pairs)
-        models = self._models.values()
-        return np.mean([model.decision_function(features) for model in models], axis=0)
+        features = _features(words, pairs)
+        each = [model.decision_function(features) for model in self._models]
+        return np.mean(each, axis=0)
 
-    def _features(self, pairs: np.ndarray) -> sp.csr_array:
-        """Return the weights of common words, then of words that only one record has."""
-        left = self._words[pairs[:, 0]]
-        right = self._words[pairs[:, 1]]
-        common = left.minimum(right)
-        only_one = abs(left - right)
-        return sp.csr_array(sp.hstack([common, only_one]))
+
+def _features(words: sp.csr_array, pairs: np.ndarray) -> sp.csr_array:
+    """Return the weights of words that both have, then of words that only one has."""
+    rows = unit_rows(words)
+    left = rows[pairs[:, 0]]
+    right = rows[pairs[:, 1]]
+    common = left.minimum(right)
+    only_one = abs(left - right)
+    return sp.csr_array(sp.hstack([common, only_one]))
