@@ -150,8 +150,9 @@ class Linker(BaseEstimator):
         self._known = known
         self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
-        self._by_cosine = self._nearest(self._records.X)
-        self._by_spelling = self._nearest(self._records.grams)
+        self._by_spelling, self._by_cosine = NearestRecords.search_layers(
+            self._records, tables.n_left, self.n_jobs
+        )
         self.is_learned_ = False
         self.model_: HDSL | None = None
         self._mixture: Mixture | None = None
@@ -182,7 +183,7 @@ class Linker(BaseEstimator):
 
     def _nearest(self, X: Any, records: Any = None) -> NearestRecords:
         """Return the nearest records of each, or of some, by the rows of X."""
-        return NearestRecords(X, self._tables.n_left, self.n_jobs, records)
+        return NearestRecords.search(X, self._tables.n_left, self.n_jobs, records)
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
