@@ -31,9 +31,10 @@ from .measures import (
     recall_table,
     reliability_table,
 )
+from .mixture import MAX_PAIRS, Mixture, fit_mixture
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
-from .records import RecordFeatures
+from .records import MAX_COLUMNS, RecordFeatures
 from .similarity import learn_similarity, rewrite
 from .tables import Links, Table, Tables, make_table, read_tables, text_of
 from .word_model import WordModel
@@ -41,6 +42,12 @@ from .word_model import WordModel
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
 #: rank.
 MIN_SHARE_OF_MRR = 0.95
+
+#: What is said where labels are not needed.
+MIXTURE_STATEMENT = (
+    "Probabilities are those of a mixture of matches and other pairs, fitted without "
+    "labels to how alike the columns are."
+)
 
 #: Attributes that a file holds as they are.
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
@@ -130,6 +137,8 @@ class Linker(BaseEstimator):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
             learned._set_data(tables, KnownPairs(tables, matches, non_matches))
+            progress.stage("comparing columns")
+            learned._compare()
             learned._learn(progress)
             progress.stage("searching as learned")
             learned._search()
@@ -142,10 +151,12 @@ class Linker(BaseEstimator):
         self._known = known
         self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
-        self._by_cosine = self._nearest(self._records.X)
-        self._by_spelling = self._nearest(self._records.grams)
+        self._by_spelling, self._by_cosine = NearestRecords.search_layers(
+            self._records, tables.n_left, self.n_jobs
+        )
         self.is_learned_ = False
         self.model_: HDSL | None = None
+        self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
         self._training: Arrays = {}
         self.recall_: list[dict[str, Any]] = []
@@ -156,13 +167,27 @@ class Linker(BaseEstimator):
             "ranks, and only their order means something."
         )
 
+    def _compare(self) -> None:
+        """Fit a mixture of matches and other pairs to the columns, where they allow it."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        candidates = self._by_cosine.candidates()
+        if len(candidates) > MAX_PAIRS:
+            rng = np.random.default_rng(self._seed)
+            sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
+            candidates = candidates[np.sort(sample)]
+        n_columns = min(len(self._tables.shared_columns()), MAX_COLUMNS)
+        cosine = np.clip(self._by_cosine.standing(candidates).score, 0.01, 0.99)
+        cosines = self._records.cosines(candidates)
+        self._mixture = fit_mixture(cosines, n_columns, first_guess=cosine**2)
+        if self._mixture is not None:
+            self.statement_ = MIXTURE_STATEMENT
+
     def _nearest(self, X: Any, records: Any = None) -> NearestRecords:
         """Return the nearest records of each, or of some, by the rows of X."""
-        return NearestRecords(X, self._tables.n_left, self.n_jobs, records)
+        return NearestRecords.search(X, self._tables.n_left, self.n_jobs, records)
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         candidates = self._by_cosine.candidates()
         known = training_pairs(
             self._known, candidates, self._tables.n_records, self._seed
@@ -260,14 +285,19 @@ class Linker(BaseEstimator):
         """Return the probability of pairs; known pairs have what is known."""
         probability = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
-            standing = self._by_learned.standing(pairs[rows])
-            if self._classifier is None:
-                probability[rows] = standing.score_by_rank()
-            else:
-                features = self._pair_features(pairs[rows], learned=standing)
-                probability[rows] = self._classifier.probability(features.matrix())
+            probability[rows] = self._new_probability(pairs[rows])
         answers = self._known.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
+
+    def _new_probability(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs as if none of them was known."""
+        if self._classifier is not None:
+            standing = self._by_learned.standing(pairs)
+            features = self._pair_features(pairs, learned=standing)
+            return self._classifier.probability(features.matrix())
+        if self._mixture is not None:
+            return self._mixture.probability(self._records.cosines(pairs))
+        return self._by_learned.standing(pairs).score_by_rank()
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all candidates from a probability on, the most likely first.
@@ -290,7 +320,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
-        if not self.is_learned_:
+        if self._classifier is None and self._mixture is None:
             warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
@@ -435,9 +465,15 @@ class Linker(BaseEstimator):
             self._plain_pairs(self._known.non_matches),
         ]
         state["model"] = model_header
+        mixture_arrays: Arrays = {}
+        if self._mixture is not None:
+            mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
         arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
-        return arrays | nested(training=self._training, model=model_arrays), {}
+        parts = nested(
+            training=self._training, model=model_arrays, mixture=mixture_arrays
+        )
+        return arrays | parts, {}
 
     def _plain_pairs(self, pairs: np.ndarray) -> list[tuple[Any, Any]]:
         """Return the ids of pairs as a file holds them."""
@@ -455,6 +491,9 @@ class Linker(BaseEstimator):
         for name in SAVED:
             setattr(linker, name, state[name])
         linker._training = part_of(arrays, "training")
+        mixture_arrays = part_of(arrays, "mixture")
+        if mixture_arrays:
+            linker._mixture = Mixture.from_arrays(mixture_arrays)
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ

@@ -29,6 +29,12 @@ class Block(NamedTuple):
         """Return the rows of some records."""
         return Block(self.rows[records], self.squares[records])
 
+    def cosine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the cosine of pairs of records, NaN where a record has nothing."""
+        common = row_products(self.rows[left], self.rows[right])
+        with np.errstate(invalid="ignore"):
+            return common / np.sqrt(self.squares[left] * self.squares[right])
+
     def overlap(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return what pairs of records have in common, shape (n_pairs, 4).
 
@@ -170,6 +176,19 @@ class RecordFeatures:
             columns += [lengths[left], lengths[right]]
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
+
+    def cosines(self, pairs: np.ndarray) -> np.ndarray:
+        """Return how alike pairs are, by block of features, the shared columns last.
+
+        NaN where a record has nothing. The blocks are those of `overlap`.
+        """
+        cosines = np.empty((len(pairs), len(self._blocks)))
+        for rows in row_blocks(len(pairs)):
+            left = pairs[rows, 0]
+            right = pairs[rows, 1]
+            for number, block in enumerate(self._blocks):
+                cosines[rows, number] = block.cosine(left, right)
+        return cosines
 
 
 def _stacked(matrices: Iterable[sp.csr_array]) -> sp.csr_array:
