@@ -79,6 +79,9 @@ class Linker(BaseEstimator):
         Whether there were matches enough to learn from.
     statement_ : str
         What was learned, in a sentence.
+    label_report_ : LabelReport
+        Known pairs that are listed more than once, that are both match and non-match,
+        or that name a record that no table has. The last two are left out.
     recall_ : list of dict
         Of the matches, each held out, the share whose right record is among the first k
         of the left one, by cosine and as learned: k, and (share, low, high) with a 95 %
@@ -143,12 +146,15 @@ class Linker(BaseEstimator):
             progress.stage("searching as learned")
             learned._search()
         self.__dict__ = learned.__dict__
+        for sentence in self.label_report_.sentences():
+            warn(sentence)
         return self
 
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
         """Take tables and known pairs; search by cosine. Nothing is learned yet."""
         self._tables = tables
         self._known = known
+        self.label_report_ = known.report
         self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
         self._by_spelling, self._by_cosine = NearestRecords.search_layers(
