@@ -24,6 +24,7 @@ from ..solver.atoms import NOTHING
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
+from .contributions import Contributions, contributions, groups_of
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .measures import (
     orders_as_well,
@@ -410,6 +411,44 @@ class Linker(BaseEstimator):
         names = self._records.vocabulary.names
         return explain(
             similarity, X[[first]], X[[second]], feature_names=names, top=top
+        )
+
+    def explain_probability(self, left: Any, right: Any) -> Contributions:
+        """Return what pushed the probability of a pair up or down, in log odds.
+
+        Each group of numbers, by which the classifiers compare two records, has how
+        much it adds to the log odds of known pairs. Of a known pair it is the
+        probability that it would have otherwise.
+
+        Raises
+        ------
+        ValueError
+            If the probability is not that of classifiers: nothing was learned.
+        """
+        check_is_fitted(self, "statement_")
+        if self._classifier is None:
+            raise ValueError(
+                "No probability was learned that could be explained: `explain` has the "
+                "parts of the cosine."
+            )
+        pairs = self._tables.pairs([(left, right)], "explain_probability")
+        standing = self._by_learned.standing(pairs)
+        features = self._pair_features(pairs, learned=standing)
+        strings = self._records.strings.comparisons
+        groups = groups_of(
+            [
+                *features.standing_names(),
+                *self._records.overlap_names(),
+                *((each.subject, each.names) for each in strings),
+                ("single words", ["log odds"]),
+            ]
+        )
+        return contributions(
+            self._classifier.probability,
+            features.matrix()[0],
+            self._training["X"],
+            groups,
+            self._seed,
         )
 
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:

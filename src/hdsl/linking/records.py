@@ -19,15 +19,31 @@ from .vocabulary import Tokens, Vocabulary
 MAX_COLUMNS = 12
 
 
-class Block(NamedTuple):
-    """Rows of all records over some features, and the square of the length of each."""
+#: What whole records are compared by.
+SUBJECTS = ("words in common", "words with digits", "letters in common")
 
+#: What is known of each subject.
+OVERLAP_NAMES = (
+    "share of the left",
+    "share of the right",
+    "rarest that only the left has",
+    "rarest that only the right has",
+)
+
+
+class Block(NamedTuple):
+    """Rows of all records over some features, and the square of the length of each.
+
+    `subject` says what is compared by them.
+    """
+
+    subject: str
     rows: sp.csr_array
     squares: np.ndarray
 
     def take(self, records: np.ndarray) -> Block:
         """Return the rows of some records."""
-        return Block(self.rows[records], self.squares[records])
+        return Block(self.subject, self.rows[records], self.squares[records])
 
     def cosine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the cosine of pairs of records, NaN where a record has nothing."""
@@ -116,6 +132,7 @@ class RecordFeatures:
         rows = sp.hstack([unit_grams, unit_rows(words)])
         firsts = range(0, n * (1 + len(columns)), n)
         gram_blocks = [grams[first : first + n] for first in firsts]
+        subjects = [*SUBJECTS, *columns]
         blocks = [words, words[:, vocabulary.has_digit], *gram_blocks]
         return cls(
             X=unit_rows(sp.csr_array(rows)),
@@ -123,8 +140,8 @@ class RecordFeatures:
             words=words,
             strings=strings,
             blocks=[
-                Block(block, row_products(block, block))
-                for block in blocks
+                Block(subject, block, row_products(block, block))
+                for subject, block in zip(subjects, blocks, strict=True)
                 if block.shape[1]
             ],
             vocabulary=vocabulary,
@@ -142,6 +159,7 @@ class RecordFeatures:
             strings=StringSimilarities.joined(part.strings for part in each),
             blocks=[
                 Block(
+                    blocks[0].subject,
                     _stacked(block.rows for block in blocks),
                     np.concatenate([block.squares for block in blocks]),
                 )
@@ -160,6 +178,11 @@ class RecordFeatures:
             blocks=[block.take(records) for block in self._blocks],
             vocabulary=self.vocabulary,
         )
+
+    def overlap_names(self) -> list[tuple[str, list[str]]]:
+        """Return the subjects of `overlap`, and what its columns are called."""
+        names = [(block.subject, [*OVERLAP_NAMES]) for block in self._blocks]
+        return [*names, ("lengths", ["of the left", "of the right"])]
 
     def overlap(self, pairs: np.ndarray) -> np.ndarray:
         """Return what pairs have in common, by block of features, and their lengths.
