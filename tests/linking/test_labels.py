@@ -34,8 +34,8 @@ def test_a_pair_that_is_match_and_non_match_is_left_out(tables):
     assert len(labels.non_matches) == 0
     assert labels.report.contradictory == [("a", "b")]
     assert labels.report.repeated == []
-    assert "left out" in labels.report.note("a", "b")
-    assert labels.report.note("a", "c") == ""
+    assert "left out" in labels.report.fault("a", "b")
+    assert labels.report.fault("a", "c") == ""
 
 
 def test_both_orders_of_a_pair_are_one_pair_in_one_table():

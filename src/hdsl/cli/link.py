@@ -176,10 +176,8 @@ def _write(
     write_csv(arguments.output, (*NAMES, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
-        report = linker.label_report_
-        answered = [  # others are asked about anew
-            answer.record | {"note": report.note(*_ends(answer))} for answer in labelled
-        ]
+        answered = [_marked(answer, linker) for answer in labelled]
+        # others are asked about anew
         header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
         write_csv(label_file, header, answered + doubtful)
@@ -189,9 +187,13 @@ def _write(
         linker.save(arguments.model)
 
 
-def _ends(answer: Answer) -> tuple[Any, Any]:
-    """Return the ids of a pair."""
-    return answer.record["left"], answer.record["right"]
+def _marked(answer: Answer, linker: Linker) -> Record:
+    """Return the record of an answer, with its fault if it has one."""
+    record = answer.record
+    fault = linker.label_report_.fault(record["left"], record["right"])
+    if fault:
+        return record | {"fault": fault}
+    return record
 
 
 def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> None:

@@ -44,7 +44,7 @@ class LabelReport(NamedTuple):
             if pairs
         ]
 
-    def note(self, left: Any, right: Any) -> str:
+    def fault(self, left: Any, right: Any) -> str:
         """Return what is wrong with a pair, in a few words; nothing if it counts."""
         pair = (text_of(left), text_of(right))
         if pair in self.contradictory:
