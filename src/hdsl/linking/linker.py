@@ -272,7 +272,9 @@ class Linker(BaseEstimator):
         X = self._training["X"]
         labels = self._training["labels"]
         fold = self._training["fold"]
-        self._classifier = CrossFittedClassifier(X, labels, fold, self._seed)
+        self._classifier = CrossFittedClassifier(
+            X, labels, fold, self._seed, n_jobs=self.n_jobs
+        )
         self.is_learned_ = True
         probability = self._classifier.held_out(X, fold)
         self.reliability_ = reliability_table(labels, probability)
