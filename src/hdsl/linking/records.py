@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +26,11 @@ class Block(NamedTuple):
     def take(self, records: np.ndarray) -> Block:
         """Return the rows of some records."""
         return Block(self.rows[records], self.squares[records])
+
+    def followed_by(self, later: Block) -> Block:
+        """Return these rows and later ones."""
+        squares = np.concatenate([self.squares, later.squares])
+        return Block(_stacked(self.rows, later.rows), squares)
 
     def overlap(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return what pairs of records have in common, shape (n_pairs, 4).
@@ -105,22 +109,14 @@ class RecordFeatures:
             vocabulary=vocabulary,
         )
 
-    @classmethod
-    def joined(cls, features: Iterable[RecordFeatures]) -> RecordFeatures:
-        """Return the records of several, one after the other, by the same vocabulary."""
-        each = list(features)
-        block_groups = zip(*(part._blocks for part in each), strict=True)
-        return cls(
-            X=_stacked(part.X for part in each),
-            grams=_stacked(part.grams for part in each),
-            blocks=[
-                Block(
-                    _stacked(block.rows for block in blocks),
-                    np.concatenate([block.squares for block in blocks]),
-                )
-                for blocks in block_groups
-            ],
-            vocabulary=each[0].vocabulary,
+    def followed_by(self, later: RecordFeatures) -> RecordFeatures:
+        """Return these records and later ones, by the same vocabulary."""
+        blocks = zip(self._blocks, later._blocks, strict=True)
+        return RecordFeatures(
+            X=_stacked(self.X, later.X),
+            grams=_stacked(self.grams, later.grams),
+            blocks=[block.followed_by(later_block) for block, later_block in blocks],
+            vocabulary=self.vocabulary,
         )
 
     def take(self, records: np.ndarray) -> RecordFeatures:
@@ -149,5 +145,5 @@ class RecordFeatures:
         return np.concatenate(overlaps)
 
 
-def _stacked(matrices: Iterable[sp.csr_array]) -> sp.csr_array:
-    return sp.csr_array(sp.vstack([*matrices], format="csr"))
+def _stacked(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(sp.vstack([first, second], format="csr"))
