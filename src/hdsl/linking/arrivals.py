@@ -14,7 +14,7 @@ from .layers import LayeredIndex, LayeredRows
 from .nearest import DEPTH, NearestRecords, is_candidate
 from .records import RecordFeatures, resized
 from .searched import Rewrite, SearchedRecords
-from .tables import Table, Tables
+from .tables import Table
 from .vocabulary import Tokens, Vocabulary
 
 
@@ -98,10 +98,15 @@ class Arrivals:
         if names:
             vocabulary = vocabulary.extended(sorted(names))
         tables = earlier.tables
-        self._later = _Rows.of_tables(tables.emptied(table, side), vocabulary, rewrite)
-        self._changed_rows = _Rows.of_tables(
-            tables.only(self.changed), vocabulary, rewrite
+        column_kinds = earlier.records.strings.column_kinds
+        later = RecordFeatures.of_tables(
+            tables.emptied(table, side), vocabulary, column_kinds
         )
+        changed = RecordFeatures.of_tables(
+            tables.only(self.changed), vocabulary, column_kinds
+        )
+        self._later = _Rows.of_records(later, rewrite)
+        self._changed_rows = _Rows.of_records(changed, rewrite)
         self._lists = self._search(index)
 
     def _search(self, index: LayeredIndex) -> list[NearestLists]:
@@ -302,10 +307,7 @@ class _Rows(NamedTuple):
     by_layer: list[sp.csr_array]
 
     @classmethod
-    def of_tables(
-        cls, tables: Tables, vocabulary: Vocabulary, rewrite: Rewrite | None
-    ) -> _Rows:
-        records = RecordFeatures.of_tables(tables, vocabulary)
+    def of_records(cls, records: RecordFeatures, rewrite: Rewrite | None) -> _Rows:
         by_layer = [records.grams, records.X]
         if rewrite is not None:
             by_layer.append(rewrite(records.X))

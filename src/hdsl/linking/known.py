@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from .labels import read_labels
 from .tables import Tables
 
 #: Fewer groups of matches teach nothing.
@@ -34,28 +35,15 @@ class KnownPairs:
     """
 
     def __init__(self, tables: Tables, matches: Any, non_matches: Any) -> None:
-        self.matches = tables.pairs(matches, "matches")
-        self.non_matches = tables.pairs(non_matches, "non_matches")
+        labels = read_labels(tables, matches, non_matches)
+        self.matches = labels.matches
+        self.non_matches = labels.non_matches
+        self.report = labels.report
         self._answers: dict[tuple[int, ...], float] = {}
-        for pair in self.matches:
-            self._add(pair, 1.0, tables)
-        for pair in self.non_matches:
-            self._add(pair, 0.0, tables)
-
-    def _add(self, pair: np.ndarray, answer: float, tables: Tables) -> None:
-        """Add a pair; raise ValueError where it was named before, or is one record."""
-        key = tuple(pair.tolist())
-        fault = ""
-        if key[0] == key[1]:
-            fault = "is of a record with itself"
-        elif key in self._answers:
-            fault = "is listed twice"
-            if self._answers[key] != answer:
-                fault = "is both a match and a non-match"
-        if fault:
-            left, right = tables.ids(pair)
-            raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
-        self._answers[key] = answer
+        for pair in self.matches.tolist():
+            self._answers[tuple(pair)] = 1.0
+        for pair in self.non_matches.tolist():
+            self._answers[tuple(pair)] = 0.0
 
     def renumbered(self, numbers: np.ndarray) -> KnownPairs:
         """Return the pairs after records have got new numbers."""

@@ -34,16 +34,24 @@ from .measures import (
     recall_table,
     reliability_table,
 )
+from .mixture import MAX_PAIRS, Mixture, fit_mixture
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
-from .records import RecordFeatures
+from .records import MAX_COLUMNS, RecordFeatures
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
 from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
+from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
 #: rank.
 MIN_SHARE_OF_MRR = 0.95
+
+#: What is said where labels are not needed.
+MIXTURE_STATEMENT = (
+    "Probabilities are those of a mixture of matches and other pairs, fitted without "
+    "labels to how alike the columns are."
+)
 
 #: Attributes that a file holds as they are.
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
@@ -75,6 +83,9 @@ class Linker(BaseEstimator):
         Whether there were matches enough to learn from.
     statement_ : str
         What was learned, in a sentence.
+    label_report_ : LabelReport
+        Known pairs that are listed more than once, that are both match and non-match,
+        or that name a record that no table has. The last two are left out.
     recall_ : list of dict
         Of the matches, each held out, the share whose right record is among the first k
         of the left one, by cosine and as learned: k, and (share, low, high) with a 95 %
@@ -135,21 +146,27 @@ class Linker(BaseEstimator):
             learned._set_data(tables, KnownPairs(tables, matches, non_matches))
             learned._records = RecordFeatures.of_tables(tables)
             learned._search_by_cosine()
+            progress.stage("comparing columns")
+            learned._compare()
             learned._learn(progress)
             progress.stage("searching as learned")
             learned._search()
         self.__dict__ = learned.__dict__
+        for sentence in self.label_report_.sentences():
+            warn(sentence)
         return self
 
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
         """Take tables and known pairs. Nothing is searched or learned yet."""
         self._tables = tables
         self._known = known
+        self.label_report_ = known.report
         self._texts = tables.texts()
         self._indexes: dict[str, LayeredIndex] = {}
         self._lone_features: dict[str, int] | None = None
         self.is_learned_ = False
         self.model_: HDSL | None = None
+        self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
         self._training: Arrays = {}
         self.recall_: list[dict[str, Any]] = []
@@ -165,13 +182,27 @@ class Linker(BaseEstimator):
             self._records, self._tables.n_left, self.n_jobs
         )
 
+    def _compare(self) -> None:
+        """Fit a mixture of matches and other pairs to the columns, where they allow it."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        candidates = self._by_cosine.candidates()
+        if len(candidates) > MAX_PAIRS:
+            rng = np.random.default_rng(self._seed)
+            sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
+            candidates = candidates[np.sort(sample)]
+        n_columns = min(len(self._tables.shared_columns()), MAX_COLUMNS)
+        cosine = np.clip(self._by_cosine.standing(candidates).score, 0.01, 0.99)
+        cosines = self._records.cosines(candidates)
+        self._mixture = fit_mixture(cosines, n_columns, first_guess=cosine**2)
+        if self._mixture is not None:
+            self.statement_ = MIXTURE_STATEMENT
+
     def _nearest(self, X: Any, records: Any = None) -> NearestRecords:
         """Return the nearest records of each, or of some, by the rows of X."""
         return NearestRecords.search(X, self._tables.n_left, self.n_jobs, records)
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         candidates = self._by_cosine.candidates()
         known = training_pairs(
             self._known, candidates, self._tables.n_records, self._seed
@@ -180,7 +211,11 @@ class Linker(BaseEstimator):
             return
         training = known.for_classifier()
         learned = self._held_out_standing(known, training, progress)
+        self._word_model = WordModel(
+            self._records.first_words, training.pairs, training.labels, training.fold
+        )
         features = self._pair_features(training.pairs, learned)
+        features = features._replace(words=self._word_model.held_out)
         learned_rank = learned.rank_left[training.is_match]
         cosine_rank = features.cosine.rank_left[training.is_match]
         self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
@@ -195,6 +230,7 @@ class Linker(BaseEstimator):
                 " So the cosine is used, and only what makes a match is learned."
             )
         self._training = {
+            "pairs": training.pairs,
             "X": features.matrix(),
             "labels": training.labels,
             "fold": training.fold,
@@ -235,6 +271,8 @@ class Linker(BaseEstimator):
             cosine=self._by_cosine.standing(pairs),
             spelling=self._by_spelling.standing(pairs),
             overlap=self._records.overlap(pairs),
+            strings=self._records.strings.compare(pairs, self.n_jobs),
+            words=self._word_model.log_odds(self._records.first_words, pairs),
         )
 
     def _fit_classifier(self) -> np.ndarray:
@@ -262,14 +300,19 @@ class Linker(BaseEstimator):
         """Return the probability of pairs; known pairs have what is known."""
         probability = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
-            standing = self._by_learned.standing(pairs[rows])
-            if self._classifier is None:
-                probability[rows] = standing.score_by_rank()
-            else:
-                features = self._pair_features(pairs[rows], learned=standing)
-                probability[rows] = self._classifier.probability(features.matrix())
+            probability[rows] = self._new_probability(pairs[rows])
         answers = self._known.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
+
+    def _new_probability(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs as if none of them was known."""
+        if self._classifier is not None:
+            standing = self._by_learned.standing(pairs)
+            features = self._pair_features(pairs, learned=standing)
+            return self._classifier.probability(features.matrix())
+        if self._mixture is not None:
+            return self._mixture.probability(self._records.cosines(pairs))
+        return self._by_learned.standing(pairs).score_by_rank()
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all candidates from a probability on, the most likely first.
@@ -292,7 +335,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
-        if not self.is_learned_:
+        if self._classifier is None and self._mixture is None:
             warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
@@ -367,6 +410,9 @@ class Linker(BaseEstimator):
         grown = self._together(meeting.searched)
         grown._texts = grown._tables.texts()
         grown._known = self._known.renumbered(meeting.numbers)
+        if self._training:
+            training_pairs = meeting.renumbered(self._training["pairs"])
+            grown._training = self._training | {"pairs": training_pairs}
         new_pairs = arrivals.candidates()
         pairs = meeting.renumbered(np.concatenate([self._candidates, new_pairs]))
         earlier = self._probability
@@ -565,11 +611,16 @@ class Linker(BaseEstimator):
         ]
         state["model"] = model_header
         state["vocabulary"] = self._records.vocabulary.names
+        state["column_kinds"] = self._records.strings.column_kinds
+        mixture_arrays: Arrays = {}
+        if self._mixture is not None:
+            mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
         arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
         arrays |= nested(
             training=self._training,
             model=model_arrays,
+            mixture=mixture_arrays,
             searched=self._searched().to_arrays(),
             candidates={"pairs": self._candidates, "probability": self._probability},
         )
@@ -591,10 +642,17 @@ class Linker(BaseEstimator):
         for name in SAVED:
             setattr(linker, name, state[name])
         linker._training = part_of(arrays, "training")
+        mixture_arrays = part_of(arrays, "mixture")
+        if mixture_arrays:
+            linker._mixture = Mixture.from_arrays(mixture_arrays)
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         searched = SearchedRecords.from_arrays(
-            part_of(arrays, "searched"), tables, state["vocabulary"], linker._rewrite()
+            part_of(arrays, "searched"),
+            tables,
+            state["vocabulary"],
+            state["column_kinds"],
+            linker._rewrite(),
         )
         candidates = part_of(arrays, "candidates")
         pairs = get_array(candidates, "pairs", "iu", (None, 2))
@@ -604,8 +662,14 @@ class Linker(BaseEstimator):
         linker._by_spelling = searched.by_spelling
         linker._by_cosine = searched.by_cosine
         linker._by_learned = searched.by_learned
-        if linker._training:
-            with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
+        with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
+            if linker._training:
+                linker._word_model = WordModel(
+                    linker._records.first_words,
+                    linker._training["pairs"],
+                    linker._training["labels"],
+                    linker._training["fold"],
+                )
                 linker._fit_classifier()
         return linker
 

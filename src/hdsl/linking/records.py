@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
 from .blocks import row_blocks
+from .string_similarities import StringSimilarities
 from .tables import Tables
 from .vocabulary import Tokens, Vocabulary
 
@@ -31,6 +32,12 @@ class Block(NamedTuple):
         """Return these rows and later ones."""
         squares = np.concatenate([self.squares, later.squares])
         return Block(_stacked(self.rows, later.rows), squares)
+
+    def cosine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the cosine of pairs of records, NaN where a record has nothing."""
+        common = row_products(self.rows[left], self.rows[right])
+        with np.errstate(invalid="ignore"):
+            return common / np.sqrt(self.squares[left] * self.squares[right])
 
     def overlap(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return what pairs of records have in common, shape (n_pairs, 4).
@@ -60,6 +67,8 @@ class RecordFeatures:
         Words and n-grams, weighted by TF-IDF, at unit length.
     grams : csr_array of shape (n_records, n_grams)
         The n-grams alone, which tell spelling, at unit length.
+    strings : StringSimilarities
+        Comparisons of the texts.
     vocabulary : Vocabulary
         The features; the n-grams come before the words.
     """
@@ -68,19 +77,28 @@ class RecordFeatures:
         self,
         X: sp.csr_array,
         grams: sp.csr_array,
+        strings: StringSimilarities,
         blocks: list[Block],
         vocabulary: Vocabulary,
     ) -> None:
         self.X = X
         self.grams = grams
+        self.strings = strings
         self.vocabulary = vocabulary
         self._blocks = blocks
 
     @classmethod
     def of_tables(
-        cls, tables: Tables, vocabulary: Vocabulary | None = None
+        cls,
+        tables: Tables,
+        vocabulary: Vocabulary | None = None,
+        column_kinds: dict[str, str] | None = None,
     ) -> RecordFeatures:
-        """Return the records of tables by a vocabulary, or by their own where it is None."""
+        """Return the records of tables.
+
+        Features, their weights and the kinds of columns are those of earlier records,
+        or of these where they are None.
+        """
         n = tables.n_records
         columns = tables.shared_columns()[:MAX_COLUMNS]
         texts = tables.texts()
@@ -90,6 +108,7 @@ class RecordFeatures:
         if vocabulary is None:
             # Single columns do not say how rare a feature is.
             vocabulary = Vocabulary.of_tokens(tokens.first(n))
+        strings = StringSimilarities.of_tables(tables, column_kinds)
         weights = vocabulary.weigh(tokens)
         grams = _columns(weights, vocabulary.gram_columns)
         words = _columns(weights[:n], vocabulary.word_columns)
@@ -104,6 +123,7 @@ class RecordFeatures:
         return cls(
             X=rows,
             grams=unit_grams,
+            strings=strings,
             blocks=[Block(block, row_products(block, block)) for block in blocks],
             vocabulary=vocabulary,
         )
@@ -120,6 +140,7 @@ class RecordFeatures:
         return RecordFeatures(
             X=resized(self.X, len(vocabulary.names)),
             grams=resized(self.grams, n_grams),
+            strings=self.strings,
             blocks=[
                 Block(resized(block.rows, width), block.squares)
                 for block, width in zip(self._blocks, widths, strict=True)
@@ -133,6 +154,7 @@ class RecordFeatures:
         return RecordFeatures(
             X=_stacked(self.X, later.X),
             grams=_stacked(self.grams, later.grams),
+            strings=self.strings.followed_by(later.strings),
             blocks=[block.followed_by(later_block) for block, later_block in blocks],
             vocabulary=later.vocabulary,
         )
@@ -142,6 +164,7 @@ class RecordFeatures:
         return RecordFeatures(
             X=self.X[records],
             grams=self.grams[records],
+            strings=self.strings.take(records),
             blocks=[block.take(records) for block in self._blocks],
             vocabulary=self.vocabulary,
         )
@@ -162,6 +185,12 @@ class RecordFeatures:
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
 
+    @property
+    def first_words(self) -> sp.csr_array:
+        """TF-IDF weights of the words that the first records had."""
+        n_words = (self.vocabulary.word_columns < self.vocabulary.n_first).sum()
+        return resized(self._blocks[0].rows, int(n_words))
+
     def _first_blocks(self) -> list[Block]:
         """Return the blocks that had features from the first."""
         vocabulary = self.vocabulary
@@ -173,6 +202,20 @@ class RecordFeatures:
         return [
             block for block, width in zip(self._blocks, widths, strict=True) if width
         ]
+
+    def cosines(self, pairs: np.ndarray) -> np.ndarray:
+        """Return how alike pairs are, by block of features, the shared columns last.
+
+        NaN where a record has nothing. The blocks are those of `overlap`.
+        """
+        blocks = self._first_blocks()
+        cosines = np.empty((len(pairs), len(blocks)))
+        for rows in row_blocks(len(pairs)):
+            left = pairs[rows, 0]
+            right = pairs[rows, 1]
+            for number, block in enumerate(blocks):
+                cosines[rows, number] = block.cosine(left, right)
+        return cosines
 
 
 def resized(X: sp.csr_array, n_columns: int) -> sp.csr_array:

@@ -73,14 +73,19 @@ class SearchedRecords(NamedTuple):
 
     @classmethod
     def from_arrays(
-        cls, arrays: Arrays, tables: Tables, names: list[str], rewrite: Rewrite | None
+        cls,
+        arrays: Arrays,
+        tables: Tables,
+        names: list[str],
+        column_kinds: dict[str, str],
+        rewrite: Rewrite | None,
     ) -> SearchedRecords:
         """Return what `to_arrays` was called on, from tables and names of features."""
         idf = get_array(arrays, "idf", "f", (len(names),))
         sizes = get_array(arrays, "vocabulary_sizes", "iu", (2,))
         n_first, n_texts = sizes.tolist()
         vocabulary = Vocabulary(names, idf, n_first, n_texts)
-        records = RecordFeatures.of_tables(tables, vocabulary)
+        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
         rows = [records.grams, records.X]
         if rewrite is not None:
             rows.append(rewrite(records.X))
