@@ -235,6 +235,7 @@ class Linker(BaseEstimator):
             "X": features.matrix(),
             "labels": training.labels,
             "fold": training.fold,
+            "weight": training.weight(),
         }
         probability = self._fit_classifier()
         by_cosine = features.cosine.score_by_rank()
@@ -282,7 +283,12 @@ class Linker(BaseEstimator):
         labels = self._training["labels"]
         fold = self._training["fold"]
         self._classifier = CrossFittedClassifier(
-            X, labels, fold, self._seed, n_jobs=self.n_jobs
+            X,
+            labels,
+            fold,
+            self._seed,
+            weight=self._training["weight"],
+            n_jobs=self.n_jobs,
         )
         self.is_learned_ = True
         probability = self._classifier.held_out(X, fold)
