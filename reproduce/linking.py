@@ -16,7 +16,7 @@ import gzip
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,20 +157,26 @@ class Links(NamedTuple):
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every method for every pair of tables."""
-    home = _home(settings)
-    if home is None or not all((home / name).is_dir() for name in TABLES):
-        raise MissingDataError(
-            f"it needs linking/{{{','.join(TABLES)}}} in the folder of --data."
-        )
+    folder_of(settings, TABLES)
     tables = settings.by_size(full=TABLES, quick=TABLES[:1])
     return [{"tables": name, "method": method} for name in tables for method in METHODS]
 
 
-def _home(settings: Settings) -> Path | None:
-    """Return the folder of the tables: the one of --data, or ``linking`` in it."""
+def folder_of(settings: Settings, names: Sequence[str]) -> Path:
+    """Return the folder of the tables: the one of --data, or ``linking`` in it.
+
+    Raises
+    ------
+    MissingDataError
+        If the folder does not have them.
+    """
     home = settings.data
     if home is not None and (home / "linking").is_dir():
-        return home / "linking"
+        home = home / "linking"
+    if home is None or not all((home / name).is_dir() for name in names):
+        raise MissingDataError(
+            f"it needs linking/{{{','.join(names)}}} in the folder of --data."
+        )
     return home
 
 
@@ -201,9 +207,7 @@ def _read_pairs(path: Path) -> LabeledPairs:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return F1, recall and seconds of one method on one pair of tables."""
-    home = _home(settings)
-    assert home is not None  # checked by `cells`
-    data = load(home / cell["tables"])
+    data = load(folder_of(settings, TABLES[:1]) / cell["tables"])
     start = time.perf_counter()
     cpu_start = time.process_time()
     try:
@@ -489,9 +493,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     reliability = [row for line in by_linker for row in _reliability_rows(line)]
     note = (
         "F1 of the pairs of test, at 0.5, which needs no other pair, and at the "
-        "threshold of the largest F1 on valid. First: the share of the matches with no other record ahead that "
-        "does not match. Intervals of 95 %: F1 at 0.5 by drawing the pairs of test again, "
-        "shares by Wilson. Seconds (and seconds of processors) of the whole work, "
+        "threshold of the largest F1 on valid. First: the share of the matches with no "
+        "other record ahead that does not match. Intervals of 95 %: F1 at 0.5 by "
+        "drawing the pairs of test again, shares by Wilson. Seconds (and seconds of processors) of the whole work, "
         "tables to candidates; run with --jobs 1 to time it. The prior is that of the "
         "learned similarity, where it is used; HDSL alone chooses it."
     )

@@ -18,7 +18,7 @@ from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
-from ..input.parameters import check_number
+from ..input.parameters import check_number, check_word
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
@@ -54,6 +54,9 @@ MIXTURE_STATEMENT = (
     "labels to how alike the columns are."
 )
 
+#: By what records are compared.
+SIMILARITIES = ("learned", "cosine")
+
 #: Attributes that a file holds as they are.
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
 
@@ -69,6 +72,9 @@ class Linker(BaseEstimator):
     id_column : str or (str, str), default=None
         Column with a different value per record, or one of each table. Matches name
         records by it, and so do answers.
+    similarity : {"learned", "cosine"}, default="learned"
+        "cosine" learns only what makes a match, not which words count: it takes less
+        time, and mostly finds less.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads.
@@ -109,12 +115,14 @@ class Linker(BaseEstimator):
         columns: list[str] | None = None,
         *,
         id_column: Any = None,
+        similarity: str = "learned",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.columns = columns
         self.id_column = id_column
+        self.similarity = similarity
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -139,6 +147,7 @@ class Linker(BaseEstimator):
         -------
         Linker
         """
+        check_word("Linker", "similarity", self.similarity, SIMILARITIES)
         learned = copy(self)  # an error or an interrupt leaves this one as it was
         # Threads of OpenMP that wait for one another take longer.
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
@@ -222,7 +231,12 @@ class Linker(BaseEstimator):
         self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
-        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+        if self.similarity == "cosine":
+            self.statement_ = (
+                f"What makes a match was learned from {len(learned_rank)} matches; "
+                "records are compared by cosine."
+            )
+        elif mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             progress.stage("learning, all matches")
             self.model_ = self._learn_similarity(known)
         else:
@@ -257,6 +271,8 @@ class Linker(BaseEstimator):
         self, known: TrainingPairs, training: TrainingPairs, progress: Progress
     ) -> Standing:
         """Return where pairs stand by similarities learned without their fold."""
+        if self.similarity == "cosine":
+            return self._by_cosine.standing(training.pairs)
         standing = Standing.empty(len(training.pairs))
         for fold in range(N_FOLDS):
             progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
