@@ -495,8 +495,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         "F1 of the pairs of test, at 0.5, which needs no other pair, and at the "
         "threshold of the largest F1 on valid. First: the share of the matches with no "
         "other record ahead that does not match. Intervals of 95 %: F1 at 0.5 by "
-        "drawing the pairs of test again, shares by Wilson. Seconds (and "
-        "seconds of processors) of the whole work, tables to candidates; run with --jobs 1 to time it. The prior is that of the "
+        "drawing the pairs of test again, shares by Wilson. Seconds (and seconds of "
+        "processors) of the whole work, tables to candidates; run with --jobs 1 to "
+        "time it. The prior is that of the "
         "learned similarity, where it is used; HDSL alone chooses it."
     )
     recall_note = (
