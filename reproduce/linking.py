@@ -83,10 +83,10 @@ N_OTHERS = 20
 METHODS = {
     "learned": "Linker, train pairs",
     "validated": "Linker, train and valid pairs",
-    "matches": "Linker, matches of train alone",
     "cosine": "cosine of words and n-grams",
     "string_grouper": "cosine of 3-grams (sparse_dot_topn)",
     "similarity": "HDSL alone, learned cosine",
+    "matches": "Linker, matches of train alone",
 }
 
 #: Words, and character n-grams, as rows.
@@ -159,7 +159,7 @@ def cells(settings: Settings) -> list[Cell]:
     """Return every method for every pair of tables."""
     folder_of(settings, TABLES)
     tables = settings.by_size(full=TABLES, quick=TABLES[:1])
-    return [{"tables": name, "method": method} for name in tables for method in METHODS]
+    return [{"tables": name, "method": method} for method in METHODS for name in tables]
 
 
 def folder_of(settings: Settings, names: Sequence[str]) -> Path:
@@ -488,6 +488,7 @@ BY_LINKER = (_learned, _validated, _from_matches)
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return F1, recall by number of candidates, and reliability, with intervals."""
+    lines = sorted(lines, key=_number_of_tables)
     complete = [line for line in lines if "left_out" not in line]
     by_linker = [line for line in complete if WAYS[line["cell"]["method"]] in BY_LINKER]
     reliability = [row for line in by_linker for row in _reliability_rows(line)]
@@ -566,6 +567,11 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             ),
         ]
     )
+
+
+def _number_of_tables(line: Line) -> int:
+    """Return where the tables of a line stand among all."""
+    return TABLES.index(line["cell"]["tables"])
 
 
 def _measures_row(line: Line) -> list[str]:
