@@ -24,18 +24,22 @@ from ..solver.atoms import NOTHING
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
+from .consequences import Consequences
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .measures import (
     orders_as_well,
     recall_sentence,
     recall_table,
     reliability_table,
+    surprise,
 )
 from .mixture import MAX_PAIRS, Mixture, fit_mixture
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
+from .questions import doubtful_pairs, have_groups, spread_pairs
 from .records import MAX_COLUMNS, RecordFeatures
 from .similarity import learn_similarity, rewrite
+from .sure_pairs import SurePairs, draw_sure_pairs
 from .tables import Links, Table, Tables, make_table, read_tables, text_of
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -148,6 +152,9 @@ class Linker(BaseEstimator):
         """Take tables and known pairs; search by cosine. Nothing is learned yet."""
         self._tables = tables
         self._known = known
+        self._consequences = Consequences(
+            known.matches, known.non_matches, tables.n_records
+        )
         self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
         self._by_spelling, self._by_cosine = NearestRecords.search_layers(
@@ -189,15 +196,20 @@ class Linker(BaseEstimator):
         """Learn a similarity and a classifier, each from what the other folds know."""
         candidates = self._by_cosine.candidates()
         known = training_pairs(
-            self._known, candidates, self._tables.n_records, self._seed
+            self._known,
+            self._consequences,
+            candidates,
+            self._sure_pairs(candidates),
+            self._seed,
         )
         if known is None:
             return
         training = known.for_classifier()
         learned = self._held_out_standing(known, training, progress)
         features = self._pair_features(training.pairs, learned)
-        learned_rank = learned.rank_left[training.is_match]
-        cosine_rank = features.cosine.rank_left[training.is_match]
+        is_known_match = training.is_match & training.is_known
+        learned_rank = learned.rank_left[is_known_match]
+        cosine_rank = features.cosine.rank_left[is_known_match]
         self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
@@ -210,16 +222,57 @@ class Linker(BaseEstimator):
                 " So the cosine is used, and only what makes a match is learned."
             )
         self._training = {
-            "X": features.matrix(),
+            "X": self._feature_rows(training.pairs, features),
             "labels": training.labels,
             "fold": training.fold,
         }
         probability = self._fit_classifier()
+        self._judge(training, probability)
         by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
             self.statement_ += (
                 " Held-out pairs are ranked no better than by cosine: label more."
             )
+
+    def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
+        """Return candidates without an answer that the mixture is sure of."""
+        if self._mixture is None:
+            return None
+        is_unknown = np.isnan(self._consequences.answers(candidates))
+        candidates = candidates[is_unknown]
+        probability = self._mixture.probability(self._records.cosines(candidates))
+        answered = np.concatenate([self._known.matches, self._known.non_matches])
+        return draw_sure_pairs(candidates, probability, answered, self._seed)
+
+    def _judge(self, training: TrainingPairs, probability: np.ndarray) -> None:
+        """Drop what was learned where the mixture knows held-out pairs better."""
+        if self._mixture is None:
+            return
+        # Users may answer matches alone: sure pairs stand for the others.
+        is_judged = (training.is_known | ~training.is_match) & ~np.isnan(probability)
+        labels = training.labels[is_judged]
+        cosines = self._records.cosines(training.pairs[is_judged])
+        unlearned = surprise(labels, self._mixture.probability(cosines))
+        learned = surprise(labels, probability[is_judged])
+        if not learned < unlearned:
+            self._drop_learned()
+
+    def _drop_learned(self) -> None:
+        self._classifier = None
+        self.model_ = None
+        self._training = {}
+        self.is_learned_ = False
+        self.statement_ = MIXTURE_STATEMENT + (
+            f" What was learned from {len(self._known.matches)} matches is not used: "
+            "held-out answers are no better told by it."
+        )
+
+    def _feature_rows(self, pairs: np.ndarray, features: PairFeatures) -> np.ndarray:
+        """Return what the classifier sees of pairs, the log odds of the mixture last."""
+        if self._mixture is None:
+            return features.matrix()
+        log_odds = self._mixture.log_odds(self._records.cosines(pairs))
+        return np.column_stack([features.matrix(), log_odds])
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -278,7 +331,7 @@ class Linker(BaseEstimator):
         probability = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
             probability[rows] = self._new_probability(pairs[rows])
-        answers = self._known.answers(pairs)
+        answers = self._consequences.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
 
     def _new_probability(self, pairs: np.ndarray) -> np.ndarray:
@@ -286,7 +339,7 @@ class Linker(BaseEstimator):
         if self._classifier is not None:
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
-            return self._classifier.probability(features.matrix())
+            return self._classifier.probability(self._feature_rows(pairs, features))
         if self._mixture is not None:
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
@@ -312,7 +365,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
-        if self._classifier is None and self._mixture is None:
+        if not self._has_probabilities:
             warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
@@ -360,25 +413,29 @@ class Linker(BaseEstimator):
         return self._links(pairs[best], probability[best])
 
     def to_label(self, n: int = 20) -> Links:
-        """Return the pairs most worth asking a person about, each record at most once.
+        """Return the pairs most worth asking a person about.
 
-        They are the least certain ones. Where nothing was learned yet, they are pairs
-        that are best for both records, from the most to the least alike.
+        They are the least certain ones, each record at most once. Where things have
+        several records, they are all likely pairs of a record, so that the answers tell
+        its whole group. Where no probability is known yet, they are pairs that are best
+        for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
-        priority = self._probability
-        if self.is_learned_:
-            priority = -abs(self._probability - 0.5)
-        order = np.argsort(-priority, kind="stable")
-        is_unknown = np.isnan(self._known.answers(self._candidates[order]))
-        order = order[is_unknown]
-        free = order[first_free(self._candidates[order])]
-        chosen = free[:n]
-        if not self.is_learned_:
-            spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free)))
-            chosen = free[spread.astype(int)]
-        return self._links(self._candidates[chosen], self._probability[chosen])
+        is_unknown = np.isnan(self._consequences.answers(self._candidates))
+        pairs = self._candidates[is_unknown]
+        probability = self._probability[is_unknown]
+        if self._has_probabilities:
+            by_record = have_groups(self._candidates, self._probability)
+            chosen = doubtful_pairs(pairs, probability, n, by_record=by_record)
+        else:
+            chosen = spread_pairs(pairs, probability, n)
+        return self._links(pairs[chosen], probability[chosen])
+
+    @property
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities mean more than an order."""
+        return self._classifier is not None or self._mixture is not None
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> Explanation:
         """Return the words, n-grams and pairs of them that make two records alike.

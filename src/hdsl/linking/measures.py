@@ -83,6 +83,27 @@ def orders_as_well(
     return bool(by_probability >= by_score)
 
 
+def surprise(labels: np.ndarray, probability: np.ndarray) -> float:
+    """Return the log loss of probabilities, the mean of that of matches and of others.
+
+    No probability counts as more certain than one in a thousand. NaN without a match,
+    or without another pair.
+
+    Examples
+    --------
+    >>> labels = np.array([1.0, 0.0])
+    >>> surprise(labels, np.array([0.9, 0.2])) < surprise(labels, np.array([0.5, 0.5]))
+    True
+    """
+    probability = np.clip(probability, 0.001, 0.999)
+    is_match = labels == 1.0
+    if is_match.all() or not is_match.any():
+        return np.nan
+    of_matches = -np.log(probability[is_match]).mean()
+    of_others = -np.log(1.0 - probability[~is_match]).mean()
+    return float(of_matches + of_others) / 2.0
+
+
 def share(hits: np.ndarray) -> tuple[float, float, float]:
     """Return the share of hits, with its 95 % interval."""
     low, high = wilson_interval(float(np.sum(hits)), len(hits))

@@ -50,12 +50,16 @@ class Mixture(NamedTuple):
 
     def probability(self, cosines: np.ndarray) -> np.ndarray:
         """Return the probability of pairs, by cosines of shape (n_pairs, n_measures)."""
+        return expit(self.log_odds(cosines))
+
+    def log_odds(self, cosines: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs, by cosines of shape (n_pairs, n_measures)."""
         return self.of_levels(agreement_levels(cosines))
 
     def of_levels(self, levels: np.ndarray) -> np.ndarray:
-        """Return the probability of pairs by their levels of agreement."""
+        """Return the log odds of pairs by their levels of agreement."""
         measures = np.arange(levels.shape[1])
-        return expit(self.prior + self.evidence[measures, levels].sum(axis=1))
+        return self.prior + self.evidence[measures, levels].sum(axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return what `from_arrays` makes a mixture of."""
@@ -86,11 +90,10 @@ def fit_mixture(
     by_column = cosines[:, -n_columns:]
     levels = agreement_levels(cosines)
     levels_by_column = levels[:, -n_columns:]
-    probability = _expect_maximize(levels_by_column, first_guess).of_levels(
-        levels_by_column
-    )
+    of_columns = _expect_maximize(levels_by_column, first_guess)
+    probability = expit(of_columns.of_levels(levels_by_column))
     mixture = _expect_maximize(levels, probability)
-    overlap = _overlap(probability, mixture.of_levels(levels))
+    overlap = _overlap(probability, expit(mixture.of_levels(levels)))
     is_sure = _expected_error(probability) <= MAX_ERROR and overlap >= MIN_OVERLAP
     if is_sure and _typical_similarity(by_column, probability) >= MIN_SIMILARITY:
         return mixture
@@ -115,7 +118,7 @@ def _expect_maximize(levels: np.ndarray, first_guess: np.ndarray) -> Mixture:
     mixture = _maximize(levels, probability)
     for _ in range(MAX_ITER):
         previous = probability
-        probability = mixture.of_levels(levels)
+        probability = expit(mixture.of_levels(levels))
         mixture = _maximize(levels, probability)
         if abs(probability - previous).max() < TOLERANCE:
             break
