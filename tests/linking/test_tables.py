@@ -31,8 +31,6 @@ def test_frames_with_ids_and_missing_values(library):
     [
         (([], TEXTS), "empty"),
         ((TEXTS, TEXTS, [(0, 9)]), "9"),
-        ((TEXTS, TEXTS, [(0, 1), (0, 1)]), "twice"),
-        ((TEXTS, TEXTS, [(0, 1)], [(0, 1)]), "both"),
         ((TEXTS, None, [(2, 2)]), "itself"),
         ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),
         ((TEXTS, TEXTS, [0, 1]), "pairs"),

@@ -176,7 +176,10 @@ def _write(
     write_csv(arguments.output, (*NAMES, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
-        answered = [answer.record for answer in labelled]  # others are asked about anew
+        report = linker.label_report_
+        answered = [  # others are asked about anew
+            answer.record | {"note": report.note(*_ends(answer))} for answer in labelled
+        ]
         header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
         write_csv(label_file, header, answered + doubtful)
@@ -184,6 +187,11 @@ def _write(
         _write_page(linker, links, arguments)
     if arguments.model is not None:
         linker.save(arguments.model)
+
+
+def _ends(answer: Answer) -> tuple[Any, Any]:
+    """Return the ids of a pair."""
+    return answer.record["left"], answer.record["right"]
 
 
 def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> None:
@@ -213,6 +221,7 @@ def _show(linker: Linker, links: list[Record], arguments: Namespace) -> None:
                 "statement": linker.statement_,
                 "recall": linker.recall_,
                 "reliability": linker.reliability_,
+                "label_report": linker.label_report_._asdict(),
             }
         )
         return

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .consequences import Consequences, things_of
+from .labels import read_labels
 from .sure_pairs import SurePairs
 from .tables import Tables
 
@@ -33,28 +34,15 @@ class KnownPairs:
     """
 
     def __init__(self, tables: Tables, matches: Any, non_matches: Any) -> None:
-        self.matches = tables.pairs(matches, "matches")
-        self.non_matches = tables.pairs(non_matches, "non_matches")
+        labels = read_labels(tables, matches, non_matches)
+        self.matches = labels.matches
+        self.non_matches = labels.non_matches
+        self.report = labels.report
         self._answers: dict[tuple[int, ...], float] = {}
-        for pair in self.matches:
-            self._add(pair, 1.0, tables)
-        for pair in self.non_matches:
-            self._add(pair, 0.0, tables)
-
-    def _add(self, pair: np.ndarray, answer: float, tables: Tables) -> None:
-        """Add a pair; raise ValueError where it was named before, or is one record."""
-        key = tuple(pair.tolist())
-        fault = ""
-        if key[0] == key[1]:
-            fault = "is of a record with itself"
-        elif key in self._answers:
-            fault = "is listed twice"
-            if self._answers[key] != answer:
-                fault = "is both a match and a non-match"
-        if fault:
-            left, right = tables.ids(pair)
-            raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
-        self._answers[key] = answer
+        for pair in self.matches.tolist():
+            self._answers[tuple(pair)] = 1.0
+        for pair in self.non_matches.tolist():
+            self._answers[tuple(pair)] = 0.0
 
     def answers(self, pairs: np.ndarray) -> np.ndarray:
         """Return 1 for known matches, 0 for known non-matches, NaN for other pairs."""
@@ -66,13 +54,16 @@ class TrainingPairs(NamedTuple):
     """Pairs to learn from, 1 for those that match and 0 for others, and their folds.
 
     All matches that hang together by records are in one fold, with the non-matches of
-    these records. `is_known` marks the pairs that were given as matches or non-matches.
+    these records. `is_known` marks the pairs that were given as matches or non-matches,
+    and those that follow from them; `stands_for` is the number of candidates that a
+    pair was drawn for.
     """
 
     pairs: np.ndarray
     labels: np.ndarray
     fold: np.ndarray
     is_known: np.ndarray
+    stands_for: np.ndarray
 
     def take(self, rows: np.ndarray) -> TrainingPairs:
         """Return some of the pairs, by a mask or by numbers."""
@@ -118,7 +109,8 @@ def training_pairs(
     if sure is None:
         has_match = np.isin(candidates, known.matches).any(axis=1)
         near_pairs = candidates[has_match & np.isnan(answers)]
-        sure = SurePairs(near_pairs, np.zeros(len(near_pairs)))
+        n_near = len(near_pairs)
+        sure = SurePairs(near_pairs, np.zeros(n_near), np.ones(n_near))
     pairs = np.concatenate([matches, others, sure.pairs])
     answered_labels = np.repeat([1.0, 0.0], [len(matches), len(others)])
     labels = np.concatenate([answered_labels, sure.labels])
@@ -131,6 +123,7 @@ def training_pairs(
         labels=labels,
         fold=_folds(pairs, things, np.unique(things[all_matches]), seed),
         is_known=np.arange(len(pairs)) < len(answered_labels),
+        stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
     )
 
 

@@ -31,9 +31,9 @@ from .measures import (
     recall_sentence,
     recall_table,
     reliability_table,
-    surprise,
+    told_right_sentence,
 )
-from .mixture import MAX_PAIRS, Mixture, fit_mixture
+from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
 from .questions import doubtful_pairs, have_groups, spread_pairs
@@ -41,6 +41,7 @@ from .records import MAX_COLUMNS, RecordFeatures
 from .similarity import learn_similarity, rewrite
 from .sure_pairs import SurePairs, draw_sure_pairs
 from .tables import Links, Table, Tables, make_table, read_tables, text_of
+from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
 #: rank.
@@ -53,7 +54,7 @@ MIXTURE_STATEMENT = (
 )
 
 #: Attributes that a file holds as they are.
-SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed", "_learned_share")
 
 
 class Linker(BaseEstimator):
@@ -82,6 +83,9 @@ class Linker(BaseEstimator):
         Whether there were matches enough to learn from.
     statement_ : str
         What was learned, in a sentence.
+    label_report_ : LabelReport
+        Known pairs that are listed more than once, that are both match and non-match,
+        or that name a record that no table has. The last two are left out.
     recall_ : list of dict
         Of the matches, each held out, the share whose right record is among the first k
         of the left one, by cosine and as learned: k, and (share, low, high) with a 95 %
@@ -146,12 +150,15 @@ class Linker(BaseEstimator):
             progress.stage("searching as learned")
             learned._search()
         self.__dict__ = learned.__dict__
+        for sentence in self.label_report_.sentences():
+            warn(sentence)
         return self
 
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
         """Take tables and known pairs; search by cosine. Nothing is learned yet."""
         self._tables = tables
         self._known = known
+        self.label_report_ = known.report
         self._consequences = Consequences(
             known.matches, known.non_matches, tables.n_records
         )
@@ -164,6 +171,7 @@ class Linker(BaseEstimator):
         self.model_: HDSL | None = None
         self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
+        self._learned_share = 1.0
         self._training: Arrays = {}
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
@@ -206,7 +214,11 @@ class Linker(BaseEstimator):
             return
         training = known.for_classifier()
         learned = self._held_out_standing(known, training, progress)
+        self._word_model = WordModel(
+            self._records.words, training.pairs, training.labels, training.fold
+        )
         features = self._pair_features(training.pairs, learned)
+        features = features._replace(words=self._word_model.held_out)
         is_known_match = training.is_match & training.is_known
         learned_rank = learned.rank_left[is_known_match]
         cosine_rank = features.cosine.rank_left[is_known_match]
@@ -222,13 +234,20 @@ class Linker(BaseEstimator):
                 " So the cosine is used, and only what makes a match is learned."
             )
         self._training = {
-            "X": self._feature_rows(training.pairs, features),
+            "pairs": training.pairs,
+            "X": features.matrix(),
             "labels": training.labels,
             "fold": training.fold,
         }
         probability = self._fit_classifier()
         self._judge(training, probability)
         by_cosine = features.cosine.score_by_rank()
+        if self._mixture is not None:
+            return
+        if len(self._known.non_matches) == 0:
+            self.statement_ += (
+                " Learned from matches alone, probabilities are too high."
+            )
         if not orders_as_well(training.labels, probability, by_cosine):
             self.statement_ += (
                 " Held-out pairs are ranked no better than by cosine: label more."
@@ -244,35 +263,47 @@ class Linker(BaseEstimator):
         answered = np.concatenate([self._known.matches, self._known.non_matches])
         return draw_sure_pairs(candidates, probability, answered, self._seed)
 
-    def _judge(self, training: TrainingPairs, probability: np.ndarray) -> None:
-        """Drop what was learned where the mixture knows held-out pairs better."""
+    def _judge(self, training: TrainingPairs, learned: np.ndarray) -> None:
+        """Choose how much counts what was learned, and how much the mixture.
+
+        It is what has the least squared error on held-out pairs. Sure pairs stand for
+        all that they were drawn from.
+        """
         if self._mixture is None:
             return
-        # Users may answer matches alone: sure pairs stand for the others.
-        is_judged = (training.is_known | ~training.is_match) & ~np.isnan(probability)
+        is_judged = ~np.isnan(learned)
         labels = training.labels[is_judged]
-        cosines = self._records.cosines(training.pairs[is_judged])
-        unlearned = surprise(labels, self._mixture.probability(cosines))
-        learned = surprise(labels, probability[is_judged])
-        if not learned < unlearned:
+        unlearned = self._mixture.log_odds(
+            self._records.cosines(training.pairs[is_judged])
+        )
+        errors = {
+            share: np.average(
+                (labels - pooled(learned[is_judged], unlearned, share)) ** 2,
+                weights=training.stands_for[is_judged],
+            )
+            for share in LEARNED_SHARES
+        }
+        self._learned_share = min(errors, key=errors.__getitem__)
+        probability = pooled(learned[is_judged], unlearned, self._learned_share)
+        is_known = training.is_known[is_judged]
+        labels = labels[is_known]
+        self.reliability_ = reliability_table(labels, probability[is_known])
+        self.recall_ = []
+        self.statement_ = MIXTURE_STATEMENT
+        if self._learned_share == 0.0:
             self._drop_learned()
+            self.statement_ += (
+                f" What is learned from {len(self._known.matches)} matches is not "
+                "used, as it tells held-out pairs no better."
+            )
+        self.statement_ += told_right_sentence(labels, probability[is_known])
 
     def _drop_learned(self) -> None:
+        """Use the mixture alone."""
         self._classifier = None
         self.model_ = None
         self._training = {}
         self.is_learned_ = False
-        self.statement_ = MIXTURE_STATEMENT + (
-            f" What was learned from {len(self._known.matches)} matches is not used: "
-            "held-out answers are no better told by it."
-        )
-
-    def _feature_rows(self, pairs: np.ndarray, features: PairFeatures) -> np.ndarray:
-        """Return what the classifier sees of pairs, the log odds of the mixture last."""
-        if self._mixture is None:
-            return features.matrix()
-        log_odds = self._mixture.log_odds(self._records.cosines(pairs))
-        return np.column_stack([features.matrix(), log_odds])
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -303,6 +334,8 @@ class Linker(BaseEstimator):
             cosine=self._by_cosine.standing(pairs),
             spelling=self._by_spelling.standing(pairs),
             overlap=self._records.overlap(pairs),
+            strings=self._records.strings.compare(pairs, self.n_jobs),
+            words=self._word_model.log_odds(self._records.words, pairs),
         )
 
     def _fit_classifier(self) -> np.ndarray:
@@ -339,7 +372,11 @@ class Linker(BaseEstimator):
         if self._classifier is not None:
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
-            return self._classifier.probability(self._feature_rows(pairs, features))
+            learned = self._classifier.probability(features.matrix())
+            if self._learned_share == 1.0:
+                return learned
+            log_odds = self._mixture.log_odds(self._records.cosines(pairs))
+            return pooled(learned, log_odds, self._learned_share)
         if self._mixture is not None:
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
@@ -547,6 +584,12 @@ class Linker(BaseEstimator):
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
             if linker._training:
+                linker._word_model = WordModel(
+                    linker._records.words,
+                    linker._training["pairs"],
+                    linker._training["labels"],
+                    linker._training["fold"],
+                )
                 linker._fit_classifier()
             linker._search()
         return linker

@@ -34,6 +34,23 @@ def recall_sentence(recall: list[dict[str, Any]], n_matches: int) -> str:
     )
 
 
+def told_right_sentence(labels: np.ndarray, probability: np.ndarray) -> str:
+    """Return how many held-out answers a probability of 0.5 tells right.
+
+    Examples
+    --------
+    >>> told_right_sentence(np.array([1.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.1]))
+    ' Held out, 1 of 2 matches have a probability from 0.5 on, 1 of 1 others a lower one.'
+    """
+    is_match = labels == 1.0
+    is_link = probability >= 0.5
+    return (
+        f" Held out, {(is_match & is_link).sum()} of {is_match.sum()} matches have a "
+        f"probability from 0.5 on, {(~is_match & ~is_link).sum()} of "
+        f"{(~is_match).sum()} others a lower one."
+    )
+
+
 def reliability_table(
     labels: np.ndarray, probability: np.ndarray
 ) -> list[dict[str, Any]]:
@@ -81,27 +98,6 @@ def orders_as_well(
     by_probability = average_precision_score(labels[counts], probability[counts])
     by_score = average_precision_score(labels[counts], score[counts])
     return bool(by_probability >= by_score)
-
-
-def surprise(labels: np.ndarray, probability: np.ndarray) -> float:
-    """Return the log loss of probabilities, the mean of that of matches and of others.
-
-    No probability counts as more certain than one in a thousand. NaN without a match,
-    or without another pair.
-
-    Examples
-    --------
-    >>> labels = np.array([1.0, 0.0])
-    >>> surprise(labels, np.array([0.9, 0.2])) < surprise(labels, np.array([0.5, 0.5]))
-    True
-    """
-    probability = np.clip(probability, 0.001, 0.999)
-    is_match = labels == 1.0
-    if is_match.all() or not is_match.any():
-        return np.nan
-    of_matches = -np.log(probability[is_match]).mean()
-    of_others = -np.log(1.0 - probability[~is_match]).mean()
-    return float(of_matches + of_others) / 2.0
 
 
 def share(hits: np.ndarray) -> tuple[float, float, float]:

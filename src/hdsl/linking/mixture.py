@@ -33,6 +33,12 @@ MIN_OVERLAP = 0.85
 #: mixtures too: of pairs that agree in one column.
 MIN_SIMILARITY = 0.65
 
+#: Shares of what is learned, of which one is chosen by held-out pairs: none first.
+LEARNED_SHARES = (0.0, 0.5, 1.0)
+
+#: No probability is more certain than by these log odds where several are joined.
+MAX_LOG_ODDS = 7.0
+
 
 class Mixture(NamedTuple):
     """Evidence of each level of agreement, by the model of Fellegi and Sunter.
@@ -98,6 +104,24 @@ def fit_mixture(
     if is_sure and _typical_similarity(by_column, probability) >= MIN_SIMILARITY:
         return mixture
     return None
+
+
+def pooled(learned: np.ndarray, unlearned: np.ndarray, share: float) -> np.ndarray:
+    """Return the probability between what is learned and what a mixture says.
+
+    Parameters
+    ----------
+    learned : ndarray of shape (n_pairs,)
+        Probabilities.
+    unlearned : ndarray of shape (n_pairs,)
+        Log odds by the mixture.
+    share : float
+        Share of `learned` in the mean of the log odds.
+    """
+    least = expit(-MAX_LOG_ODDS)
+    of_learned = logit(np.clip(learned, least, 1.0 - least))
+    of_mixture = np.clip(unlearned, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return expit(share * of_learned + (1.0 - share) * of_mixture)
 
 
 def agreement_levels(cosines: np.ndarray) -> np.ndarray:

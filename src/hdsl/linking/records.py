@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
 from .blocks import row_blocks
+from .string_similarities import StringSimilarities
 from .tables import Tables
 from .vocabulary import Tokens, Vocabulary
 
@@ -62,6 +63,10 @@ class RecordFeatures:
         Words and n-grams, weighted by TF-IDF, at unit length.
     grams : csr_array of shape (n_records, n_grams)
         The n-grams alone, which tell spelling, at unit length.
+    words : csr_array of shape (n_records, n_words)
+        TF-IDF weights of the words alone.
+    strings : StringSimilarities
+        Comparisons of the texts.
     vocabulary : Vocabulary
         The features; the n-grams come before the words.
     """
@@ -70,28 +75,40 @@ class RecordFeatures:
         self,
         X: sp.csr_array,
         grams: sp.csr_array,
+        words: sp.csr_array,
+        strings: StringSimilarities,
         blocks: list[Block],
         vocabulary: Vocabulary,
     ) -> None:
         self.X = X
         self.grams = grams
+        self.words = words
+        self.strings = strings
         self.vocabulary = vocabulary
         self._blocks = blocks
 
     @classmethod
     def of_tables(
-        cls, tables: Tables, vocabulary: Vocabulary | None = None
+        cls, tables: Tables, earlier: RecordFeatures | None = None
     ) -> RecordFeatures:
-        """Return the records of tables by a vocabulary, or by their own where it is None."""
+        """Return the records of tables.
+
+        Features, their weights and the kinds of columns are as with earlier records, if
+        there are any.
+        """
         n = tables.n_records
         columns = tables.shared_columns()[:MAX_COLUMNS]
         texts = tables.texts()
         for name in columns:
             texts += tables.column(name)
         tokens = Tokens.of_texts(texts)
-        if vocabulary is None:
+        if earlier is None:
             # Single columns do not say how rare a feature is.
             vocabulary = Vocabulary.of_tokens(tokens.first(n))
+            strings = StringSimilarities.of_tables(tables)
+        else:
+            vocabulary = earlier.vocabulary
+            strings = StringSimilarities.of_tables(tables, earlier.strings)
         weights = vocabulary.weigh(tokens)
         grams = weights[:, : vocabulary.n_grams]
         words = weights[:n, vocabulary.n_grams :]
@@ -103,6 +120,8 @@ class RecordFeatures:
         return cls(
             X=unit_rows(sp.csr_array(rows)),
             grams=unit_grams,
+            words=words,
+            strings=strings,
             blocks=[
                 Block(block, row_products(block, block))
                 for block in blocks
@@ -119,6 +138,8 @@ class RecordFeatures:
         return cls(
             X=_stacked(part.X for part in each),
             grams=_stacked(part.grams for part in each),
+            words=_stacked(part.words for part in each),
+            strings=StringSimilarities.joined(part.strings for part in each),
             blocks=[
                 Block(
                     _stacked(block.rows for block in blocks),
@@ -134,6 +155,8 @@ class RecordFeatures:
         return RecordFeatures(
             X=self.X[records],
             grams=self.grams[records],
+            words=self.words[records],
+            strings=self.strings.take(records),
             blocks=[block.take(records) for block in self._blocks],
             vocabulary=self.vocabulary,
         )

@@ -9,17 +9,19 @@ import numpy as np
 #: A pair is sure to match from this probability on, and sure not to below one minus it.
 SURE = 0.98
 
-#: Sure pairs per answer, the least number of them, and the most.
-N_PER_ANSWER = 4
-MIN_PAIRS = 400
-MAX_PAIRS = 4000
+#: Sure pairs that are drawn: half of them matches, if there are so many.
+N_PAIRS = 2000
 
 
 class SurePairs(NamedTuple):
-    """Pairs that nobody answered, and 1 for those that match."""
+    """Pairs that nobody answered, and 1 for those that match.
+
+    `stands_for` is the number of sure pairs per pair that was drawn.
+    """
 
     pairs: np.ndarray
     labels: np.ndarray
+    stands_for: np.ndarray
 
 
 def draw_sure_pairs(
@@ -40,13 +42,19 @@ def draw_sure_pairs(
     seed : int
     """
     rng = np.random.default_rng(seed)
-    n = int(np.clip(N_PER_ANSWER * len(answered), MIN_PAIRS, MAX_PAIRS))
     sure_matches = np.flatnonzero(probability >= SURE)
-    matches = rng.permutation(sure_matches)[: n // 2]
+    matches = rng.permutation(sure_matches)[: N_PAIRS // 2]
     records = np.union1d(candidates[matches], answered)
     is_related = np.isin(candidates, records).any(axis=1)
-    sure_others = np.flatnonzero((probability <= 1.0 - SURE) & is_related)
-    others = rng.permutation(sure_others)[: n - len(matches)]
+    sure_others = np.flatnonzero(probability <= 1.0 - SURE)
+    related_others = sure_others[is_related[sure_others]]
+    others = rng.permutation(related_others)[: N_PAIRS - len(matches)]
+    sizes = [len(matches), len(others)]
+    shares = np.maximum(sizes, 1)
+    per_pair = [len(sure_matches) / shares[0], len(sure_others) / shares[1]]
     chosen = np.concatenate([matches, others])
-    labels = np.repeat([1.0, 0.0], [len(matches), len(others)])
-    return SurePairs(candidates[chosen], labels)
+    return SurePairs(
+        pairs=candidates[chosen],
+        labels=np.repeat([1.0, 0.0], sizes),
+        stands_for=np.repeat(per_pair, sizes),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -44,14 +45,30 @@ class Table(NamedTuple):
     def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
         """Return the rows of ids; `side` and `name` say in a message whose they are."""
         texts = [text_of(value) for value in ids]
-        unknown = [text for text in texts if text not in self.row_of]
+        rows = self.find(texts)
+        unknown = [text for text, row in zip(texts, rows, strict=True) if row < 0]
         if unknown:
             raise ValueError(
                 f"{name} has {first_few(unknown)} as {side} record, but these are "
-                f"{first_few(self.row_of, 3)}: name row numbers, or ids with id_column "
-                "(--id)."
+                f"{first_few(self.row_of, 3)}: name ids of the column that id_column "
+                "(--id) names, or row numbers where it names none."
             )
-        return np.array([self.row_of[text] for text in texts], dtype=np.int64)
+        return rows
+
+    def find(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the rows of ids as texts, -1 where the table has no such id."""
+        rows = [self.row_of.get(text, -1) for text in texts]
+        return np.array(rows, dtype=np.int64)
+
+
+class NamedPairs(NamedTuple):
+    """Pairs of ids as texts, and the numbers of their records.
+
+    The numbers are -1 where a table has no such id.
+    """
+
+    ids: list[tuple[str, str]]
+    records: np.ndarray
 
 
 class Tables:
@@ -99,6 +116,16 @@ class Tables:
         left = self.left.row_numbers((pair[0] for pair in pairs), "left", name)
         right = self.right.row_numbers((pair[1] for pair in pairs), "right", name)
         return np.column_stack([left, right + self.first_right])
+
+    def named_pairs(self, pairs: Any, name: str) -> NamedPairs:
+        """Return pairs of ids, known or not, as texts and as numbers of records."""
+        ids = [
+            (text_of(left), text_of(right)) for left, right in _as_pairs(pairs, name)
+        ]
+        left = self.left.find(left for left, _ in ids)
+        right = self.right.find(right for _, right in ids)
+        numbers = np.where(right < 0, -1, right + self.first_right)
+        return NamedPairs(ids, np.column_stack([left, numbers]))
 
     def pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids as numbers of records, the smaller one first."""
@@ -293,9 +320,22 @@ def text_of(value: Any) -> str:
     --------
     >>> [text_of(value) for value in (" a ", 3.0, 3.5, None, float("nan"))]
     ['a', '3', '3.5', '', '']
+    >>> text_of(np.datetime64("2024-03-01T00:00"))
+    '2024-03-01'
     """
     if is_missing(value):
         return ""
+    if isinstance(value, datetime | np.datetime64):
+        return _text_of_time(value)
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def _text_of_time(value: datetime | np.datetime64) -> str:
+    """Return a time as text, without the hour where it is midnight."""
+    if isinstance(value, np.datetime64):
+        text = str(value.astype("datetime64[s]")).replace("T", " ")
+    else:
+        text = value.isoformat(sep=" ", timespec="seconds")
+    return text.removesuffix(" 00:00:00")
