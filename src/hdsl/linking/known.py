@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,17 @@ class KnownPairs:
             self._answers[tuple(pair)] = 1.0
         for pair in self.non_matches.tolist():
             self._answers[tuple(pair)] = 0.0
+
+    def renumbered(self, numbers: np.ndarray) -> KnownPairs:
+        """Return the pairs after records have got new numbers."""
+        known = copy(self)
+        known.matches = np.sort(numbers[self.matches], axis=1)
+        known.non_matches = np.sort(numbers[self.non_matches], axis=1)
+        known._answers = {
+            tuple(sorted(numbers[list(pair)].tolist())): answer
+            for pair, answer in self._answers.items()
+        }
+        return known
 
     def answers(self, pairs: np.ndarray) -> np.ndarray:
         """Return 1 for known matches, 0 for known non-matches, NaN for other pairs."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .records import RecordFeatures
+from .records import RecordFeatures, resized
+from .vocabulary import Vocabulary
 
 #: Records whose scores are summed at a time: a number for each stays in the cache of a
 #: core.
@@ -38,7 +39,10 @@ class LayeredRows(NamedTuple):
 
     @classmethod
     def of_records(
-        cls, records: RecordFeatures, learned: sp.csr_array | None = None
+        cls,
+        records: RecordFeatures,
+        learned: sp.csr_array | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> LayeredRows:
         """Return records by spelling and by cosine, and as learned where that is not None.
 
@@ -48,10 +52,17 @@ class LayeredRows(NamedTuple):
         learned : csr_array of shape (n_records, n_pairs + n_features)
             Rows whose dot products are the learned cosine: their last features are
             those of the cosine, times one number per row.
+        vocabulary : Vocabulary, default=None
+            An earlier one, with fewer features: the rows have only these.
         """
-        n_grams = records.vocabulary.n_grams
-        parts = [records.grams, records.X[:, n_grams:]]
-        factors = [_lengths(records.X[:, :n_grams])]
+        if vocabulary is None:
+            vocabulary = records.vocabulary
+        words = records.X[:, records.vocabulary.word_columns]
+        parts = [
+            resized(records.grams, len(vocabulary.gram_columns)),
+            resized(words, len(vocabulary.word_columns)),
+        ]
+        factors = [_lengths(records.X[:, records.vocabulary.gram_columns])]
         if learned is not None:
             n_pairs = learned.shape[1] - records.X.shape[1]
             parts.append(learned[:, :n_pairs])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,20 @@ from threadpoolctl import threadpool_limits
 from .. import saving
 from ..explain import Explanation, explain
 from ..files.container import Arrays, dumps
-from ..files.tables import nested, part_of
+from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
 from ..input.parameters import check_number
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
+from .arrivals import Arrivals
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
 from .consequences import Consequences
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
+from .layers import LayeredIndex
 from .measures import (
     orders_as_well,
     recall_sentence,
@@ -38,9 +41,10 @@ from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
 from .questions import doubtful_pairs, have_groups, spread_pairs
 from .records import MAX_COLUMNS, RecordFeatures
-from .similarity import learn_similarity, rewrite
+from .searched import Rewrite, SearchedRecords, check_numbers
+from .similarity import learn_similarity, rewrite, widened
 from .sure_pairs import SurePairs, draw_sure_pairs
-from .tables import Links, Table, Tables, make_table, read_tables, text_of
+from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -144,6 +148,8 @@ class Linker(BaseEstimator):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
             learned._set_data(tables, KnownPairs(tables, matches, non_matches))
+            learned._records = RecordFeatures.of_tables(tables)
+            learned._search_by_cosine()
             progress.stage("comparing columns")
             learned._compare()
             learned._learn(progress)
@@ -155,18 +161,13 @@ class Linker(BaseEstimator):
         return self
 
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
-        """Take tables and known pairs; search by cosine. Nothing is learned yet."""
+        """Take tables and known pairs. Nothing is searched or learned yet."""
         self._tables = tables
-        self._known = known
+        self._set_known(known)
         self.label_report_ = known.report
-        self._consequences = Consequences(
-            known.matches, known.non_matches, tables.n_records
-        )
-        self._records = RecordFeatures.of_tables(tables)
         self._texts = tables.texts()
-        self._by_spelling, self._by_cosine = NearestRecords.search_layers(
-            self._records, tables.n_left, self.n_jobs
-        )
+        self._indexes: dict[str, LayeredIndex] = {}
+        self._lone_features: dict[str, int] | None = None
         self.is_learned_ = False
         self.model_: HDSL | None = None
         self._mixture: Mixture | None = None
@@ -179,6 +180,18 @@ class Linker(BaseEstimator):
             f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
             "different records are needed): probabilities are cosines divided by "
             "ranks, and only their order means something."
+        )
+
+    def _set_known(self, known: KnownPairs) -> None:
+        """Take known pairs of the tables, with what follows from them."""
+        self._known = known
+        self._consequences = Consequences(
+            known.matches, known.non_matches, self._tables.n_records
+        )
+
+    def _search_by_cosine(self) -> None:
+        self._by_spelling, self._by_cosine = NearestRecords.search_layers(
+            self._records, self._tables.n_left, self.n_jobs
         )
 
     def _compare(self) -> None:
@@ -213,26 +226,14 @@ class Linker(BaseEstimator):
         if known is None:
             return
         training = known.for_classifier()
-        learned = self._held_out_standing(known, training, progress)
         self._word_model = WordModel(
-            self._records.words, training.pairs, training.labels, training.fold
+            self._records.first_words, training.pairs, training.labels, training.fold
         )
+        learned = self._by_cosine.standing(training.pairs)
+        if self._mixture is None:
+            learned = self._choose_similarity(known, training, progress)
         features = self._pair_features(training.pairs, learned)
         features = features._replace(words=self._word_model.held_out)
-        is_known_match = training.is_match & training.is_known
-        learned_rank = learned.rank_left[is_known_match]
-        cosine_rank = features.cosine.rank_left[is_known_match]
-        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
-        mrr = (1 / learned_rank).mean()
-        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
-            progress.stage("learning, all matches")
-            self.model_ = self._learn_similarity(known)
-        else:
-            features = features._replace(learned=features.cosine)
-            self.statement_ += (
-                " So the cosine is used, and only what makes a match is learned."
-            )
         self._training = {
             "pairs": training.pairs,
             "X": features.matrix(),
@@ -240,18 +241,45 @@ class Linker(BaseEstimator):
             "fold": training.fold,
         }
         probability = self._fit_classifier()
-        self._judge(training, probability)
-        by_cosine = features.cosine.score_by_rank()
         if self._mixture is not None:
+            self._judge(training, self._mixture, probability)
             return
         if len(self._known.non_matches) == 0:
             self.statement_ += (
                 " Learned from matches alone, probabilities are too high."
             )
+        by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
             self.statement_ += (
                 " Held-out pairs are ranked no better than by cosine: label more."
             )
+
+    def _choose_similarity(
+        self, known: TrainingPairs, training: TrainingPairs, progress: Progress
+    ) -> Standing:
+        """Learn a similarity, unless the cosine finds held-out matches better.
+
+        Returns
+        -------
+        Standing
+            Where the training pairs stand by what is used.
+        """
+        learned = self._held_out_standing(known, training, progress)
+        cosine = self._by_cosine.standing(training.pairs)
+        is_known_match = training.is_match & training.is_known
+        learned_rank = learned.rank_left[is_known_match]
+        cosine_rank = cosine.rank_left[is_known_match]
+        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
+        mrr = (1 / learned_rank).mean()
+        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+            progress.stage("learning, all matches")
+            self.model_ = self._learn_similarity(known)
+            return learned
+        self.statement_ += (
+            " So the cosine is used, and only what makes a match is learned."
+        )
+        return cosine
 
     def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
         """Return candidates without an answer that the mixture is sure of."""
@@ -263,47 +291,36 @@ class Linker(BaseEstimator):
         answered = np.concatenate([self._known.matches, self._known.non_matches])
         return draw_sure_pairs(candidates, probability, answered, self._seed)
 
-    def _judge(self, training: TrainingPairs, learned: np.ndarray) -> None:
+    def _judge(
+        self, training: TrainingPairs, mixture: Mixture, learned: np.ndarray
+    ) -> None:
         """Choose how much counts what was learned, and how much the mixture.
 
         It is what has the least squared error on held-out pairs. Sure pairs stand for
         all that they were drawn from.
         """
-        if self._mixture is None:
-            return
         is_judged = ~np.isnan(learned)
-        labels = training.labels[is_judged]
-        unlearned = self._mixture.log_odds(
-            self._records.cosines(training.pairs[is_judged])
-        )
-        errors = {
-            share: np.average(
-                (labels - pooled(learned[is_judged], unlearned, share)) ** 2,
-                weights=training.stands_for[is_judged],
-            )
-            for share in LEARNED_SHARES
-        }
+        judged = training.take(is_judged)
+        learned = learned[is_judged]
+        unlearned = mixture.log_odds(self._records.cosines(judged.pairs))
+        errors = {}
+        for share in LEARNED_SHARES:
+            squares = (judged.labels - pooled(learned, unlearned, share)) ** 2
+            errors[share] = np.average(squares, weights=judged.stands_for)
         self._learned_share = min(errors, key=errors.__getitem__)
-        probability = pooled(learned[is_judged], unlearned, self._learned_share)
-        is_known = training.is_known[is_judged]
-        labels = labels[is_known]
-        self.reliability_ = reliability_table(labels, probability[is_known])
-        self.recall_ = []
-        self.statement_ = MIXTURE_STATEMENT
         if self._learned_share == 0.0:
-            self._drop_learned()
+            self._classifier = None
+            self._training = {}
+            self.is_learned_ = False
             self.statement_ += (
                 f" What is learned from {len(self._known.matches)} matches is not "
                 "used, as it tells held-out pairs no better."
             )
-        self.statement_ += told_right_sentence(labels, probability[is_known])
-
-    def _drop_learned(self) -> None:
-        """Use the mixture alone."""
-        self._classifier = None
-        self.model_ = None
-        self._training = {}
-        self.is_learned_ = False
+        probability = pooled(learned, unlearned, self._learned_share)
+        probability = probability[judged.is_known]
+        labels = judged.labels[judged.is_known]
+        self.reliability_ = reliability_table(labels, probability)
+        self.statement_ += told_right_sentence(labels, probability)
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -335,7 +352,7 @@ class Linker(BaseEstimator):
             spelling=self._by_spelling.standing(pairs),
             overlap=self._records.overlap(pairs),
             strings=self._records.strings.compare(pairs, self.n_jobs),
-            words=self._word_model.log_odds(self._records.words, pairs),
+            words=self._word_model.log_odds(self._records.first_words, pairs),
         )
 
     def _fit_classifier(self) -> np.ndarray:
@@ -373,7 +390,7 @@ class Linker(BaseEstimator):
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
             learned = self._classifier.probability(features.matrix())
-            if self._learned_share == 1.0:
+            if self._mixture is None:
                 return learned
             log_odds = self._mixture.log_odds(self._records.cosines(pairs))
             return pooled(learned, log_odds, self._learned_share)
@@ -409,6 +426,136 @@ class Linker(BaseEstimator):
         if one_to_one and len(order):
             order = self._one_to_one(order)
         return self._links(self._candidates[order], self._probability[order])
+
+    def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Links:
+        """Return the links of new records with those that were fitted.
+
+        Nothing is learned, no earlier record is searched for again, and the new ones do
+        not stay. Probabilities are those after `add`, by what was learned and by the
+        words that the fitted tables have. The first call prepares the search.
+
+        Parameters
+        ----------
+        new : DataFrame, list of str or of dicts, or mapping of columns
+            Records with the columns of the table whose side they are on. Without a
+            column of ids they are numbered after those of the table.
+        threshold : float, default=0.5
+            Least probability of a link.
+        side : {"right", "left"}, default="right"
+            The table that the new records belong to. Of one table, new records are
+            linked with one another too.
+
+        Returns
+        -------
+        Links
+            The most likely first.
+
+        Examples
+        --------
+        >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia tv"]
+        >>> right = ["Sony 40in Bravia", "iPhone 4 (black) by Apple", "Canon A590"]
+        >>> links = Linker().fit(left, right).link(["sony bravia television"], 0.0)
+        >>> int(links.left[0]), int(links.right[0])
+        (2, 3)
+        """
+        check_is_fitted(self, "statement_")
+        check_number("link", "threshold", threshold, low=0)
+        arrivals = self._arrivals(new, side)
+        candidates = arrivals.candidates()
+        earlier = np.unique(candidates[candidates < self._tables.n_records])
+        meeting = arrivals.meet(earlier)
+        together = self._together(meeting.searched)
+        pairs = meeting.renumbered(candidates)
+        probability = together._probability_of(pairs)
+        order = np.argsort(-probability, kind="stable")
+        order = order[probability[order] >= threshold]
+        return together._links(pairs[order], probability[order])
+
+    def add(self, new: Any, *, side: str = "right") -> Linker:
+        """Keep new records: from now on they are linked like those that were fitted.
+
+        Nothing is learned, and no earlier record is searched for again. Records without
+        an id are numbered after those of their table.
+
+        Parameters
+        ----------
+        new : DataFrame, list of str or of dicts, or mapping of columns
+            As in `link`.
+        side : {"right", "left"}, default="right"
+
+        Returns
+        -------
+        Linker
+        """
+        check_is_fitted(self, "statement_")
+        arrivals = self._arrivals(new, side)
+        n_earlier = self._tables.n_records
+        meeting = arrivals.meet(np.arange(n_earlier))
+        grown = self._together(meeting.searched)
+        grown._texts = grown._tables.texts()
+        grown._set_known(self._known.renumbered(meeting.numbers))
+        if self._training:
+            training_pairs = meeting.renumbered(self._training["pairs"])
+            grown._training = self._training | {"pairs": training_pairs}
+        new_pairs = arrivals.candidates()
+        pairs = meeting.renumbered(np.concatenate([self._candidates, new_pairs]))
+        earlier = self._probability
+        probability = np.concatenate([earlier, np.full(len(new_pairs), np.nan)])
+        grown._candidates, first = np.unique(pairs, axis=0, return_index=True)
+        grown._probability = probability[first]
+        # Pairs of records that have a new one among their nearest stand elsewhere now.
+        changed = np.concatenate([arrivals.met(), arrivals.changed])
+        is_changed = np.isin(grown._candidates, meeting.numbers[changed])
+        rows = is_changed.any(axis=1) | np.isnan(grown._probability)
+        grown._probability[rows] = grown._probability_of(grown._candidates[rows])
+        self.__dict__ = grown.__dict__
+        return self
+
+    def _arrivals(self, new: Any, side: str) -> Arrivals:
+        """Return new records, searched for among those that were fitted."""
+        table = read_later(new, self._tables, self.id_column, side)
+        searched = self._searched()
+        if side not in self._indexes:
+            self._indexes[side] = searched.index(side)
+        if self._lone_features is None:
+            self._lone_features = searched.lone_features()
+        return Arrivals(
+            searched,
+            self._indexes[side],
+            self._lone_features,
+            table,
+            side,
+            rewrite=self._rewrite(),
+            n_jobs=self.n_jobs,
+        )
+
+    def _rewrite(self) -> Rewrite | None:
+        """Return what makes rows of the learned similarity; None if it is the cosine."""
+        if self.model_ is None:
+            return None
+        return partial(rewrite, self.model_)
+
+    def _searched(self) -> SearchedRecords:
+        return SearchedRecords(
+            tables=self._tables,
+            records=self._records,
+            by_spelling=self._by_spelling,
+            by_cosine=self._by_cosine,
+            by_learned=self._by_learned,
+        )
+
+    def _together(self, searched: SearchedRecords) -> Linker:
+        """Return what was learned, for other records of which no pair is known."""
+        linker = copy(self)
+        linker._tables = searched.tables
+        linker._records = searched.records
+        linker._by_spelling = searched.by_spelling
+        linker._by_cosine = searched.by_cosine
+        linker._by_learned = searched.by_learned
+        linker._set_known(KnownPairs(searched.tables, (), ()))
+        linker._indexes = {}
+        linker._lone_features = None
+        return linker
 
     def _one_to_one(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
@@ -486,7 +633,7 @@ class Linker(BaseEstimator):
             cosine = FixedPart("prior", 1.0, norm="l2")
             similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
         else:
-            similarity = self.model_.similarity_
+            similarity = widened(self.model_, X.shape[1])
         names = self._records.vocabulary.names
         return explain(
             similarity, X[[first]], X[[second]], feature_names=names, top=top
@@ -502,7 +649,7 @@ class Linker(BaseEstimator):
         # A word may be learned, and in the cosine too.
         for part in self.explain(left, right).parts:
             name = "spelling"
-            if min(part["i"], part["j"]) >= self._records.vocabulary.n_grams:
+            if self._records.vocabulary.are_words([part["i"], part["j"]]):
                 name = str(part["name"])
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
@@ -551,15 +698,21 @@ class Linker(BaseEstimator):
             self._plain_pairs(self._known.non_matches),
         ]
         state["model"] = model_header
+        state["vocabulary"] = self._records.vocabulary.names
+        state["column_kinds"] = self._records.strings.column_kinds
         mixture_arrays: Arrays = {}
         if self._mixture is not None:
             mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
         arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
-        parts = nested(
-            training=self._training, model=model_arrays, mixture=mixture_arrays
+        arrays |= nested(
+            training=self._training,
+            model=model_arrays,
+            mixture=mixture_arrays,
+            searched=self._searched().to_arrays(),
+            candidates={"pairs": self._candidates, "probability": self._probability},
         )
-        return arrays | parts, {}
+        return arrays, {}
 
     def _plain_pairs(self, pairs: np.ndarray) -> list[tuple[Any, Any]]:
         """Return the ids of pairs as a file holds them."""
@@ -582,16 +735,30 @@ class Linker(BaseEstimator):
             linker._mixture = Mixture.from_arrays(mixture_arrays)
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
+        searched = SearchedRecords.from_arrays(
+            part_of(arrays, "searched"),
+            tables,
+            state["vocabulary"],
+            state["column_kinds"],
+            linker._rewrite(),
+        )
+        candidates = part_of(arrays, "candidates")
+        pairs = get_array(candidates, "pairs", "iu", (None, 2))
+        linker._candidates = check_numbers(pairs, tables.n_records, "candidates")
+        linker._probability = get_array(candidates, "probability", "f", (len(pairs),))
+        linker._records = searched.records
+        linker._by_spelling = searched.by_spelling
+        linker._by_cosine = searched.by_cosine
+        linker._by_learned = searched.by_learned
         with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
             if linker._training:
                 linker._word_model = WordModel(
-                    linker._records.words,
+                    linker._records.first_words,
                     linker._training["pairs"],
                     linker._training["labels"],
                     linker._training["fold"],
                 )
                 linker._fit_classifier()
-            linker._search()
         return linker
 
 

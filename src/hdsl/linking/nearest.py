@@ -133,10 +133,9 @@ class NearestRecords:
 
     def candidates(self) -> np.ndarray:
         """Return the pairs of each record with its nearest ones, each pair once."""
-        is_neighbor = self.neighbors >= 0
-        is_candidate = is_neighbor & (is_neighbor.cumsum(axis=1) <= N_CANDIDATES)
-        records, _ = np.nonzero(is_candidate)
-        pairs = np.column_stack([records, self.neighbors[is_candidate]])
+        is_pair = is_candidate(self.neighbors)
+        records, _ = np.nonzero(is_pair)
+        pairs = np.column_stack([records, self.neighbors[is_pair]])
         return np.unique(np.sort(pairs, axis=1), axis=0)
 
     def standing(self, pairs: np.ndarray) -> Standing:
@@ -162,6 +161,12 @@ class NearestRecords:
         """Return the scores of records with their nearest ones but for their partners."""
         is_partner = self.neighbors[records] == partners[:, None]
         return np.where(is_partner, -np.inf, self.scores[records])
+
+
+def is_candidate(neighbors: np.ndarray) -> np.ndarray:
+    """Return which of the nearest records are candidates: the first ones of each list."""
+    is_neighbor = neighbors >= 0
+    return is_neighbor & (is_neighbor.cumsum(axis=1) <= N_CANDIDATES)
 
 
 class Side(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,11 @@ class Block(NamedTuple):
     def take(self, records: np.ndarray) -> Block:
         """Return the rows of some records."""
         return Block(self.rows[records], self.squares[records])
+
+    def followed_by(self, later: Block) -> Block:
+        """Return these rows and later ones."""
+        squares = np.concatenate([self.squares, later.squares])
+        return Block(_stacked(self.rows, later.rows), squares)
 
     def cosine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the cosine of pairs of records, NaN where a record has nothing."""
@@ -63,8 +67,6 @@ class RecordFeatures:
         Words and n-grams, weighted by TF-IDF, at unit length.
     grams : csr_array of shape (n_records, n_grams)
         The n-grams alone, which tell spelling, at unit length.
-    words : csr_array of shape (n_records, n_words)
-        TF-IDF weights of the words alone.
     strings : StringSimilarities
         Comparisons of the texts.
     vocabulary : Vocabulary
@@ -75,26 +77,27 @@ class RecordFeatures:
         self,
         X: sp.csr_array,
         grams: sp.csr_array,
-        words: sp.csr_array,
         strings: StringSimilarities,
         blocks: list[Block],
         vocabulary: Vocabulary,
     ) -> None:
         self.X = X
         self.grams = grams
-        self.words = words
         self.strings = strings
         self.vocabulary = vocabulary
         self._blocks = blocks
 
     @classmethod
     def of_tables(
-        cls, tables: Tables, earlier: RecordFeatures | None = None
+        cls,
+        tables: Tables,
+        vocabulary: Vocabulary | None = None,
+        column_kinds: dict[str, str] | None = None,
     ) -> RecordFeatures:
         """Return the records of tables.
 
-        Features, their weights and the kinds of columns are as with earlier records, if
-        there are any.
+        Features, their weights and the kinds of columns are those of earlier records,
+        or of these where they are None.
         """
         n = tables.n_records
         columns = tables.shared_columns()[:MAX_COLUMNS]
@@ -102,52 +105,58 @@ class RecordFeatures:
         for name in columns:
             texts += tables.column(name)
         tokens = Tokens.of_texts(texts)
-        if earlier is None:
+        if vocabulary is None:
             # Single columns do not say how rare a feature is.
             vocabulary = Vocabulary.of_tokens(tokens.first(n))
-            strings = StringSimilarities.of_tables(tables)
-        else:
-            vocabulary = earlier.vocabulary
-            strings = StringSimilarities.of_tables(tables, earlier.strings)
+        strings = StringSimilarities.of_tables(tables, column_kinds)
         weights = vocabulary.weigh(tokens)
-        grams = weights[:, : vocabulary.n_grams]
-        words = weights[:n, vocabulary.n_grams :]
+        grams = _columns(weights, vocabulary.gram_columns)
+        words = _columns(weights[:n], vocabulary.word_columns)
         unit_grams = unit_rows(grams[:n])
-        rows = sp.hstack([unit_grams, unit_rows(words)])
-        firsts = range(0, n * (1 + len(columns)), n)
+        rows = unit_rows(sp.csr_array(sp.hstack([unit_grams, unit_rows(words)])))
+        if not vocabulary.is_unchanged():
+            columns_of_rows = [vocabulary.gram_columns, vocabulary.word_columns]
+            rows = rows[:, np.argsort(np.concatenate(columns_of_rows))]
+        firsts = [n * number for number in range(1 + len(columns))]
         gram_blocks = [grams[first : first + n] for first in firsts]
         blocks = [words, words[:, vocabulary.has_digit], *gram_blocks]
         return cls(
-            X=unit_rows(sp.csr_array(rows)),
+            X=rows,
             grams=unit_grams,
-            words=words,
             strings=strings,
+            blocks=[Block(block, row_products(block, block)) for block in blocks],
+            vocabulary=vocabulary,
+        )
+
+    def resized(self, vocabulary: Vocabulary) -> RecordFeatures:
+        """Return the records by a vocabulary that has more features, or fewer.
+
+        They have none of those that come, and lose those that go.
+        """
+        n_grams = len(vocabulary.gram_columns)
+        n_digits = int(vocabulary.has_digit.sum())
+        widths = [len(vocabulary.word_columns), n_digits]
+        widths += [n_grams] * (len(self._blocks) - len(widths))
+        return RecordFeatures(
+            X=resized(self.X, len(vocabulary.names)),
+            grams=resized(self.grams, n_grams),
+            strings=self.strings,
             blocks=[
-                Block(block, row_products(block, block))
-                for block in blocks
-                if block.shape[1]
+                Block(resized(block.rows, width), block.squares)
+                for block, width in zip(self._blocks, widths, strict=True)
             ],
             vocabulary=vocabulary,
         )
 
-    @classmethod
-    def joined(cls, features: Iterable[RecordFeatures]) -> RecordFeatures:
-        """Return the records of several, one after the other, by the same vocabulary."""
-        each = list(features)
-        block_groups = zip(*(part._blocks for part in each), strict=True)
-        return cls(
-            X=_stacked(part.X for part in each),
-            grams=_stacked(part.grams for part in each),
-            words=_stacked(part.words for part in each),
-            strings=StringSimilarities.joined(part.strings for part in each),
-            blocks=[
-                Block(
-                    _stacked(block.rows for block in blocks),
-                    np.concatenate([block.squares for block in blocks]),
-                )
-                for blocks in block_groups
-            ],
-            vocabulary=each[0].vocabulary,
+    def followed_by(self, later: RecordFeatures) -> RecordFeatures:
+        """Return these records and later ones, by the same vocabulary."""
+        blocks = zip(self._blocks, later._blocks, strict=True)
+        return RecordFeatures(
+            X=_stacked(self.X, later.X),
+            grams=_stacked(self.grams, later.grams),
+            strings=self.strings.followed_by(later.strings),
+            blocks=[block.followed_by(later_block) for block, later_block in blocks],
+            vocabulary=later.vocabulary,
         )
 
     def take(self, records: np.ndarray) -> RecordFeatures:
@@ -155,7 +164,6 @@ class RecordFeatures:
         return RecordFeatures(
             X=self.X[records],
             grams=self.grams[records],
-            words=self.words[records],
             strings=self.strings.take(records),
             blocks=[block.take(records) for block in self._blocks],
             vocabulary=self.vocabulary,
@@ -172,24 +180,57 @@ class RecordFeatures:
         for rows in row_blocks(len(pairs)):
             left = pairs[rows, 0]
             right = pairs[rows, 1]
-            columns = [block.overlap(left, right) for block in self._blocks]
+            columns = [block.overlap(left, right) for block in self._first_blocks()]
             columns += [lengths[left], lengths[right]]
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
+
+    @property
+    def first_words(self) -> sp.csr_array:
+        """TF-IDF weights of the words that the first records had."""
+        n_words = (self.vocabulary.word_columns < self.vocabulary.n_first).sum()
+        return resized(self._blocks[0].rows, int(n_words))
+
+    def _first_blocks(self) -> list[Block]:
+        """Return the blocks that had features from the first."""
+        vocabulary = self.vocabulary
+        n_words = int((vocabulary.word_columns < vocabulary.n_first).sum())
+        n_digits = int(vocabulary.has_digit[:n_words].sum())
+        n_grams = vocabulary.n_first - n_words
+        widths = [n_words, n_digits]
+        widths += [n_grams] * (len(self._blocks) - len(widths))
+        return [
+            block for block, width in zip(self._blocks, widths, strict=True) if width
+        ]
 
     def cosines(self, pairs: np.ndarray) -> np.ndarray:
         """Return how alike pairs are, by block of features, the shared columns last.
 
         NaN where a record has nothing. The blocks are those of `overlap`.
         """
-        cosines = np.empty((len(pairs), len(self._blocks)))
+        blocks = self._first_blocks()
+        cosines = np.empty((len(pairs), len(blocks)))
         for rows in row_blocks(len(pairs)):
             left = pairs[rows, 0]
             right = pairs[rows, 1]
-            for number, block in enumerate(self._blocks):
+            for number, block in enumerate(blocks):
                 cosines[rows, number] = block.cosine(left, right)
         return cosines
 
 
-def _stacked(matrices: Iterable[sp.csr_array]) -> sp.csr_array:
-    return sp.csr_array(sp.vstack([*matrices], format="csr"))
+def resized(X: sp.csr_array, n_columns: int) -> sp.csr_array:
+    """Return rows with more columns, which are empty, or with the first ones only."""
+    if n_columns < X.shape[1]:
+        return X[:, :n_columns]
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_columns))
+
+
+def _columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return some columns, of which neighbouring ones are faster."""
+    if len(columns) and columns[-1] - columns[0] == len(columns) - 1:
+        return X[:, columns[0] : columns[-1] + 1]
+    return X[:, columns]
+
+
+def _stacked(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(sp.vstack([first, second], format="csr"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 from unicodedata import normalize
@@ -238,11 +238,12 @@ class StringSimilarities:
 
     @classmethod
     def of_tables(
-        cls, tables: Tables, earlier: StringSimilarities | None = None
+        cls, tables: Tables, column_kinds: dict[str, str] | None = None
     ) -> StringSimilarities:
         """Return the comparisons of the records of tables.
 
-        Which columns are numbers or dates is as with earlier records, if there are any.
+        Which columns are numbers or dates is as with earlier records, or by the values
+        where `column_kinds` is None.
         """
         texts = [folded(text) for text in tables.texts()]
         words = [WORD.findall(text) for text in texts]
@@ -254,33 +255,37 @@ class StringSimilarities:
             comparisons.append(ColumnTexts.of_column(name, values))
             amounts = read_values(values, amount)
             days = read_values(values, day)
-            if earlier is None:
+            if column_kinds is None:
                 has_days = are_values(values, days)
                 has_amounts = are_values(values, amounts) and not has_days
             else:
-                has_days = earlier._has(ColumnDays, name)
-                has_amounts = earlier._has(ColumnAmounts, name)
+                has_days = column_kinds.get(name) == "days"
+                has_amounts = column_kinds.get(name) == "amounts"
             if has_days:
                 comparisons.append(ColumnDays(name, days))
             if has_amounts:
                 comparisons.append(ColumnAmounts(name, amounts))
         return cls(comparisons)
 
-    def _has(self, kind: type[Comparison], subject: str) -> bool:
-        return any(
-            isinstance(each, kind) and each.subject == subject
-            for each in self.comparisons
-        )
+    @property
+    def column_kinds(self) -> dict[str, str]:
+        """Which columns are of amounts, and which of days."""
+        kinds = {}
+        for each in self.comparisons:
+            if isinstance(each, ColumnAmounts):
+                kinds[each.subject] = "amounts"
+            elif isinstance(each, ColumnDays):
+                kinds[each.subject] = "days"
+        return kinds
 
     def take(self, records: np.ndarray) -> StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
 
-    @classmethod
-    def joined(cls, each: Iterable[StringSimilarities]) -> StringSimilarities:
-        """Return the comparisons of several groups of records, one after the other."""
-        groups = zip(*(part.comparisons for part in each), strict=True)
-        return cls([first.joined(later) for first, *later in groups])
+    def followed_by(self, later: StringSimilarities) -> StringSimilarities:
+        """Return the comparisons of these records and of later ones."""
+        pairs = zip(self.comparisons, later.comparisons, strict=True)
+        return StringSimilarities([first.joined([second]) for first, second in pairs])
 
     def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the numbers of pairs, shape (n_pairs, n_numbers)."""

@@ -42,6 +42,22 @@ class Table(NamedTuple):
         records = zip(*self.columns.values(), strict=True)
         return [" ".join(filter(None, record)) for record in records]
 
+    def take(self, rows: np.ndarray) -> Table:
+        """Return some of the records, by the numbers of their rows."""
+        numbers = rows.tolist()
+        columns = {
+            name: [texts[number] for number in numbers]
+            for name, texts in self.columns.items()
+        }
+        return make_table(columns, self.ids[rows].tolist())
+
+    def followed_by(self, later: Table) -> Table:
+        """Return these records and later ones."""
+        columns = {
+            name: texts + later.columns[name] for name, texts in self.columns.items()
+        }
+        return make_table(columns, self.ids.tolist() + later.ids.tolist())
+
     def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
         """Return the rows of ids; `side` and `name` say in a message whose they are."""
         texts = [text_of(value) for value in ids]
@@ -94,6 +110,37 @@ class Tables:
     def each(self) -> list[Table]:
         """The table, or both."""
         return [self.left] if self.is_single else [self.left, self.right]
+
+    def emptied(self, later: Table, side: str) -> Tables:
+        """Return the same tables with nothing but later records of one side."""
+        if self.is_single:
+            return Tables(later)
+        no_row = np.zeros(0, dtype=np.int64)
+        if side == "left":
+            return Tables(later, self.right.take(no_row))
+        return Tables(self.left.take(no_row), later)
+
+    def only(self, records: np.ndarray) -> Tables:
+        """Return tables with some of the records, by number."""
+        left = self.left.take(records[records < self.n_left])
+        if self.is_single:
+            return Tables(left)
+        is_right = records >= self.n_left
+        return Tables(left, self.right.take(records[is_right] - self.n_left))
+
+    def with_later(self, later: Table, side: str) -> Tables:
+        """Return tables with later records of one side."""
+        if self.is_single:
+            return Tables(self.left.followed_by(later))
+        if side == "left":
+            return Tables(self.left.followed_by(later), self.right)
+        return Tables(self.left, self.right.followed_by(later))
+
+    def side(self, side: str) -> Table:
+        """Return the table of a side, left or right."""
+        if side == "left":
+            return self.left
+        return self.right
 
     def texts(self) -> list[str]:
         """Return each record as one text."""
@@ -199,6 +246,48 @@ def read_tables(
     return tables
 
 
+def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
+    """Return records that come later, with the columns of their table.
+
+    Parameters
+    ----------
+    table : DataFrame, list of str or of dicts, or mapping of columns
+        A column that is not there is empty, and others do not count.
+    tables : Tables
+        The earlier ones.
+    id_column : str, (str, str) or None
+        Column of ids, or one per table. Without one the records are numbered on.
+    side : {"left", "right"}
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right'. Got {side!r}.")
+    earlier = tables.side(side)
+    values = _columns_of(table)
+    n_rows = _check_n_rows(values, "new")
+    if earlier.columns.keys().isdisjoint(values):
+        raise ValueError(
+            f"The new table has no column {first_few(earlier.columns)}, as the {side} "
+            f"one has, only {first_few(values)}."
+        )
+    first_row = len(earlier.ids)
+    ids: list[Any] = [*range(first_row, first_row + n_rows)]
+    names = dict(zip(("left", "right"), _id_columns(id_column), strict=True))
+    if names[side] is not None:
+        ids = _read_ids(values, names[side], "new")
+        known = [value for value in ids if text_of(value) in earlier.row_of]
+        if known:
+            raise ValueError(
+                f"The {side} table has {first_few(known)} already: leave out records "
+                "that are there, or give them other ids."
+            )
+    empty = [""] * n_rows
+    columns = {
+        name: [text_of(value) for value in values.get(name, empty)]
+        for name in earlier.columns
+    }
+    return make_table(columns, ids)
+
+
 def _id_columns(id_column: Any) -> tuple[Any, Any]:
     """Return the column of ids of the left table and of the right one."""
     if np.ndim(id_column) == 0:
@@ -215,13 +304,7 @@ def _read_table(
     n_rows = _check_n_rows(values, side)
     ids: list[Any] = [*range(n_rows)]
     if id_column is not None:
-        if id_column not in values:
-            raise ValueError(
-                f"The {side} table has no column {id_column!r}, only "
-                f"{first_few(values)}."
-            )
-        ids = values[id_column]
-        _check_ids(ids, id_column, side)
+        ids = _read_ids(values, id_column, side)
     texts = {
         name: [text_of(value) for value in column]
         for name, column in values.items()
@@ -290,13 +373,19 @@ def _check_n_rows(values: dict[str, list[Any]], side: str) -> int:
     return lengths.pop()
 
 
-def _check_ids(ids: list[Any], id_column: str, side: str) -> None:
-    """Raise ValueError with the first row that has no id."""
+def _read_ids(values: dict[str, list[Any]], id_column: str, side: str) -> list[Any]:
+    """Return the ids of records; raise ValueError with the first row that has none."""
+    if id_column not in values:
+        raise ValueError(
+            f"The {side} table has no column {id_column!r}, only {first_few(values)}."
+        )
+    ids = values[id_column]
     for row, value in enumerate(ids):
         if text_of(value) == "":
             raise ValueError(
                 f"Row {row} of the {side} table has no {id_column!r}: fill it in."
             )
+    return ids
 
 
 def _is_content(name: str, texts: list[str]) -> bool:

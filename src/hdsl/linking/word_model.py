@@ -65,9 +65,8 @@ class WordModel:
 
 def _features(words: sp.csr_array, pairs: np.ndarray) -> sp.csr_array:
     """Return the weights of words that both have, then of words that only one has."""
-    rows = unit_rows(words)
-    left = rows[pairs[:, 0]]
-    right = rows[pairs[:, 1]]
+    left = unit_rows(words[pairs[:, 0]])
+    right = unit_rows(words[pairs[:, 1]])
     common = left.minimum(right)
     only_one = abs(left - right)
     return sp.csr_array(sp.hstack([common, only_one]))
