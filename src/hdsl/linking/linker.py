@@ -26,6 +26,7 @@ from .arrivals import Arrivals
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
+from .consequences import Consequences
 from .contributions import Contributions, contributions, groups_of
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .layers import LayeredIndex
@@ -34,13 +35,16 @@ from .measures import (
     recall_sentence,
     recall_table,
     reliability_table,
+    told_right_sentence,
 )
-from .mixture import MAX_PAIRS, Mixture, fit_mixture
+from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
+from .questions import doubtful_pairs, have_groups, spread_pairs
 from .records import MAX_COLUMNS, RecordFeatures
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
+from .sure_pairs import SurePairs, draw_sure_pairs
 from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
@@ -58,7 +62,7 @@ MIXTURE_STATEMENT = (
 SIMILARITIES = ("learned", "cosine")
 
 #: Attributes that a file holds as they are.
-SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed", "_learned_share")
 
 
 class Linker(BaseEstimator):
@@ -169,7 +173,7 @@ class Linker(BaseEstimator):
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
         """Take tables and known pairs. Nothing is searched or learned yet."""
         self._tables = tables
-        self._known = known
+        self._set_known(known)
         self.label_report_ = known.report
         self._texts = tables.texts()
         self._indexes: dict[str, LayeredIndex] = {}
@@ -178,6 +182,7 @@ class Linker(BaseEstimator):
         self.model_: HDSL | None = None
         self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
+        self._learned_share = 1.0
         self._training: Arrays = {}
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
@@ -185,6 +190,13 @@ class Linker(BaseEstimator):
             f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
             "different records are needed): probabilities are cosines divided by "
             "ranks, and only their order means something."
+        )
+
+    def _set_known(self, known: KnownPairs) -> None:
+        """Take known pairs of the tables, with what follows from them."""
+        self._known = known
+        self._consequences = Consequences(
+            known.matches, known.non_matches, self._tables.n_records
         )
 
     def _search_by_cosine(self) -> None:
@@ -215,35 +227,23 @@ class Linker(BaseEstimator):
         """Learn a similarity and a classifier, each from what the other folds know."""
         candidates = self._by_cosine.candidates()
         known = training_pairs(
-            self._known, candidates, self._tables.n_records, self._seed
+            self._known,
+            self._consequences,
+            candidates,
+            self._sure_pairs(candidates),
+            self._seed,
         )
         if known is None:
             return
         training = known.for_classifier()
-        learned = self._held_out_standing(known, training, progress)
         self._word_model = WordModel(
             self._records.first_words, training.pairs, training.labels, training.fold
         )
+        learned = self._by_cosine.standing(training.pairs)
+        if self._mixture is None:
+            learned = self._choose_similarity(known, training, progress)
         features = self._pair_features(training.pairs, learned)
         features = features._replace(words=self._word_model.held_out)
-        learned_rank = learned.rank_left[training.is_match]
-        cosine_rank = features.cosine.rank_left[training.is_match]
-        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
-        mrr = (1 / learned_rank).mean()
-        if self.similarity == "cosine":
-            self.statement_ = (
-                f"What makes a match was learned from {len(learned_rank)} matches; "
-                "records are compared by cosine."
-            )
-        elif mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
-            progress.stage("learning, all matches")
-            self.model_ = self._learn_similarity(known)
-        else:
-            features = features._replace(learned=features.cosine)
-            self.statement_ += (
-                " So the cosine is used, and only what makes a match is learned."
-            )
         self._training = {
             "pairs": training.pairs,
             "X": features.matrix(),
@@ -252,11 +252,89 @@ class Linker(BaseEstimator):
             "weight": training.weight(),
         }
         probability = self._fit_classifier()
+        if self._mixture is not None:
+            self._judge(training, self._mixture, probability)
+            return
+        if len(self._known.non_matches) == 0:
+            self.statement_ += (
+                " Learned from matches alone, probabilities are too high."
+            )
         by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
             self.statement_ += (
                 " Held-out pairs are ranked no better than by cosine: label more."
             )
+
+    def _choose_similarity(
+        self, known: TrainingPairs, training: TrainingPairs, progress: Progress
+    ) -> Standing:
+        """Learn a similarity, unless the cosine finds held-out matches better.
+
+        Returns
+        -------
+        Standing
+            Where the training pairs stand by what is used.
+        """
+        learned = self._held_out_standing(known, training, progress)
+        cosine = self._by_cosine.standing(training.pairs)
+        is_known_match = training.is_match & training.is_known
+        learned_rank = learned.rank_left[is_known_match]
+        cosine_rank = cosine.rank_left[is_known_match]
+        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
+        mrr = (1 / learned_rank).mean()
+        if self.similarity == "cosine":
+            self.statement_ += " Records are compared by cosine, as it was asked for."
+            return cosine
+        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+            progress.stage("learning, all matches")
+            self.model_ = self._learn_similarity(known)
+            return learned
+        self.statement_ += (
+            " So the cosine is used, and only what makes a match is learned."
+        )
+        return cosine
+
+    def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
+        """Return candidates without an answer that the mixture is sure of."""
+        if self._mixture is None:
+            return None
+        is_unknown = np.isnan(self._consequences.answers(candidates))
+        candidates = candidates[is_unknown]
+        probability = self._mixture.probability(self._records.cosines(candidates))
+        answered = np.concatenate([self._known.matches, self._known.non_matches])
+        return draw_sure_pairs(candidates, probability, answered, self._seed)
+
+    def _judge(
+        self, training: TrainingPairs, mixture: Mixture, learned: np.ndarray
+    ) -> None:
+        """Choose how much counts what was learned, and how much the mixture.
+
+        It is what has the least squared error on held-out pairs. Sure pairs stand for
+        all that they were drawn from.
+        """
+        is_judged = ~np.isnan(learned)
+        judged = training.take(is_judged)
+        learned = learned[is_judged]
+        unlearned = mixture.log_odds(self._records.cosines(judged.pairs))
+        errors = {}
+        for share in LEARNED_SHARES:
+            squares = (judged.labels - pooled(learned, unlearned, share)) ** 2
+            errors[share] = np.average(squares, weights=judged.stands_for)
+        self._learned_share = min(errors, key=errors.__getitem__)
+        if self._learned_share == 0.0:
+            self._classifier = None
+            self._training = {}
+            self.is_learned_ = False
+            self.statement_ += (
+                f" What is learned from {len(self._known.matches)} matches is not "
+                "used, as it tells held-out pairs no better."
+            )
+        probability = pooled(learned, unlearned, self._learned_share)
+        probability = probability[judged.is_known]
+        labels = judged.labels[judged.is_known]
+        self.reliability_ = reliability_table(labels, probability)
+        self.statement_ += told_right_sentence(labels, probability)
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -326,7 +404,7 @@ class Linker(BaseEstimator):
         probability = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
             probability[rows] = self._new_probability(pairs[rows])
-        answers = self._known.answers(pairs)
+        answers = self._consequences.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
 
     def _new_probability(self, pairs: np.ndarray) -> np.ndarray:
@@ -334,7 +412,8 @@ class Linker(BaseEstimator):
         if self._classifier is not None:
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
-            return self._classifier.probability(features.matrix())
+            rows = [features.matrix(), self._unlearned_log_odds(pairs)]
+            return self._probability_of_rows(np.column_stack(rows))
         if self._mixture is not None:
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
@@ -360,7 +439,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
-        if self._classifier is None and self._mixture is None:
+        if not self._has_probabilities:
             warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
@@ -434,7 +513,7 @@ class Linker(BaseEstimator):
         meeting = arrivals.meet(np.arange(n_earlier))
         grown = self._together(meeting.searched)
         grown._texts = grown._tables.texts()
-        grown._known = self._known.renumbered(meeting.numbers)
+        grown._set_known(self._known.renumbered(meeting.numbers))
         if self._training:
             training_pairs = meeting.renumbered(self._training["pairs"])
             grown._training = self._training | {"pairs": training_pairs}
@@ -493,7 +572,7 @@ class Linker(BaseEstimator):
         linker._by_spelling = searched.by_spelling
         linker._by_cosine = searched.by_cosine
         linker._by_learned = searched.by_learned
-        linker._known = KnownPairs(searched.tables, (), ())
+        linker._set_known(KnownPairs(searched.tables, (), ()))
         linker._indexes = {}
         linker._lone_features = None
         return linker
@@ -538,25 +617,29 @@ class Linker(BaseEstimator):
         return self._links(pairs[best], probability[best])
 
     def to_label(self, n: int = 20) -> Links:
-        """Return the pairs most worth asking a person about, each record at most once.
+        """Return the pairs most worth asking a person about.
 
-        They are the least certain ones. Where nothing was learned yet, they are pairs
-        that are best for both records, from the most to the least alike.
+        They are the least certain ones, each record at most once. Where things have
+        several records, they are all likely pairs of a record, so that the answers tell
+        its whole group. Where no probability is known yet, they are pairs that are best
+        for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
-        priority = self._probability
-        if self.is_learned_:
-            priority = -abs(self._probability - 0.5)
-        order = np.argsort(-priority, kind="stable")
-        is_unknown = np.isnan(self._known.answers(self._candidates[order]))
-        order = order[is_unknown]
-        free = order[first_free(self._candidates[order])]
-        chosen = free[:n]
-        if not self.is_learned_:
-            spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free)))
-            chosen = free[spread.astype(int)]
-        return self._links(self._candidates[chosen], self._probability[chosen])
+        is_unknown = np.isnan(self._consequences.answers(self._candidates))
+        pairs = self._candidates[is_unknown]
+        probability = self._probability[is_unknown]
+        if self._has_probabilities:
+            by_record = have_groups(self._candidates, self._probability)
+            chosen = doubtful_pairs(pairs, probability, n, by_record=by_record)
+        else:
+            chosen = spread_pairs(pairs, probability, n)
+        return self._links(pairs[chosen], probability[chosen])
+
+    @property
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities mean more than an order."""
+        return self._classifier is not None or self._mixture is not None
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> Explanation:
         """Return the words, n-grams and pairs of them that make two records alike.
@@ -597,6 +680,11 @@ class Linker(BaseEstimator):
         pairs = self._tables.pairs([(left, right)], "explain_probability")
         standing = self._by_learned.standing(pairs)
         features = self._pair_features(pairs, learned=standing)
+        row = np.append(features.matrix()[0], self._unlearned_log_odds(pairs))
+        known = self._training["pairs"]
+        background = np.column_stack(
+            [self._training["X"], self._unlearned_log_odds(known)]
+        )
         strings = self._records.strings.comparisons
         groups = groups_of(
             [
@@ -604,15 +692,26 @@ class Linker(BaseEstimator):
                 *self._records.overlap_names(),
                 *((each.subject, each.names) for each in strings),
                 ("single words", ["log odds"]),
+                ("mixture of columns", ["log odds"]),
             ]
         )
         return contributions(
-            self._classifier.probability,
-            features.matrix()[0],
-            self._training["X"],
-            groups,
-            self._seed,
+            self._probability_of_rows, row, background, groups, self._seed
         )
+
+    def _unlearned_log_odds(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs by the mixture, 0 where there is none."""
+        if self._mixture is None:
+            return np.zeros(len(pairs))
+        return self._mixture.log_odds(self._records.cosines(pairs))
+
+    def _probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by their features and then their log odds."""
+        assert self._classifier is not None
+        learned = self._classifier.probability(rows[:, :-1])
+        if self._mixture is None:
+            return learned
+        return pooled(learned, rows[:, -1], self._learned_share)
 
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
         """Return the words and pairs of words that make two records most alike.
