@@ -36,6 +36,8 @@ def add(commands: Any) -> None:
         "Several files may be given."
     )
     options.add_paths("--matches", about_matches)
+    about_complete = "All matches of each record that is in one are listed."
+    options.add_flag("--complete", about_complete)
     options.add_path("-o --output", "Links to write.", Path("links.csv"))
     about_ids = "Column of ids, or one per table: sku,code. Default: id, if there."
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
@@ -152,7 +154,13 @@ def _fit(
     right = None
     if len(tables) == 2:
         right = tables[1]
-    return linker.fit(left, right, matches=pairs[True], non_matches=pairs[False])
+    return linker.fit(
+        left,
+        right,
+        matches=pairs[True],
+        non_matches=pairs[False],
+        complete=arguments.complete,
+    )
 
 
 def _predict(linker: Linker, arguments: Namespace) -> list[Record]:

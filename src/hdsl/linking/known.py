@@ -37,9 +37,19 @@ class KnownPairs:
     tables : Tables
     matches, non_matches : array-like of shape (n, 2)
         Pairs of ids.
+    is_complete : bool, default=False
+        Whether all matches of each record in `matches` are there.
     """
 
-    def __init__(self, tables: Tables, matches: Any, non_matches: Any) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        matches: Any,
+        non_matches: Any,
+        *,
+        is_complete: bool = False,
+    ) -> None:
+        self.is_complete = is_complete
         labels = read_labels(tables, matches, non_matches)
         self.matches = labels.matches
         self.non_matches = labels.non_matches
@@ -141,13 +151,14 @@ def training_pairs(
     labels = np.concatenate([answered_labels, sure.labels])
     if labels.all():
         return None
+    is_answered = np.arange(len(pairs)) < len(answered_labels)
     all_matches = pairs[labels == 1.0]
     things = things_of(all_matches, len(consequences.thing))
     return TrainingPairs(
         pairs=pairs,
         labels=labels,
         fold=_folds(pairs, things, np.unique(things[all_matches]), seed),
-        is_known=np.arange(len(pairs)) < len(answered_labels),
+        is_known=is_answered | known.is_complete,
         stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
     )
 

@@ -132,7 +132,13 @@ class Linker(BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()
+        self,
+        left: Any,
+        right: Any = None,
+        matches: Any = (),
+        non_matches: Any = (),
+        *,
+        complete: bool = False,
     ) -> Linker:
         """Learn from known matches.
 
@@ -142,10 +148,14 @@ class Linker(BaseEstimator):
             None as `right` looks for duplicates in `left`.
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with
-            `id_column`. Name all matches of a record, or none: its other pairs count as
-            non-matches.
+            `id_column`. A pair may be listed twice; one of a record that no table has is
+            left out, and so is one that is a non-match, too.
         non_matches : array-like of shape (n, 2), default=()
-            Pairs known to be different.
+            Pairs known to be different. Without any, or with few, the most similar
+            other records of a match count as non-matches.
+        complete : bool, default=False
+            Whether `matches` has all matches of each record that it names. Then the
+            most similar other records are known to be different.
 
         Returns
         -------
@@ -157,7 +167,8 @@ class Linker(BaseEstimator):
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
-            learned._set_data(tables, KnownPairs(tables, matches, non_matches))
+            known = KnownPairs(tables, matches, non_matches, is_complete=complete)
+            learned._set_data(tables, known)
             learned._records = RecordFeatures.of_tables(tables)
             learned._search_by_cosine()
             progress.stage("comparing columns")
@@ -297,7 +308,7 @@ class Linker(BaseEstimator):
 
     def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
         """Return candidates without an answer that the mixture is sure of."""
-        if self._mixture is None:
+        if self._mixture is None or self._known.is_complete:
             return None
         is_unknown = np.isnan(self._consequences.answers(candidates))
         candidates = candidates[is_unknown]
