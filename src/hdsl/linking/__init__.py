@@ -8,7 +8,8 @@ classifier of these learns from scores that are cross-fitted, by models that hav
 seen the match.
 """
 
+from .entities import Entities
 from .linker import Linker
 from .tables import Links
 
-__all__ = ["Linker", "Links"]
+__all__ = ["Entities", "Linker", "Links"]

@@ -26,6 +26,14 @@ from .arrivals import Arrivals
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
+from .entities import (
+    Entities,
+    PairProbabilities,
+    belonging,
+    components,
+    group_records,
+    pairs_within,
+)
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .layers import LayeredIndex
 from .measures import (
@@ -162,6 +170,7 @@ class Linker(BaseEstimator):
         self._known = known
         self.label_report_ = known.report
         self._texts = tables.texts()
+        self._arrival = np.arange(tables.n_records)
         self._indexes: dict[str, LayeredIndex] = {}
         self._lone_features: dict[str, int] | None = None
         self.is_learned_ = False
@@ -410,6 +419,10 @@ class Linker(BaseEstimator):
         grown = self._together(meeting.searched)
         grown._texts = grown._tables.texts()
         grown._known = self._known.renumbered(meeting.numbers)
+        grown._arrival = np.empty(len(meeting.numbers), dtype=np.int64)
+        grown._arrival[meeting.numbers[:n_earlier]] = self._arrival
+        later = np.arange(n_earlier, len(meeting.numbers))
+        grown._arrival[meeting.numbers[n_earlier:]] = later
         if self._training:
             training_pairs = meeting.renumbered(self._training["pairs"])
             grown._training = self._training | {"pairs": training_pairs}
@@ -487,6 +500,67 @@ class Linker(BaseEstimator):
     def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Links:
         left, right = self._tables.ids(pairs)
         return Links(left, right, probability)
+
+    def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Entities:
+        """Return which records are one thing, by groups with numbers that stay.
+
+        Groups are merged while the mean probability of the pairs between them reaches
+        the threshold, so that one wrong link does not chain two entities together. An
+        entity has the number of its oldest record: those of the left table, then those
+        of the right one, then those that were added. So added records rename no entity;
+        `Entities.changes` says which were merged or split.
+
+        Parameters
+        ----------
+        threshold : float, default=0.5
+        one_to_one : bool, default=False
+            Each entity has at most one record of either table, as in `predict`.
+
+        Returns
+        -------
+        Entities
+
+        Examples
+        --------
+        >>> linker = Linker().fit(["red apple pie", "blue berry jam", "red apple pie"])
+        >>> linker.entities().entity.tolist()
+        [0, 1, 0]
+        """
+        check_is_fitted(self, "statement_")
+        check_number("entities", "threshold", threshold, low=0)
+        n_records = self._tables.n_records
+        is_left = np.arange(n_records) < self._tables.n_left
+        is_linked = self._probability >= threshold
+        known = PairProbabilities(self._candidates, self._probability)
+        if one_to_one:
+            order = self._one_to_one(np.flatnonzero(is_linked))
+            known = PairProbabilities(self._candidates[order], self._probability[order])
+        else:
+            linked = components(self._candidates[is_linked], n_records)
+            known = self._with_pairs(known, pairs_within(linked, is_left))
+        groups = group_records(known, is_left, threshold)
+        oldest = np.full(n_records, np.iinfo(np.int64).max)
+        np.minimum.at(oldest, groups, self._arrival)
+        sides = np.where(is_left, "left", "right")
+        return Entities(
+            table=sides,
+            record=self._tables.record_ids(),
+            entity=oldest[groups],
+            probability=belonging(known, groups, is_left),
+        )
+
+    def _with_pairs(
+        self, known: PairProbabilities, pairs: np.ndarray
+    ) -> PairProbabilities:
+        """Return the probabilities of the candidates and of more pairs, each once."""
+        every, first = np.unique(
+            np.concatenate([known.pairs, pairs]), axis=0, return_index=True
+        )
+        probability = np.empty(len(every))
+        is_known = first < len(known.pairs)
+        probability[is_known] = known.probability[first[is_known]]
+        probability[~is_known] = self._probability_of(every[~is_known])
+        return PairProbabilities(every, probability)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
         """Return the probability that pairs of ids are one thing, shape (n_pairs,)."""
@@ -617,6 +691,7 @@ class Linker(BaseEstimator):
             mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
         arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
+        arrays["arrival"] = self._arrival
         arrays |= nested(
             training=self._training,
             model=model_arrays,
@@ -654,6 +729,8 @@ class Linker(BaseEstimator):
             state["column_kinds"],
             linker._rewrite(),
         )
+        arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+        linker._arrival = check_numbers(arrival, tables.n_records, "arrival")
         candidates = part_of(arrays, "candidates")
         pairs = get_array(candidates, "pairs", "iu", (None, 2))
         linker._candidates = check_numbers(pairs, tables.n_records, "candidates")

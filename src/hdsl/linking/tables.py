@@ -184,6 +184,22 @@ class Tables:
         right = self.right.ids[pairs[..., 1] - self.first_right]
         return left, right
 
+    def record_ids(self) -> np.ndarray:
+        """Return the ids of all records, by their numbers."""
+        if self.is_single:
+            return self.left.ids
+        ids = self.left.ids.tolist() + self.right.ids.tolist()
+        return _as_ids(ids)
+
+
+def _as_ids(ids: list[Any]) -> np.ndarray:
+    """Return ids as an array that changes none of them."""
+    array = np.array(ids)
+    if array.tolist() != ids:
+        # Numbers that lose digits, texts that end in a null character.
+        array = np.array(ids, dtype=object)
+    return array
+
 
 def _as_pairs(pairs: Any, name: str) -> list[Any]:
     """Return pairs of ids from links, a frame or any sequence, as a list."""
@@ -333,11 +349,9 @@ def make_table(columns: Mapping[str, list[str]], ids: list[Any]) -> Table:
     lengths = {len(column) for column in columns.values()}
     if lengths != {len(ids)}:
         raise ValueError("A table must have one text per record and column.")
-    array = np.array(ids)
-    if array.tolist() != ids:
-        # Numbers that lose digits, texts that end in a null character.
-        array = np.array(ids, dtype=object)
-    return Table(dict(columns), array, unique_index([text_of(value) for value in ids]))
+    return Table(
+        dict(columns), _as_ids(ids), unique_index([text_of(value) for value in ids])
+    )
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]]:
