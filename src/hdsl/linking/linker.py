@@ -18,6 +18,7 @@ from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
+from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
@@ -65,7 +66,7 @@ MIXTURE_STATEMENT = (
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
 
 
-class Linker(BaseEstimator):
+class Linker(LinkedToPages, BaseEstimator):
     """Link the records of two tables, or duplicates in one, by a learned similarity.
 
     Parameters
