@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hdsl
-from hdsl.linking import Entities, Linker
+from hdsl.linking import Entities, Linker, entity_changes
 from hdsl.linking.entities import PairProbabilities, belonging, group_records
 
 
@@ -115,7 +115,7 @@ def test_entities_are_the_people_and_numbers_stay(people, tmp_path):
     np.testing.assert_array_equal(grown.entities().entity, before.entity)
     grown.add(new)
     after = grown.entities()
-    changes = after.changes(before)
+    changes = entity_changes(before, after)
     renamed = before.entity != after.entity[:90]
     touched = {entity for group in changes.merged.values() for entity in group}
     touched |= changes.split.keys()
@@ -136,10 +136,10 @@ def test_merges_and_splits_are_told():
 
     before = grouping([0, 0, 2, 3, 3])
     after = grouping([0, 0, 0, 3, 4, 5])
-    changes = after.changes(before)
+    changes = entity_changes(before, after)
     assert changes.merged == {0: [0, 2]}
     assert changes.split == {3: [3, 4]}
-    assert after.changes(after) == ({}, {})
+    assert entity_changes(after, after) == ({}, {})
 
 
 def test_one_to_one_entities_have_a_record_of_each_table():

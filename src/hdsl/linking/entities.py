@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+
+from ..tabular import frame_of
+from .results import html_of_columns, text_of_columns
 
 #: Records that hang together by links: up to so many, all their pairs are looked at.
 #: Beyond, pairs that are no candidates count as different.
@@ -36,19 +39,15 @@ class Entities(NamedTuple):
     entity: np.ndarray
     probability: np.ndarray
 
-    def changes(self, earlier: Entities) -> Changes:
-        """Return which entities were merged or split since an earlier grouping.
+    def to_frame(self) -> Any:
+        """Return the records as a pandas DataFrame."""
+        return frame_of(self._asdict())
 
-        Records that only one of both groupings has do not count.
-        """
-        old_entity = dict(zip(_keys(earlier), earlier.entity.tolist(), strict=True))
-        merged = defaultdict(set)
-        split = defaultdict(set)
-        for key, entity in zip(_keys(self), self.entity.tolist(), strict=True):
-            if key in old_entity:
-                merged[entity].add(old_entity[key])
-                split[old_entity[key]].add(entity)
-        return Changes(merged=_several(merged), split=_several(split))
+    def __repr__(self) -> str:
+        return text_of_columns(self._asdict(), len(self.record))
+
+    def _repr_html_(self) -> str:
+        return html_of_columns(self._asdict(), len(self.record))
 
 
 class Changes(NamedTuple):
@@ -66,11 +65,42 @@ class Changes(NamedTuple):
     split: dict[int, list[int]]
 
 
-def _keys(entities: Entities) -> list[tuple[str, str]]:
-    return [
-        (str(table), str(record))
-        for table, record in zip(entities.table, entities.record, strict=True)
-    ]
+def entity_changes(earlier: Any, later: Any) -> Changes:
+    """Return which entities were merged or split from one grouping to a later one.
+
+    Records that only one of both has do not count.
+
+    Parameters
+    ----------
+    earlier, later : Entities, DataFrame or mapping of columns
+        As `Linker.entities` returns them.
+
+    Returns
+    -------
+    Changes
+
+    Examples
+    --------
+    >>> earlier = {"table": ["left"] * 3, "record": ["a", "b", "c"], "entity": [0, 1, 2]}
+    >>> entity_changes(earlier, earlier | {"entity": [0, 0, 2]}).merged
+    {0: [0, 1]}
+    """
+    entity_before = _entity_of_record(earlier)
+    merged = defaultdict(set)
+    split = defaultdict(set)
+    for record, entity in _entity_of_record(later).items():
+        if record in entity_before:
+            merged[entity].add(entity_before[record])
+            split[entity_before[record]].add(entity)
+    return Changes(merged=_several(merged), split=_several(split))
+
+
+def _entity_of_record(entities: Any) -> dict[tuple[str, str], int]:
+    columns = entities
+    if isinstance(entities, Entities):
+        columns = entities._asdict()
+    records = zip(map(str, columns["table"]), map(str, columns["record"]), strict=True)
+    return dict(zip(records, map(int, columns["entity"]), strict=True))
 
 
 def _several(groups: dict[int, set[int]]) -> dict[int, list[int]]:

@@ -47,9 +47,10 @@ from .mixture import MAX_PAIRS, Mixture, fit_mixture
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
 from .records import MAX_COLUMNS, RecordFeatures
+from .results import Links, Measures, as_links, in_form_of, library_of
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
-from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
+from .tables import Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -152,6 +153,7 @@ class Linker(LinkedToPages, BaseEstimator):
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
+            learned._library = library_of(left)
             learned._set_data(tables, KnownPairs(tables, matches, non_matches))
             learned._records = RecordFeatures.of_tables(tables)
             learned._search_by_cosine()
@@ -179,8 +181,8 @@ class Linker(LinkedToPages, BaseEstimator):
         self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
         self._training: Arrays = {}
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
+        self.recall_ = Measures()
+        self.reliability_ = Measures()
         self.statement_ = (
             f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
             "different records are needed): probabilities are cosines divided by "
@@ -228,7 +230,8 @@ class Linker(LinkedToPages, BaseEstimator):
         features = features._replace(words=self._word_model.held_out)
         learned_rank = learned.rank_left[training.is_match]
         cosine_rank = features.cosine.rank_left[training.is_match]
-        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
+        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.recall_ = Measures(recall)
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
@@ -293,7 +296,7 @@ class Linker(LinkedToPages, BaseEstimator):
         self._classifier = CrossFittedClassifier(X, labels, fold, self._seed)
         self.is_learned_ = True
         probability = self._classifier.held_out(X, fold)
-        self.reliability_ = reliability_table(labels, probability)
+        self.reliability_ = Measures(reliability_table(labels, probability))
         return probability
 
     def _search(self) -> None:
@@ -324,7 +327,7 @@ class Linker(LinkedToPages, BaseEstimator):
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
 
-    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
+    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return all candidates from a probability on, the most likely first.
 
         Each record has its ten nearest of the other table as candidates, the first of
@@ -341,7 +344,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
         Returns
         -------
-        Links
+        Links or DataFrame
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
@@ -353,7 +356,7 @@ class Linker(LinkedToPages, BaseEstimator):
             order = self._one_to_one(order)
         return self._links(self._candidates[order], self._probability[order])
 
-    def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Links:
+    def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Any:
         """Return the links of new records with those that were fitted.
 
         Nothing is learned, no earlier record is searched for again, and the new ones do
@@ -373,7 +376,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
         Returns
         -------
-        Links
+        Links or DataFrame
             The most likely first.
 
         Examples
@@ -498,18 +501,19 @@ class Linker(LinkedToPages, BaseEstimator):
         worth = self._probability[order] + n_left * is_match
         return order[best_assignment(pairs, worth)]
 
-    def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Links:
+    def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Any:
+        """Return links in the form of the left table: a DataFrame, or `Links`."""
         left, right = self._tables.ids(pairs)
-        return Links(left, right, probability)
+        return in_form_of(Links(left, right, probability), self._library)
 
-    def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Entities:
+    def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
 
         Groups are merged while the mean probability of the pairs between them reaches
         the threshold, so that one wrong link does not chain two entities together. An
         entity has the number of its oldest record: those of the left table, then those
         of the right one, then those that were added. So added records rename no entity;
-        `Entities.changes` says which were merged or split.
+        `entity_changes` says which were merged or split.
 
         Parameters
         ----------
@@ -519,7 +523,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
         Returns
         -------
-        Entities
+        Entities or DataFrame
 
         Examples
         --------
@@ -543,12 +547,13 @@ class Linker(LinkedToPages, BaseEstimator):
         oldest = np.full(n_records, np.iinfo(np.int64).max)
         np.minimum.at(oldest, groups, self._arrival)
         sides = np.where(is_left, "left", "right")
-        return Entities(
+        entities = Entities(
             table=sides,
             record=self._tables.record_ids(),
             entity=oldest[groups],
             probability=belonging(known, groups, is_left),
         )
+        return in_form_of(entities, self._library)
 
     def _with_pairs(
         self, known: PairProbabilities, pairs: np.ndarray
@@ -568,7 +573,7 @@ class Linker(LinkedToPages, BaseEstimator):
         check_is_fitted(self, "statement_")
         return self._probability_of(self._tables.pairs(pairs, "pairs"))
 
-    def candidates(self, k: int = 10) -> Links:
+    def candidates(self, k: int = 10) -> Any:
         """Return the k most likely right records of each left one, best first.
 
         Of one table, each record has its most likely duplicates, so that a pair may
@@ -587,7 +592,7 @@ class Linker(LinkedToPages, BaseEstimator):
         best = order[rank < k]
         return self._links(pairs[best], probability[best])
 
-    def to_label(self, n: int = 20) -> Links:
+    def to_label(self, n: int = 20) -> Any:
         """Return the pairs most worth asking a person about, each record at most once.
 
         They are the least certain ones. Where nothing was learned yet, they are pairs
@@ -641,12 +646,13 @@ class Linker(LinkedToPages, BaseEstimator):
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
 
-    def records(self, links: Links) -> list[dict[str, Any]]:
+    def records(self, links: Any) -> list[dict[str, Any]]:
         """Return links to read, or to write as a table: with texts, and what is known.
 
         Each has the keys left, right, probability, left_text, right_text and known,
         "yes" or "".
         """
+        links = as_links(links)
         ends = self._tables.records(links, "links")
         is_match = self._known.answers(np.sort(ends, axis=1)) == 1.0
         probability = links.probability.round(4)
@@ -685,6 +691,7 @@ class Linker(LinkedToPages, BaseEstimator):
             self._plain_pairs(self._known.non_matches),
         ]
         state["model"] = model_header
+        state["library"] = self._library
         state["vocabulary"] = self._records.vocabulary.names
         state["column_kinds"] = self._records.strings.column_kinds
         mixture_arrays: Arrays = {}
@@ -717,6 +724,8 @@ class Linker(LinkedToPages, BaseEstimator):
         linker._set_data(tables, KnownPairs(tables, matches, non_matches))
         for name in SAVED:
             setattr(linker, name, state[name])
+        linker.recall_ = Measures(linker.recall_)
+        linker._library = state["library"]
         linker._training = part_of(arrays, "training")
         mixture_arrays = part_of(arrays, "mixture")
         if mixture_arrays:

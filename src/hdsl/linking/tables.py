@@ -12,18 +12,7 @@ import numpy as np
 from ..input.errors import first_few
 from ..input.labels import is_missing
 from ..readers.tables import read_columns, unique_index
-
-
-class Links(NamedTuple):
-    """Pairs of records, and how likely each pair is one thing.
-
-    `left` and `right` are ids where the tables have a column of ids, and row numbers
-    otherwise.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    probability: np.ndarray
+from .results import Links, library_of
 
 
 class Table(NamedTuple):
@@ -207,7 +196,7 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
         return []
     if isinstance(pairs, Links):
         return [*zip(pairs.left, pairs.right, strict=True)]
-    if hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+    if library_of(pairs) is not None:
         pairs = _pairs_of_frame(pairs, name)
     pairs = [*pairs]
     if any(isinstance(pair, str) or np.size(pair) != 2 for pair in pairs):
@@ -217,6 +206,9 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
 
 def _pairs_of_frame(frame: Any, name: str) -> Iterable[Any]:
     """Return the pairs in the columns left and right, or in the only two columns."""
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(frame, eager_only=True)
     if "match" in frame.columns:
         raise ValueError(
             f"{name} has a column match, which is not read: pass the rows that match, "
