@@ -93,7 +93,7 @@ def test_a_complete_list_says_that_other_pairs_do_not_match():
     open_list = Linker(["title"], random_state=0).fit(
         left, right, matches[:25], [(0, 1)]
     )
-    copies = matches[:25] + [0, 40]
+    copies = matches[:25] + np.array([0, 40])
     assert (
         complete.predict_proba(copies).mean() < open_list.predict_proba(copies).mean()
     )

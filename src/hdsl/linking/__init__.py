@@ -9,8 +9,17 @@ cross-fitted, by models that have not seen the match.
 """
 
 from .contributions import Contributions
+from .entities import Changes, Entities, entity_changes
 from .labels import LabelReport
 from .linker import Linker
-from .tables import Links
+from .results import Links
 
-__all__ = ["Contributions", "LabelReport", "Linker", "Links"]
+__all__ = [
+    "Changes",
+    "Contributions",
+    "Entities",
+    "LabelReport",
+    "Linker",
+    "Links",
+    "entity_changes",
+]
