@@ -356,7 +356,7 @@ class Linker(LinkedToPages, BaseEstimator):
         probability = pooled(learned, unlearned, self._learned_share)
         probability = probability[judged.is_known]
         labels = judged.labels[judged.is_known]
-        self.reliability_ = reliability_table(labels, probability)
+        self.reliability_ = Measures(reliability_table(labels, probability))
         self.statement_ += told_right_sentence(labels, probability)
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
