@@ -25,7 +25,7 @@ TABLES = ("abt_buy", "amazon_google")
 SIZES = (5, 10, 25, 50, 100, 200)
 
 #: Draws of the matches.
-N_DRAWS = 3
+N_DRAWS = 2
 
 METHODS = {
     "learned": "Linker",

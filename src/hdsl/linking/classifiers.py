@@ -34,8 +34,8 @@ class FoldClassifiers:
         NaN is a missing value.
     scores : ndarray of shape (n_pairs, n_scores)
         The same as normal scores.
-    labels, weight : ndarray of shape (n_pairs,)
-        1 for a match; how much a pair counts.
+    labels : ndarray of shape (n_pairs,)
+        1 for a match.
     min_leaf : int
         Least number of pairs in a leaf of the boosted trees.
     seed : int
@@ -46,7 +46,6 @@ class FoldClassifiers:
         X: np.ndarray,
         scores: np.ndarray,
         labels: np.ndarray,
-        weight: np.ndarray,
         *,
         min_leaf: int,
         seed: int,
@@ -63,9 +62,9 @@ class FoldClassifiers:
             N_TREES, max_features=1 / 3, random_state=seed
         )
         self._logistic = LogisticRegression(C=C, max_iter=1000)
-        self._boosted.fit(_without_empty_columns(X), labels, sample_weight=weight)
-        self.randomized.fit(_filled(X), labels, sample_weight=weight)
-        self._logistic.fit(scores, labels, sample_weight=weight)
+        self._boosted.fit(_without_empty_columns(X), labels)
+        self.randomized.fit(_filled(X), labels)
+        self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
@@ -92,8 +91,6 @@ class CrossFittedClassifier:
         1 for a match.
     fold : ndarray of shape (n_pairs,)
     seed : int
-    weight : ndarray of shape (n_pairs,), default=None
-        How much each pair counts; None counts all alike.
     n_jobs : int, default=None
         Threads.
     """
@@ -105,11 +102,8 @@ class CrossFittedClassifier:
         fold: np.ndarray,
         seed: int,
         *,
-        weight: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        if weight is None:
-            weight = np.ones(len(labels))
         self._n_jobs = n_jobs
         self._scores = NormalScores(X)
         scores = self._scores(X)
@@ -122,7 +116,6 @@ class CrossFittedClassifier:
                 X[rows],
                 scores[rows],
                 labels[rows],
-                weight[rows],
                 # Larger leaves the more matches there are.
                 min_leaf=int(np.clip(labels.sum() / 10, 2, 20)),
                 seed=seed,

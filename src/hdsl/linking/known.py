@@ -23,10 +23,10 @@ N_FOLDS = 4
 #: certain.
 ENOUGH_NON_MATCHES = 200
 
-#: How much such a near pair counts where there are known non-matches, though not enough.
-#: Of 0, 0.1, 0.3 and 1, it has the lowest log loss, or nearly so, on validation pairs of
-#: three benchmarks with 20 to 30 matches and 10 to 30 non-matches.
-NEAR_WEIGHT = 0.3
+#: Share of these near pairs that are taken where there are known non-matches, though not
+#: enough. Of the weights 0, 0.1, 0.3 and 1, it has the lowest log loss, or nearly so, on
+#: validation pairs of three benchmarks with 20 to 30 matches and 10 to 30 non-matches.
+NEAR_SHARE = 0.3
 
 
 class KnownPairs:
@@ -101,25 +101,22 @@ class TrainingPairs(NamedTuple):
         """Which pairs match."""
         return self.labels == 1.0
 
-    def weight(self) -> np.ndarray:
-        """Return how much each pair counts for the classifier."""
-        weight = np.ones(len(self.labels))
-        is_non_match = ~self.is_match
-        if (is_non_match & self.is_known).any():
-            weight[is_non_match & ~self.is_known] = NEAR_WEIGHT
-        return weight
-
-    def for_classifier(self) -> TrainingPairs:
+    def for_classifier(self, seed: int, *, draws: bool) -> TrainingPairs:
         """Return the pairs for the classifier: the known ones where they are enough.
 
-        They are enough if non-matches are many, and in several folds.
+        They are enough if non-matches are many, and in several folds. Where there are
+        some, a part of the other non-matches is drawn if `draws`.
         """
         is_non_match = self.is_known & ~self.is_match
         n_enough = max(self.is_match.sum(), ENOUGH_NON_MATCHES)
         is_spread = len(np.unique(self.fold[is_non_match])) > 1
         if is_non_match.sum() >= n_enough and is_spread:
             return self.take(self.is_known)
-        return self
+        if not draws or not is_non_match.any():
+            return self
+        rng = np.random.default_rng(seed)
+        is_drawn = rng.random(len(self.labels)) < NEAR_SHARE
+        return self.take(self.is_known | self.is_match | is_drawn)
 
 
 def training_pairs(

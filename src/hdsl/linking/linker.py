@@ -258,7 +258,7 @@ class Linker(LinkedToPages, BaseEstimator):
         )
         if known is None:
             return
-        training = known.for_classifier()
+        training = known.for_classifier(self._seed, draws=self._mixture is None)
         self._word_model = WordModel(
             self._records.first_words, training.pairs, training.labels, training.fold
         )
@@ -272,7 +272,6 @@ class Linker(LinkedToPages, BaseEstimator):
             "X": features.matrix(),
             "labels": training.labels,
             "fold": training.fold,
-            "weight": training.weight(),
         }
         probability = self._fit_classifier()
         if self._mixture is not None:
@@ -404,7 +403,6 @@ class Linker(LinkedToPages, BaseEstimator):
             labels,
             fold,
             self._seed,
-            weight=self._training["weight"],
             n_jobs=self.n_jobs,
         )
         self.is_learned_ = True
