@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy.special import expit
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import ThreadpoolController
 
 from .forest import Forest
 from .known import N_FOLDS
@@ -62,13 +65,15 @@ class FoldClassifiers:
             N_TREES, max_features=1 / 3, random_state=seed
         )
         self._logistic = LogisticRegression(C=C, max_iter=1000)
-        self._boosted.fit(_without_empty_columns(X), labels)
-        self.randomized.fit(_filled(X), labels)
-        self._logistic.fit(scores, labels)
+        with _threads().limit(limits=1):
+            self._boosted.fit(_without_empty_columns(X), labels)
+            self.randomized.fit(_filled(X), labels)
+            self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
-        return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        with _threads().limit(limits=1):
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
     def logistic(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by logistic regression."""
@@ -154,6 +159,15 @@ class CrossFittedClassifier:
         logistic = np.mean([each.logistic(scores) for each in folds], axis=0)
         probability[rows] = (probability[rows] + randomized + logistic) / 3
         return probability
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Return what limits threads of other libraries.
+
+    Those that wait for one another take longer than one, and add in another order.
+    """
+    return ThreadpoolController()
 
 
 def _filled(X: np.ndarray) -> np.ndarray:
