@@ -6,11 +6,12 @@ PYTEST_ARGS ?=
 LOCK_ARGS ?=
 KERNEL_TESTS := tests/cpu tests/solver tests/test_conformance.py
 # Of numbers that might depend on the processor. They run once more with kernels for an old one, in BLAS, NumPy and Numba.
-NUMBER_TESTS := $(KERNEL_TESTS) tests/explain $(patsubst %,tests/test_%.py,class_scores local neighbors search similarity)
+NUMBER_TESTS := $(KERNEL_TESTS) tests/explain tests/similarity tests/test_class_scores.py tests/test_neighbors.py tests/test_search.py
 PLAIN_PROCESSOR := OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" \
 	NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.venv/numba-generic
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
-ANY_VERSION := benchmarks cli dask docs examples reproduce report serving cuda
+ANY_VERSION := tests/benchmarks tests/cli tests/cuda tests/dask tests/report tests/reproduce tests/serving \
+	tests/test_docs.py tests/test_examples.py
 AUDIT_ARGS ?=
 
 # The stamps are named after the path of the folder: a moved or copied folder gets a new environment.
@@ -81,7 +82,7 @@ docs: $(READY) $(DOCS_LOCKED)  ## build the pages in docs/_build/html, and check
 test-oldest: $(OLDEST_READY)  ## run the tests of the library on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba HYPOTHESIS_PROFILE=quick .venv-oldest/bin/python -m pytest \
-		-p no:cacheprovider -n $(JOBS) $(ANY_VERSION:%=--ignore=tests/%) $(PYTEST_ARGS) tests
+		-p no:cacheprovider -n $(JOBS) $(ANY_VERSION:%=--ignore=%) $(PYTEST_ARGS) tests
 
 # Not locked: what is new is what may break us.
 test-newest:  ## run kernels, Dask and scikit-learn's checks on the newest releases, pre-releases included

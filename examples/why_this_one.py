@@ -81,8 +81,8 @@ for name, which in (
 # Why y rather than z
 # -------------------
 # ``a ~ b`` is a feature pair: one text has *a*, the other *b*. A word alone is a word
-# that both texts have. ``(prior)`` marks the plain dot product. The parts add up to
-# S(x, y) - S(x, z).
+# that both texts have: what was learned of it stands beside what the plain dot product,
+# ``prior``, adds. The parts add up to S(x, y) - S(x, z).
 
 why = explain(row)
 print(why)
@@ -90,12 +90,13 @@ print(why)
 # %% The same as a figure. ``to_frame`` and ``to_dict`` return the parts for other
 # programs.
 
-parts = why.parts[:10][::-1]
+reasons = why.reasons[:10][::-1]
+values = np.array([reason.value for reason in reasons])
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 ax.barh(
-    [name + " (prior)" * (kind == "prior") for name, kind in parts[["name", "kind"]]],
-    parts["value"],
-    color=np.where(parts["value"] > 0, "#0072B2", "#D55E00"),
+    [reason.name for reason in reasons],
+    values,
+    color=np.where(values > 0, "#0072B2", "#D55E00"),
 )
 ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="part of S(x, y) - S(x, z)", title=f"Why {docs.names[known[after[row]]]}")

@@ -101,13 +101,11 @@ def bytes_of(model, folder):
     return path.read_bytes()
 
 
-def assert_same_path(one, other):
+def assert_same_path(model, other):
     """Compare two models and their paths up to rounding."""
-    assert_array_equal(one.atoms_, other.atoms_)
-    assert (one.status_, one.n_iter_, one.n_triplets_) == (
-        other.status_,
-        other.n_iter_,
-        other.n_triplets_,
-    )
-    assert other.objective_ == pytest.approx(one.objective_, abs=1e-9)
-    assert_allclose(other.trace_["objective"], one.trace_["objective"], atol=1e-9)
+    assert_array_equal(model.atoms_, other.atoms_)
+    assert model.status_ == other.status_
+    assert model.n_iter_ == other.n_iter_
+    assert model.n_triplets_ == other.n_triplets_
+    assert other.objective_ == pytest.approx(model.objective_, abs=1e-9)
+    assert_allclose(other.trace_["objective"], model.trace_["objective"], atol=1e-9)

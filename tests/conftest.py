@@ -15,9 +15,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
-os.environ.pop(
-    "NUMBA_NUM_THREADS", None
-)  # the tests set the number of threads themselves
+# The tests set the number of threads themselves.
+os.environ.pop("NUMBA_NUM_THREADS", None)
 
 # Two test processes on two cores: more threads than cores wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"  # of what is loaded later, and of other processes
@@ -45,9 +44,8 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-if (
-    "MUTANT_UNDER_TEST" in os.environ
-):  # mutmut 3.8 reads a name that pytest 9.2 no longer has
+if "MUTANT_UNDER_TEST" in os.environ:
+    # mutmut 3.8 reads a name that pytest 9.2 no longer has.
     pytest.Item._nodeid = property(lambda item: item.nodeid)
 
 
@@ -138,7 +136,7 @@ def chromium():
 def show(chromium, tmp_path):
     """Write a report, open it, and hold against it all that it says or asks for in the end."""
     contexts = []
-    said = []
+    messages = []
 
     def show(model, X=None, y=None, *, window=(), **parts):
         path = tmp_path / f"{len(contexts)}.html"
@@ -148,14 +146,16 @@ def show(chromium, tmp_path):
         context.set_default_timeout(120_000)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.on(
-            "dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss())
+            "dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss())
         )
         page.on(
             "request",
-            lambda request: request.url == path.as_uri() or said.append(request.url),
+            lambda request: (
+                request.url == path.as_uri() or messages.append(request.url)
+            ),
         )
         page.goto(path.as_uri())
         return page
@@ -163,4 +163,4 @@ def show(chromium, tmp_path):
     yield show
     for context in contexts:
         context.close()
-    assert said == []
+    assert messages == []

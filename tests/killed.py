@@ -16,6 +16,7 @@ import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,10 +35,20 @@ def data(n=240, d=300):
     return sp.csr_array(A), y
 
 
-def fit(path, kept, parameters, speed, n_rows):
+class Setting(NamedTuple):
+    """How a process fits: parameters of HDSL, how fast its clock runs, and its rows."""
+
+    parameters: dict
+    speed: float
+    n_rows: int
+
+
+def fit(path, kept, setting):
     """Fit and save, with a checkpoint that is written as often as can be, or by a fast clock."""
-    if speed:
-        checkpoint.time = SimpleNamespace(monotonic=lambda: speed * time.monotonic())
+    if setting.speed:
+        checkpoint.time = SimpleNamespace(
+            monotonic=lambda: setting.speed * time.monotonic()
+        )
     else:
         checkpoint.INTERVAL = 0.0
         checkpoint.TIME_SHARE = np.inf
@@ -49,8 +60,10 @@ def fit(path, kept, parameters, speed, n_rows):
                 file.write(f"{state.n_iter}\n")
         seen.append(state.n_iter)
 
-    model = HDSL(random_state=0, checkpoint=kept, callback=callback, **parameters)
-    model.fit(*data(n_rows))
+    model = HDSL(
+        random_state=0, checkpoint=kept, callback=callback, **setting.parameters
+    )
+    model.fit(*data(setting.n_rows))
     model.set_params(callback=None).save(path)
 
 
@@ -67,24 +80,31 @@ def in_child(function, *args):
     return child
 
 
+def ends_well(child):
+    """Whether a process ends without an error; waits for it."""
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
 def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     """Compare a fit that is not killed with one that is killed so many times."""
     folder = Path(folder)
     rng = np.random.default_rng(int(seed))
-    given = json.loads(parameters), float(speed), int(n_rows)
-    whole, kept, pieced = (
-        folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl")
-    )
+    setting = Setting(json.loads(parameters), float(speed), int(n_rows))
+    whole = folder / "whole.hdsl"
+    kept = folder / "run.ckpt"
+    pieced = folder / "pieced.hdsl"
     warnings.simplefilter("ignore")  # it does not converge
-    HDSL(random_state=0, **{**given[0], "max_iter": 2}).fit(*data(given[2]))
+    short = {**setting.parameters, "max_iter": 2}
+    HDSL(random_state=0, **short).fit(*data(setting.n_rows))
     began = time.perf_counter()  # kernels are loaded
-    assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", *given), 0)[1] == 0
+    assert ends_well(in_child(fit, whole, folder / "other.ckpt", setting))
     (folder / "other.ckpt.started").unlink()
     length = time.perf_counter() - began
     killed = 0
     started = Path(f"{kept}.started")
     while killed < int(kills):
-        child = in_child(fit, pieced, kept, *given)
+        child = in_child(fit, pieced, kept, setting)
         time.sleep(rng.uniform(0.0, length))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -95,7 +115,7 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
             assert status == 0
             assert pieced.read_bytes() == whole.read_bytes()
             pieced.unlink()
-    assert os.waitpid(in_child(fit, pieced, kept, *given), 0)[1] == 0
+    assert ends_well(in_child(fit, pieced, kept, setting))
     resumed = [int(n_iter) for n_iter in started.read_text().split()]
     started.unlink()
     same = pieced.read_bytes() == whole.read_bytes()

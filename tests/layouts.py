@@ -25,7 +25,7 @@ class EagerWorkers(Workers):
         return super().split(n_items, grain=1, work=work)
 
 
-class Given:
+class Hyperbola:
     """A user's loss, without a compiled function: a hyperbola in place of the hinge."""
 
     def value(self, margin):
@@ -47,7 +47,7 @@ LAYOUTS = {
         for name, device in DEVICES.items()
     },
 }
-ALL_LOSSES = [*LOSSES, Given()]
+ALL_LOSSES = [*LOSSES, Hyperbola()]
 fewer = settings(max_examples=settings().max_examples // 3)
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -55,7 +55,9 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
 def losses_of(layout):
     """Return the losses that a layout serves: a card computes those of the library only."""
-    return LOSSES if getattr(layout, "func", None) is CUDALayout else ALL_LOSSES
+    if getattr(layout, "func", None) is CUDALayout:
+        return LOSSES
+    return ALL_LOSSES
 
 
 def some_twins(layout):
@@ -64,9 +66,9 @@ def some_twins(layout):
 
 def flat(margins):
     """Return margins as one array, in the order of the comparisons."""
-    return (
-        np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
-    )
+    if isinstance(margins, tuple):  # one array per shard
+        return np.concatenate(margins)
+    return np.asarray(margins)
 
 
 def draw_margins(twin, data):
@@ -83,14 +85,14 @@ def assert_gradient(gradient, dense, m, some_atoms):
     tolerance = {"rtol": 0.0, "atol": size / dense.scale}
     assert (gradient.n_features, gradient.scale) == (dense.d, dense.scale)
     assert_allclose(gradient.diagonal, np.diag(C), **tolerance)
-    features = np.arange(dense.d)[-8:]
-    for some in (features, features[::-1][:3], features[:1]):
-        _, partner, entry = gradient.partners(some)
-        assert_allclose(entry, S[some, partner], **tolerance)
+    last = np.arange(dense.d)[-8:]
+    for features in (last, last[::-1][:3], last[:1]):
+        _, partner, entry = gradient.partners(features)
+        assert_allclose(entry, S[features, partner], **tolerance)
     assert_allclose(
         gradient.scores(some_atoms), dense.scores(m, some_atoms), rtol=0, atol=size
     )
     assert gradient.is_zero() == (not dense.ell1(m).any())
     pulls = 2 * np.abs(dense.omega * dense.ell1(m)).sum()
-    most = 1e-12 * np.square(dense.X).max() * pulls * (1 + 1e-9)
-    assert 0.0 <= gradient.rounding <= most
+    largest_rounding = 1e-12 * np.square(dense.X).max() * pulls * (1 + 1e-9)
+    assert 0.0 <= gradient.rounding <= largest_rounding

@@ -26,19 +26,15 @@ def pairwise(*values, allowed=lambda *row: True):
     [('a', 1, True), ('a', 2, False), ('b', 1, False), ('b', 2, True)]
     """
     pairs = {}
-    for places in product(*(range(len(choices)) for choices in values)):
-        row = tuple(
-            choices[place] for choices, place in zip(values, places, strict=True)
-        )
+    for numbers in product(*(range(len(choices)) for choices in values)):
+        numbered = zip(values, numbers, strict=True)
+        row = tuple(choices[number] for choices, number in numbered)
         if allowed(*row):
-            pairs[places] = (
-                row,
-                set(combinations(enumerate(places), min(2, len(values)))),
-            )
-    missing = set().union(*(held for _, held in pairs.values()))
+            pairs[row] = set(combinations(enumerate(numbers), min(2, len(values))))
+    missing = set().union(*pairs.values())
     chosen = []
     while missing:
-        row, held = max(pairs.values(), key=lambda pair: len(pair[1] & missing))
-        missing -= held
+        row = max(pairs, key=lambda row: len(pairs[row] & missing))
+        missing -= pairs[row]
         chosen.append(row)
     return chosen

@@ -5,7 +5,7 @@ the best atom is found by trying all. Feature numbers are columns of X, margins 
 order of the comparisons.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from typing import NamedTuple
@@ -76,8 +76,8 @@ def model_matrix(atoms, weights, d, scale):
 def fixed_matrix(fixed, d):
     """Return the diagonal matrix of the fixed parts of a similarity without norms."""
     weights = np.full(d, np.nan)  # every column must have a part
-    for part in fixed:
-        weights[part.start : part.stop] = part.weight
+    for block in fixed:
+        weights[block.start : block.stop] = block.weight
     return np.diag(weights)
 
 
@@ -102,7 +102,10 @@ def bisect(slope, low, high):
     if slope(high) <= 0:
         return high
     while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        if slope(middle) < 0:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -131,27 +134,32 @@ class Problem:
     def __post_init__(self):
         self.d = self.X.shape[1]
         self.T = len(self.triplets)
-        weights = np.ones(self.T) if self.weights is None else self.weights
+        weights = np.ones(self.T)
+        if self.weights is not None:
+            weights = self.weights
         self.omega = weights / weights.sum()
-        given = self.loss
-        self.ell, self.ell1, self.ell2 = (
-            LOSSES[given]
-            if isinstance(given, str)
-            else (given.value, given.derivative, given.curvature)
-        )
+        if isinstance(self.loss, str):
+            self.ell, self.ell1, self.ell2 = LOSSES[self.loss]
+        else:
+            self.ell = self.loss.value
+            self.ell1 = self.loss.derivative
+            self.ell2 = self.loss.curvature
 
     def subproblem(self, subset):
         """Return the problem of these comparisons alone."""
-        weights = None if self.weights is None else self.weights[subset]
-        return Problem(
-            self.X, self.triplets[subset], self.loss, self.scale, self.prior, weights
-        )
+        weights = self.weights
+        if weights is not None:
+            weights = weights[subset]
+        return replace(self, triplets=self.triplets[subset], weights=weights)
 
     @property
     def sides(self):
         """Rows a, b, c and d of X of every comparison S(a, b) > S(c, d)."""
-        a, b, *others = self.triplets.T
-        c, d = others if len(others) == 2 else (a, *others)
+        if self.triplets.shape[1] == 3:  # S(a, b) > S(a, d)
+            a, b, d = self.triplets.T
+            c = a
+        else:
+            a, b, c, d = self.triplets.T
         return self.X[a], self.X[b], self.X[c], self.X[d]
 
     @cached_property
@@ -217,14 +225,12 @@ class Problem:
 
     def score_size(self, margins):
         """Return the sum of the sizes of all that is added up in a score."""
-        a, b, c, d = (np.abs(side).max(axis=1) for side in self.sides)
-        return (
-            4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * b + c * d)
-        )
+        a, b, c, d = np.abs(self.sides).max(axis=2)
+        pulls = self.omega * np.abs(self.ell1(margins))
+        return 4 * self.scale * pulls @ (a * b + c * d)
 
     def line_search(self, margins, direction, max_step):
         """Return the best step by bisection of the slope, to the last bit."""
-
         return bisect(partial(self.slope, margins, direction), 0.0, max_step)
 
     def slope(self, margins, direction, step):
@@ -275,10 +281,8 @@ class Problem:
                     break
                 continue
             slope = partial(self._barrier_slope, margins, U @ change, change, mu)
-            alpha *= (
-                1
-                + bisect(slope, 0.0, min(1.0, 0.99 / max(-change.min(), 0.99))) * change
-            )
+            longest = min(1.0, 0.99 / max(-change.min(), 0.99))  # weights stay positive
+            alpha *= 1 + bisect(slope, 0.0, longest) * change
             alpha /= alpha.sum()
         return Bounds(upper, lower)
 
@@ -302,8 +306,10 @@ def frank_wolfe(problem, step, n_iter):
         score = dict(zip(atoms, problem.scores(margins, atoms), strict=True))
         toward = max(atoms, key=score.get)
         worst = min(weights, key=score.get)
-        here = sum(weight * score[atom] for atom, weight in weights.items())
-        if step == "forward" or score[toward] - here >= here - score[worst]:
+        mean_score = sum(weight * score[atom] for atom, weight in weights.items())
+        gain_toward = score[toward] - mean_score
+        gain_away = mean_score - score[worst]
+        if step == "forward" or gain_toward >= gain_away:
             direction = column[toward] - margins
             max_step = 1.0
             change = {atom: -weight for atom, weight in weights.items()}
@@ -320,9 +326,6 @@ def frank_wolfe(problem, step, n_iter):
         weights = {atom: weight for atom, weight in weights.items() if weight > 1e-15}
 
 
-# --- product domains ------------------------------------------------------------------
-
-
 # --- search and vote ------------------------------------------------------------------
 
 
@@ -330,10 +333,12 @@ def top_k(queries, index, k, exclude_self=False):
     """Return scores and rows, the largest inner products first, the smaller row of equals."""
     scores = []
     rows = []
-    for r, own in enumerate(queries @ index.T):
-        others = [b for b in range(len(index)) if not (exclude_self and b == r)]
-        best = sorted(others, key=lambda b, own=own: (-own[b], b))[:k]
-        scores.append(own[best])
+    for query, products in enumerate(queries @ index.T):
+        candidates = [
+            row for row in range(len(index)) if not (exclude_self and row == query)
+        ]
+        best = sorted(candidates, key=lambda row, s=products: (-s[row], row))[:k]
+        scores.append(products[best])
         rows.append(best)
     return np.array(scores), np.array(rows)
 
@@ -358,8 +363,8 @@ def vote(classes, weights):
     votes = dict.fromkeys(classes, 0.0)
     for c, weight in zip(classes, weights, strict=True):
         votes[c] += weight
-    most = max(votes.values())
-    winner = next(c for c in classes if votes[c] == most)
+    largest = max(votes.values())
+    winner = next(c for c in classes if votes[c] == largest)
     return {c: share / sum(weights) for c, share in votes.items()}, winner
 
 
@@ -372,10 +377,10 @@ def partner_values(C, features, after):
     return values[features]
 
 
-def check_partners(found, C, features, after, tolerance):
+def check_partners(partners, C, features, after, tolerance):
     """Fail unless value and entry are those of the partner named, and no other is better."""
     rows = partner_values(C, features, after)
-    for row, i, value, j, entry in zip(rows, features, *found, strict=True):
+    for row, i, value, j, entry in zip(rows, features, *partners, strict=True):
         if row.max() == -np.inf:
             assert (value, j, entry) == (-np.inf, -1, 0.0)
         else:
@@ -395,17 +400,22 @@ def climb(C, S, starts):
         values[i] = -np.inf
         return i, int(np.argmax(values))
 
-    def rank(found):
-        i, j = sorted(found)
+    def rank(features):
+        i, j = sorted(features)
         return -(C[i, i] + C[j, j] + abs(S[i, j])), i, j
 
-    looks = [sorted(set(starts))]
-    found = [pair(i) for i in looks[0]]
-    if ahead := sorted({j for _, j in found} - set(looks[0])):
-        looks.append(ahead)
-        found += [pair(i) for i in ahead]
-    i, j = sorted(min(found, key=rank))
-    return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
+    first = sorted(set(starts))
+    looks = [first]
+    pairs = [pair(i) for i in first]
+    second = sorted({j for _, j in pairs} - set(first))
+    if second:
+        looks.append(second)
+        pairs += [pair(i) for i in second]
+    i, j = sorted(min(pairs, key=rank))
+    sign = 1
+    if S[i, j] < 0.0:
+        sign = -1
+    return (i, j, sign), looks
 
 
 def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
@@ -414,35 +424,44 @@ def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
     For classes of landmarks so few that each is left out alone. The others are those of
     the nearest means.
     """
-    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
-    of = {
+    if weights is None:
+        weights = np.ones(len(X))
+    weights = np.asarray(weights, dtype=float)
+    landmarks = {
         c: [k for k in np.flatnonzero(is_landmark & (y == c)) if weights[k] > 0]
         for c in set(y)
     }
+    means = {
+        c: np.average(X[rows], axis=0, weights=weights[rows])
+        for c, rows in landmarks.items()
+        if rows
+    }
     pairs = []
     for row in np.flatnonzero(weights):
-        own = [k for k in of[y[row]] if k != row]
-        near = sorted(
-            (-float(X[row] @ np.average(X[of[c]], axis=0, weights=weights[of[c]])), c)
-            for c in of
-            if c != y[row] and of[c]
-        )[:n_centers]
-        if own:
-            pairs += [(row, own, of[c], weights[row] / len(near)) for _, c in near]
+        same = [k for k in landmarks[y[row]] if k != row]
+        other_classes = [c for c in means if c != y[row]]
+        nearest = sorted(
+            other_classes, key=lambda c, x=X[row]: (-float(x @ means[c]), c)
+        )
+        nearest = nearest[:n_centers]
+        if same:
+            weight = weights[row] / max(1, len(nearest))
+            pairs += [(row, same, landmarks[c], weight) for c in nearest]
     return pairs, weights
 
 
 def landmark_comparisons(X, y, is_landmark, n_centers):
     """Return rows with two means for each margin, triplets of these, and their weights."""
     pairs, _ = landmark_pairs(X, y, is_landmark, n_centers)
-    means = [X[part].mean(axis=0) for _, *parts, _ in pairs for part in parts]
-    n = len(X)
-    triplets = [(row, n + 2 * t, n + 2 * t + 1) for t, (row, *_) in enumerate(pairs)]
-    return (
-        np.vstack([X, *means]),
-        np.array(triplets),
-        np.array([weight for *_, weight in pairs]),
-    )
+    means = []
+    triplets = []
+    weights = []
+    for row, same, other, weight in pairs:
+        first = len(X) + len(means)
+        means += [X[same].mean(axis=0), X[other].mean(axis=0)]
+        triplets.append((row, first, first + 1))
+        weights.append(weight)
+    return np.vstack([X, *means]), np.array(triplets), np.array(weights)
 
 
 def atom_margins(problem, atoms):
@@ -462,23 +481,24 @@ def best_change(curvature, scores, weights):
     """
     n = len(weights)
     linear = scores + curvature @ weights
-    best = -np.inf
-    found = np.zeros(n)
+    best_gain = -np.inf
+    best = np.zeros(n)
     for size in range(1, n + 1):
-        for some in combinations(range(n), size):
-            inside = np.ix_(some, some)
+        for support in map(list, combinations(range(n), size)):
             system = np.ones((size + 1, size + 1))
-            system[:size, :size] = curvature[inside]
+            system[:size, :size] = curvature[np.ix_(support, support)]
             system[size, size] = 0.0
-            right = np.append(linear[list(some)], weights.sum())
-            v = np.zeros(n)
-            v[list(some)] = np.linalg.lstsq(system, right, rcond=None)[0][:size]
-            change = v - weights
+            right = np.append(linear[support], weights.sum())
+            solution = np.linalg.lstsq(system, right, rcond=None)[0]
+            new = np.zeros(n)
+            new[support] = solution[:size]
+            change = new - weights
             gain = scores @ change - change @ curvature @ change / 2
-            if v.min() >= -1e-12 and abs(change.sum()) <= 1e-9 and gain > best:
-                best = gain
-                found = change
-    return found
+            is_allowed = new.min() >= -1e-12 and abs(change.sum()) <= 1e-9
+            if is_allowed and gain > best_gain:
+                best_gain = gain
+                best = change
+    return best
 
 
 def best_value_of_weights(problem, V):
@@ -513,31 +533,30 @@ def bm25(counts, fitted, k1, b, lengths):
             n_with = (fitted[:, t] > 0).sum()
             idf = np.log(1 + (n - n_with + 0.5) / (n_with + 0.5))
             if count:
-                share = length / average if average else 1.0
+                share = 1.0
+                if average:
+                    share = length / average
                 Z[d, t] = idf * (k1 + 1) * count / (count + k1 * (1 - b + b * share))
     return Z
 
 
 def lucene_lengths():
     """The 256 lengths of Lucene's byte: 0 to 23, then 24 plus numbers of 4 significant bits."""
-    small = [
-        code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)
-    ]
-    return [*range(24), *(24 + number for number in small)]
+    large = [(code % 8 + 8) << (code // 8 - 1) for code in range(8, 232)]
+    return [*range(24), *range(24, 32), *(24 + number for number in large)]
 
 
-def rank_measures(found, grades, k):
+def rank_measures(ranking, grades, k):
     """Reciprocal rank, precision@k and nDCG@k of one query, rank by rank."""
     reciprocal = 0.0
-    for rank, one in enumerate(found, 1):
-        if one in grades and not reciprocal:
+    for rank, document in enumerate(ranking, 1):
+        if document in grades and not reciprocal:
             reciprocal = 1 / rank
-    gain = n_right = 0
-    for rank, one in enumerate(found[:k], 1):
-        gain += grades.get(one, 0) / np.log2(1 + rank)
-        n_right += one in grades
-    best = sum(
-        grade / np.log2(1 + rank)
-        for rank, grade in enumerate(sorted(grades.values(), reverse=True)[:k], 1)
-    )
+    gain = 0
+    n_right = 0
+    for rank, document in enumerate(ranking[:k], 1):
+        gain += grades.get(document, 0) / np.log2(1 + rank)
+        n_right += document in grades
+    ideal = sorted(grades.values(), reverse=True)[:k]
+    best = sum(grade / np.log2(1 + rank) for rank, grade in enumerate(ideal, 1))
     return reciprocal, n_right / k, gain / best

@@ -31,9 +31,11 @@ def run(
     **options,
 ):
     """Run the solver on our side of a problem; `oracle` is a name or an object."""
+    if isinstance(oracle, str):
+        oracle = ORACLES[oracle]()
     return frank_wolfe(
         twin.ours,
-        ORACLES[oracle]() if isinstance(oracle, str) else oracle,
+        oracle,
         RULES[rule],
         Options(tol=tol, **options),
         rng=np.random.default_rng(seed),
@@ -61,10 +63,14 @@ def run_in_parts(
     X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
     rng = np.random.default_rng(8)
     T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
-    weights = rng.random(len(T)) if weighted else None
-    # Pairwise steps from 0, or to the end, leave ties of scores, which rounding
-    # settles.
-    init = "oracle" if rule == "pairwise" else "zero"
+    weights = None
+    if weighted:
+        weights = rng.random(len(T))
+    init = "zero"
+    if (
+        rule == "pairwise"
+    ):  # from 0, or to the end, it leaves ties that rounding settles
+        init = "oracle"
     return run(
         make_twin(X, T, loss, 5.0, prior, weights, layout=layout),
         oracle=oracle,
@@ -78,27 +84,28 @@ def run_in_parts(
     )
 
 
-def assert_same_path(one, many):
+def assert_same_path(run, other):
     """Compare two runs up to rounding."""
-    assert (one.status, one.n_iter) == (many.status, many.n_iter)
+    assert (run.status, run.n_iter) == (other.status, other.n_iter)
     for name in ("i", "j", "sign", "away_i", "away_j", "away_sign", "kind", "drop"):
-        assert_array_equal(one.trace[name], many.trace[name])
+        assert_array_equal(run.trace[name], other.trace[name])
     for name in ("objective", "gap"):  # sums are added in another order
-        assert_allclose(one.trace[name], many.trace[name], rtol=1e-9, atol=1e-9)
-    # The value is flat around the best step of a correction.
-    tolerance = 1e-7 if len(one.corrections) else 1e-9
+        assert_allclose(run.trace[name], other.trace[name], rtol=1e-9, atol=1e-9)
+    tolerance = 1e-9
+    if len(run.corrections):  # the value is flat around the best step of a correction
+        tolerance = 1e-7
     assert_allclose(
-        one.trace["step_size"], many.trace["step_size"], rtol=tolerance, atol=tolerance
+        run.trace["step_size"], other.trace["step_size"], rtol=tolerance, atol=tolerance
     )
-    assert_array_equal(one.atoms, many.atoms)
-    assert_allclose(one.weights, many.weights, atol=tolerance)
+    assert_array_equal(run.atoms, other.atoms)
+    assert_allclose(run.weights, other.weights, atol=tolerance)
 
 
-def assert_same_run(one, again):
+def assert_same_run(run, again):
     """Compare two runs bit for bit."""
-    assert_array_equal(one.weights, again.weights)
-    for name in set(one.trace.dtype.names) - {"seconds"}:
-        assert_array_equal(one.trace[name], again.trace[name])
+    assert_array_equal(run.weights, again.weights)
+    for name in set(run.trace.dtype.names) - {"seconds"}:
+        assert_array_equal(run.trace[name], again.trace[name])
 
 
 class Blind(Oracle):
@@ -111,12 +118,14 @@ class Blind(Oracle):
 def covering(*values, allowed=lambda *row: True):
     """Return all combinations for parametrize, the ones beyond a pairwise covering marked slow."""
     values = list(map(list, values))
-    few = pairwise(*values, allowed=allowed)
-    return [
-        pytest.param(*row, marks=[] if row in few else pytest.mark.slow)
-        for row in product(*values)
-        if allowed(*row)
-    ]
+    few = set(pairwise(*values, allowed=allowed))
+    combinations = []
+    for row in product(*values):
+        if row in few:
+            combinations.append(pytest.param(*row))
+        elif allowed(*row):
+            combinations.append(pytest.param(*row, marks=pytest.mark.slow))
+    return combinations
 
 
 def as_dict(active):
@@ -174,9 +183,8 @@ class Watch:
             assert state.objective <= self.models[-1][2] * (1 + 1e-12) + rounding
         if state.gap_is_exact:
             tolerance = 1e-9 * (dense.score_size(margins) + pull * self.size)
-            tolerance += (
-                1e-13 * self.size**2
-            )  # slopes are as wrong as margins next to a kink
+            # Slopes are as wrong as margins next to a kink.
+            tolerance += 1e-13 * self.size**2
             assert state.gap == pytest.approx(dense.gap(M, margins), abs=tolerance)
             assert state.gap >= max(value - self.upper, 0.0) - tolerance
         self.models.append((state.atoms, state.weights, state.objective))

@@ -62,8 +62,8 @@ def unpacked_generators(tree):
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign):
             continue
-        is_made = isinstance(node.value, ast.GeneratorExp | ast.ListComp)
-        if is_made and isinstance(node.targets[0], ast.Tuple):
+        is_comprehension = isinstance(node.value, ast.GeneratorExp | ast.ListComp)
+        if is_comprehension and isinstance(node.targets[0], ast.Tuple):
             yield node.lineno
 
 
@@ -72,22 +72,29 @@ def starred_bundles(tree):
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        starred = {
-            argument.value.id
-            for call in ast.walk(function)
-            if isinstance(call, ast.Call)
-            for argument in call.args
-            if isinstance(argument, ast.Starred)
-            and isinstance(argument.value, ast.Name)
-        }
+        starred = starred_names(function)
         for node in own_statements(function):
-            if not isinstance(node, ast.Assign) or not isinstance(
+            is_bundle = isinstance(node, ast.Assign) and isinstance(
                 node.value, ast.Tuple
-            ):
+            )
+            if not is_bundle:
                 continue
             names = {getattr(target, "id", None) for target in node.targets}
             if names & starred:
                 yield node.lineno
+
+
+def starred_names(function):
+    """Return the names that a function passes on as ``*name``."""
+    names = set()
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        for argument in node.args:
+            match argument:
+                case ast.Starred(value=ast.Name(id=name)):
+                    names.add(name)
+    return names
 
 
 def own_statements(function):
@@ -149,7 +156,9 @@ def count(paths):
 
 def files_of(path):
     """Return the Python files of a folder, or the file itself."""
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    if path.is_dir():
+        return sorted(path.rglob("*.py"))
+    return [path]
 
 
 def main():

@@ -45,16 +45,13 @@ Y = LABELS[:40]
 X_VAL = ROWS[40:]
 Y_VAL = LABELS[40:]
 N, D = X.shape
-T, T_VAL = (
-    strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20))
-)
+_, T = strategies.random_arrays(0, n=40, T=80)
+_, T_VAL = strategies.random_arrays(1, n=20, T=80)
 
 LEARN = {"labels": {"y": Y}, "triplets": {"triplets": T}}
 KINDS = ["labels", "triplets"]
 both_kinds = pytest.mark.parametrize("kind", KINDS)
-any_length = pytest.mark.filterwarnings(
-    "ignore:Rows differ in length:UserWarning"
-)  # of rows
+any_length = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
 
 
 def as_quadruplets(triplets):
@@ -64,22 +61,20 @@ def as_quadruplets(triplets):
 
 def small(**parameters):
     """Return a model of the paper's domain, whose weights sum to 1."""
-    return HDSL(
-        **{
-            "norm": None,
-            "init": "oracle",
-            "step": "away",
-            "scale": 0.3,
-            "prior": 0.0,
-            "max_iter": 25,
-            "tol": 0.0,
-            "random_state": 0,
-            "n_targets": 2,
-            "n_impostors": 2,
-            "min_rows": 1,
-            **parameters,
-        }
-    )
+    defaults = {
+        "norm": None,
+        "init": "oracle",
+        "step": "away",
+        "scale": 0.3,
+        "prior": 0.0,
+        "max_iter": 25,
+        "tol": 0.0,
+        "random_state": 0,
+        "n_targets": 2,
+        "n_impostors": 2,
+        "min_rows": 1,
+    }
+    return HDSL(**{**defaults, **parameters})
 
 
 def frame(A):
@@ -105,14 +100,13 @@ def without_interrupt(function, *args, **kwargs):
         pytest.fail("the interrupt came out")
 
 
-def assert_same_model(one, other):
-    assert_array_equal(one.atoms_, other.atoms_)
-    assert_array_equal(one.weights_, other.weights_)
-    assert (one.scale_, one.prior_, one.n_iter_) == (
-        other.scale_,
-        other.prior_,
-        other.n_iter_,
-    )
+def assert_same_model(model, other):
+    """Compare two fitted models bit for bit."""
+    assert_array_equal(model.atoms_, other.atoms_)
+    assert_array_equal(model.weights_, other.weights_)
+    assert model.scale_ == other.scale_
+    assert model.prior_ == other.prior_
+    assert model.n_iter_ == other.n_iter_
 
 
 def assert_whole(model, rows=X, triplets=T, weights=None):
@@ -133,4 +127,6 @@ def assert_whole(model, rows=X, triplets=T, weights=None):
 
 def dense(Z):
     """Return an array of a matrix of any kind."""
-    return Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+    if sp.issparse(Z):
+        return Z.toarray()
+    return np.asarray(Z)

@@ -59,18 +59,21 @@ def make_twin(
     """
     X = np.asarray(X, dtype=float)
     triplets = np.asarray(triplets)
-    weights = None if weights is None else np.asarray(weights, dtype=float)
+    order = np.argsort(triplets[:, 0], kind="stable")
+    ordered_weights = None
+    if weights is not None:
+        weights = np.asarray(weights, dtype=float)
+        ordered_weights = weights[order]
     layout = layout or partial(CPULayout, workers=Workers(n_jobs))
     layout = layout(sp.csr_array(X), triplets, weights)
     ours = layout.problem(losses.get(loss), scale, (prior,))
-    order = np.argsort(triplets[:, 0], kind="stable")
     dense = reference.Problem(
         X[:, layout.features],
         triplets[order],
         loss,
         scale,
         prior,
-        None if weights is None else weights[order],
+        ordered_weights,
     )
     return Twin(X, triplets, weights, ours, dense, layout)
 
@@ -98,9 +101,8 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
     """Dense arrays, mostly zeros: empty rows and columns, equal rows and columns, negatives."""
     n = draw(st.integers(2, 10))
     d = draw(st.integers(min_features, max_features))
-    elements = (
-        draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
-    )
+    if elements is None:
+        elements = draw(st.sampled_from([INTEGERS, FLOATS]))
     X = draw(arrays(np.float64, (n, d), elements=elements, fill=st.just(0.0)))
     if draw(st.booleans()):
         X = X[draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))]
@@ -114,17 +116,20 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
 @cache
 def every_comparison(n, width):
     """Return all triplets or quadruplets of n rows; to draw one number of a row of them is fast."""
-    every = product(range(n), repeat=width)
-    return np.array(
-        [t for t in every if {t[0], t[1]} != {t[0 if width == 3 else 2], t[-1]}]
-    )
+    if width == 3:
+        every = [t for t in product(range(n), repeat=3) if t[1] != t[2]]
+    else:
+        every = [q for q in product(range(n), repeat=4) if {*q[:2]} != {*q[2:]}]
+    return np.array(every)
 
 
 @st.composite
 def triplets(draw, n, sizes=None, width=3):
     """Triplets of n rows: duplicates, a row as its own positive or negative; never p = q."""
     every = every_comparison(n, width)
-    size = draw(st.integers(1, 30) if sizes is None else sizes)
+    if sizes is None:
+        sizes = st.integers(1, 30)
+    size = draw(sizes)
     number = st.integers(0, len(every) - 1)
     return every[draw(st.lists(number, min_size=size, max_size=size))]
 
@@ -157,14 +162,23 @@ def models(draw, d):
 
 @st.composite
 def fixed_parts(draw, d):
-    """The plain dot product of d columns, alone or of the first of them beside another part."""
+    """The plain dot product of d columns, alone or of the first of them beside another part.
+
+    The other part is sparse or, where two columns are left for atoms, perhaps dense.
+    """
     cut = draw(st.none() | st.integers(1, d - 1))
     prior = FixedPart("prior", draw(PRIORS), stop=cut)
     if cut is None:
         return (prior,)
-    by_feature = draw(st.booleans())
+    by_feature = cut < 2 or draw(st.booleans())
     other = FixedPart("meaning", draw(PRIORS), start=cut, by_feature=by_feature)
     return (prior, other)
+
+
+def models_beside(fixed, d):
+    """Atoms and weights of the columns that are in no dense part."""
+    n_paired = d if fixed[-1].by_feature else fixed[-1].start
+    return models(n_paired)
 
 
 @st.composite
@@ -179,7 +193,8 @@ def twins(draw, loss=LOSSES, layout=None, compared=triplets):
     """Problems built both ways, with this loss or one of a list of them."""
     X = draw(matrices())
     T = draw(compared(len(X)))
-    loss = draw(st.sampled_from(loss)) if isinstance(loss, list) else loss
+    if isinstance(loss, list):
+        loss = draw(st.sampled_from(loss))
     weights = draw(triplet_weights(len(T)))
     return make_twin(X, T, loss, draw(SCALES), draw(PRIORS), weights, layout=layout)
 

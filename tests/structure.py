@@ -56,12 +56,15 @@ def sizes(folder):
     }
 
 
-def by_room(counts):
+def by_folder(counts):
     """Return the lines of each folder, and of the modules outside of them."""
-    rooms = Counter()
+    folders = Counter()
     for path, n in counts.items():
-        rooms[path.split("/")[0] if "/" in path else "(top)"] += n
-    return dict(rooms)
+        folder, slash, _ = path.partition("/")
+        if not slash:
+            folder = "(top)"
+        folders[folder] += n
+    return dict(folders)
 
 
 def cuda_lines():
@@ -83,34 +86,37 @@ def parsed():
 def imports(modules):
     """Return for each module the modules of the package that it imports, inside functions too."""
     names = {_name(path): path for path in modules}
-    found = {}
+    imported = {}
     for path, tree in modules.items():
-        package = (
-            _name(path).split(".")
-            if path.endswith("__init__.py")
-            else _name(path).split(".")[:-1]
-        )
-        found[path] = set()
+        package = _package(path)
         typing = _typing_lines(tree)
+        targets = set()
         for node in ast.walk(tree):
-            if (
-                not isinstance(node, ast.ImportFrom)
-                or not node.level
-                or node.lineno in typing
-            ):
+            is_relative = isinstance(node, ast.ImportFrom) and node.level
+            if not is_relative or node.lineno in typing:
                 continue
             base = package[: len(package) - node.level + 1]
-            base = [part for part in (*base, *(node.module or "").split(".")) if part]
+            if node.module:
+                base += node.module.split(".")
             for alias in node.names:
-                target = ".".join([*base, alias.name])
-                target = target if target in names else ".".join(base)
-                if target in names and names[target] != path:
-                    found[path].add(names[target])
-    return found
+                # A name is a module, or something in the module it comes from.
+                for parts in ([*base, alias.name], base):
+                    target = names.get(".".join(parts))
+                    if target is not None:
+                        targets.add(target)
+                        break
+        imported[path] = targets - {path}
+    return imported
 
 
 def _name(path):
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _package(path):
+    """Return the names of the package that a module is in; a package is in itself."""
+    *folders, _ = path.split("/")
+    return folders
 
 
 def _typing_lines(tree):
@@ -190,16 +196,9 @@ def private_uses(tree):
         match node:
             case ast.ClassDef():
                 allowed = allowed | own_names(node)
-            case ast.ImportFrom(names=names):
-                yield from (
-                    (node.lineno, one.name) for one in names if is_private(one.name)
-                )
-                if not node.level and NOT_OURS.match(node.module):
-                    yield node.lineno, node.module
-            case ast.Import(names=names):
-                yield from (
-                    (node.lineno, one.name) for one in names if NOT_OURS.match(one.name)
-                )
+            case ast.ImportFrom() | ast.Import():
+                for name in private_imports(node):
+                    yield node.lineno, name
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 pass
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
@@ -207,6 +206,17 @@ def private_uses(tree):
             case ast.Attribute(attr=name) if is_private(name) and name not in allowed:
                 yield node.lineno, name
         left += [(child, allowed) for child in ast.iter_child_nodes(node)]
+
+
+def private_imports(node):
+    """Yield the private names and modules that an import statement names."""
+    names = [alias.name for alias in node.names]
+    if isinstance(node, ast.Import):
+        yield from filter(NOT_OURS.match, names)
+        return
+    yield from filter(is_private, names)
+    if not node.level and NOT_OURS.match(node.module):
+        yield node.module
 
 
 def all_private_uses(modules):
@@ -224,23 +234,22 @@ def all_private_uses(modules):
 def functions(tree):
     """Yield every function with the class that it is a method of, or None."""
     for node in ast.walk(tree):
-        owner = node if isinstance(node, ast.ClassDef) else None
-        for child in (
-            ast.iter_child_nodes(node) if not isinstance(node, ast.expr) else ()
-        ):
+        owner = None
+        if isinstance(node, ast.ClassDef):
+            owner = node
+        for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield child, owner
 
 
 def width(function, owner):
     """Return the number of parameters, without self."""
-    a = function.args
-    static = any(
-        getattr(name, "id", "") == "staticmethod" for name in function.decorator_list
-    )
-    return len(a.posonlyargs + a.args + a.kwonlyargs) - (
-        owner is not None and not static
-    )
+    arguments = function.args
+    names = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    decorators = {getattr(name, "id", "") for name in function.decorator_list}
+    if owner is not None and "staticmethod" not in decorators:
+        return len(names) - 1
+    return len(names)
 
 
 def signatures(modules):
@@ -249,12 +258,13 @@ def signatures(modules):
     others = {}
     for path, tree in modules.items():
         for function, owner in functions(tree):
-            name = (
-                f"{path}: {owner.name}.{function.name}"
-                if owner
-                else f"{path}: {function.name}"
-            )
-            (kernels if "/kernels/" in path else others)[name] = width(function, owner)
+            name = function.name
+            if owner is not None:
+                name = f"{owner.name}.{name}"
+            widths = others
+            if "/kernels/" in path:
+                widths = kernels
+            widths[f"{path}: {name}"] = width(function, owner)
     return kernels, others
 
 
@@ -328,8 +338,8 @@ def main():
         ("reproduce", sizes("reproduce")),
     ):
         print(f"{title}: {sum(counts.values()):,} lines of code in {len(counts)} files")
-        for room, n in by_room(counts).items():
-            print(f"  {room:<16}{n:>7,}")
+        for folder, n in by_folder(counts).items():
+            print(f"  {folder:<16}{n:>7,}")
     print(f"CUDA sources           {cuda_lines():,} raw lines")
     print(f"import circles         {circles(imports(modules)) or 'none'}")
     print(f"private names          {all_private_uses(modules) or 'none'}")

@@ -221,11 +221,14 @@ def test_a_reason_ends_in_words():
     classed = [part for part in found.to_dict()["parts"] if "class:" in part["name"]]
     assert classed
     assert all(set(part["words"]) <= set(names) for part in classed if "words" in part)
-    assert "class:apple: w0" in repr(found) or "class:apple (prior): w0" in repr(found)
+    assert "class:apple: w0" in repr(found)
     assert scores.explain(model, X[[60]], X[[63]], rather_than=X[[61]]).words
     lists = model.importance(scores.transform(X), feature_names=all_names).blocks()
     pairs = [
-        name for title, block in lists if "class" not in title for name, _ in block
+        line.label
+        for block in lists
+        if "class" not in block.title
+        for line in block.lines
     ]
     assert not any("~" in name and "class:" in name for name in pairs)
 

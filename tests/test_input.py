@@ -110,6 +110,12 @@ DAMAGED = {
     "below zero": ("csr", {"indptr": (0, -5)}),
     "column": ("csc", {"indices": (1, 500)}),
     "coordinate": ("coo", {"row": (2, 99)}),
+    "column of a list": ("lil", {"rows": (4, [2**30])}),
+    "huge column of a list": ("lil", {"rows": (4, [2**70])}),
+    "list of columns": ("lil", {"rows": (4, [0, 1, 2, 3, 4, 5])}),
+    "no list": ("lil", {"data": (4, None)}),
+    "offset": ("dia", {"offsets": (0, 10**6)}),
+    "offset twice": ("dia", {"offsets": (slice(None), 0)}),
 }
 
 
@@ -134,6 +140,18 @@ def test_damaged_sparse_rows_are_refused_at_every_door(name):
     ):
         with pytest.raises(ValueError, match="damaged"):
             use(bad)
+
+
+def test_damaged_links_and_dictionaries_are_refused():
+    from hdsl.triplets import link_triplets
+
+    links = sp.coo_array(np.eye(4))
+    links.row = np.array([0, 1, 2, 2**30])
+    with pytest.raises(ValueError, match="damaged"):
+        link_triplets(links)
+    dictionary = sp.dok_array(X)
+    dictionary._dict[(3, 2**30)] = 1.0  # as a damaged pickle has it
+    assert_refused(lambda model: model.fit(dictionary, Y), "X", "damaged")
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -295,7 +313,7 @@ BAD_LABELS = {
     "one number": ([3.0] * 12, "No triplet can be built", "one class, 3.0."),
     "none": ([], "0 labels", "12 rows", "one label per row"),
     "too many": (np.arange(13) % 2, "13 labels", "12 rows", "one label per row"),
-    "continuous": (X[:, 0] + 0.3, "Unknown label type: continuous"),
+    "continuous": (X[:, 0] + 0.3, "Unknown label type: continuous", "qcut"),
     "two columns": (np.column_stack([Y, Y + 2]), "indicator"),
     "inf": ([np.inf, 1.0] * 6,),
     "words and NaN": (["ant", "bee", np.nan] * 4, "4 of 12 rows", "Drop them"),

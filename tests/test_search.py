@@ -176,6 +176,28 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
             assert a.tobytes() == b.tobytes()
 
 
+def test_equal_dense_rows_come_by_number():
+    """BLAS rounds products by the place of a row."""
+    rng = np.random.default_rng(0)
+    for n_columns in (16, 32, 100):
+        for n_rows in (5, 7, 9):
+            index = np.repeat(rng.normal(size=(1, n_columns)), n_rows, axis=0)
+            for n_queries in (1, 4):
+                queries = rng.normal(size=(n_queries, n_columns))
+                found = search.top_k(queries, index, n_rows)
+                assert (np.diff(found.rows) == 1).all()
+                assert (found.scores == found.scores[:, :1]).all()
+
+
+@given(matrix=matrices(elements=INTEGERS), columns=st.integers(1, 3))
+def test_first_equal_rows(matrix, columns):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "COLUMNS_AT_A_TIME", columns)
+        first_rows = dense.first_equal_rows(matrix)
+    rows = matrix.tolist()
+    assert first_rows.tolist() == [rows.index(row) for row in rows]
+
+
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
     monkeypatch.setattr(dense, "DENSE_BLOCK", 1000)  # three queries per block

@@ -50,6 +50,35 @@ def path(collection, tmp_path):
     return tmp_path / "m.hdsl"
 
 
+def test_what_a_search_finds_prints_as_a_table(collection):
+    hits = collection.search("late goal", 3)
+    header, *lines = repr(hits).splitlines()
+    assert header.split()[:6] == ["similarity", "rank", "by", "cosine", "id", "label"]
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+    assert hits[0]["why"][0]["name"] in lines[0]
+    assert "<th>similarity</th>" in hits._repr_html_()
+    empty_row = sp.csr_array((1, collection.documents.X.shape[1]))
+    assert repr(collection.search_rows(empty_row)[0]) == "nothing found"
+
+
+def test_what_a_search_finds_becomes_a_frame(collection):
+    pytest.importorskip("pandas")
+    hits = collection.search("late goal", 3)
+    frame = hits.to_frame()
+    assert frame["row"].tolist() == [hit["row"] for hit in hits]
+    assert frame["why"].str.contains("goal").any()
+    assert "more" not in frame.columns
+
+
+def test_learned_and_plain_add_up_to_a_reason(collection):
+    (hit,) = collection.search("late goal", 1, why=100)
+    explanation = collection.explain("late goal", hit["row"])
+    learned = sum(reason["learned"] for reason in hit["why"])
+    share = hit["similarity"] / explanation.total
+    assert learned == pytest.approx(share * explanation.learned)
+
+
 # --- words ----------------------------------------------------------------------------
 
 

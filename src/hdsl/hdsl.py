@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
+from .fit.fixed_parts import fixed_parts
 from .fit.inputs import FitInput
 from .fit.path import model_at
 from .fit.road import learn
 from .input.parameters import check_number
 from .model import SimilarityModel
-from .similarity import FixedPart, Similarity
+from .similarity import Similarity
 
 if TYPE_CHECKING:
     from .solver.loop import State
@@ -48,6 +49,17 @@ class HDSL(SimilarityModel):
         "l2" compares rows at unit length, wherever rows come in: the dot product is
         then the cosine. Columns that no training row has do not count in a row's
         length. None, the paper's choice, takes rows as they are.
+    embedding : int, slice, list of str or None, default=None
+        The last columns of X that are a dense embedding of the rows: their number, a
+        slice or their names. They are compared at unit length beside the features,
+        S(x, x') = prior·(⟨x, x'⟩ + w·⟨z, z'⟩) + xᵀMx', and are never paired. Rows may
+        also be a pair (X, Z) of features and a dense array, wherever rows come in;
+        then None is enough.
+    embedding_weight : float >= 0 or "auto", default="auto"
+        w, the weight of the embedding beside the features. "auto" is chosen from 0,
+        1/4, 1, 4 and 16, before anything is learned, on the rows or anchors that the
+        prior is chosen on: the weight whose similarity is the best there. It is 1 where
+        too little can be held out.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
@@ -140,8 +152,13 @@ class HDSL(SimilarityModel):
     choice_ : dict of str to ndarray, or None
         What was tried: prior (inf is the plain cosine), n_iter (0 where the model
         starts from that of the next larger prior), score on held-out data with its
-        standard error, mean reciprocal rank of known items, and which was chosen.
+        standard error, mean reciprocal rank of known items, which was chosen, and with
+        an embedding its weight. It prints as a table, and
         ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
+    embedding_weight_ : float or None
+        The value used; None without an embedding.
+    embedding_width_ : int
+        Number of the last columns that are an embedding, 0 without one.
     norm_ : {"l2", None}
         The value used.
     loss_ : str
@@ -204,6 +221,8 @@ class HDSL(SimilarityModel):
         *,
         prior: float | str = "auto",
         norm: str | None = "l2",
+        embedding: int | slice | Sequence[str] | None = None,
+        embedding_weight: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "corrective",
@@ -229,6 +248,8 @@ class HDSL(SimilarityModel):
         self.scale = scale
         self.prior = prior
         self.norm = norm
+        self.embedding = embedding
+        self.embedding_weight = embedding_weight
         self.loss = loss
         self.oracle = oracle
         self.step = step
@@ -270,6 +291,7 @@ class HDSL(SimilarityModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
+            Or a pair (features, embedding) of a matrix and a dense array.
         y : array-like of shape (n_rows,), default=None
             Labels to make triplets from; not needed with `triplets` or `quadruplets`.
             For several per row, an array or a sparse matrix of shape (n_rows, n_labels)
@@ -352,9 +374,12 @@ class HDSL(SimilarityModel):
     def similarity_(self) -> Similarity:
         """The learned similarity as a plain value, free of the estimator."""
         check_is_fitted(self, "atoms_")
-        prior = FixedPart("prior", self.prior_, self.norm_, self.columns_)
         return Similarity(
-            self.atoms_, self.weights_, self.scale_, (prior,), self.n_features_in_
+            self.atoms_,
+            self.weights_,
+            self.scale_,
+            fixed_parts(self),
+            self.n_features_in_,
         )
 
     def at(self, n_iter: int) -> HDSL:

@@ -11,8 +11,8 @@ from . import explain as explain_module
 from . import saving
 from .explain.parts import one_row
 from .explain.tables import as_names
+from .input.embeddings import as_given, check_rows
 from .input.estimators import TakesSparse
-from .input.matrices import as_user_sparse, check_matrix
 from .input.names import numbered_names
 from .similarity import Similarity
 from .similarity.cosine import LearnedCosine
@@ -62,11 +62,11 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             The atoms' components, then sqrt(prior)·X where prior > 0, and so on for
             each fixed part.
         """
-        similarity, X = self._similarity_and(X)
-        Z = similarity.transform(X)
+        similarity, rows = self._similarity_and(X)
+        Z = similarity.transform(rows)
         if cosine:
             Z = unit_rows(Z)
-        return as_user_sparse(Z)
+        return as_given(Z, X)
 
     def rewrite(
         self,
@@ -101,12 +101,12 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             With ``norm="l2"``, x and y are rows at unit length: an index holds
             ``index_rows(Y)``.
         """
-        rewriter, X = self._rewriter_and(X, cosine)
-        Z = rewriter.rewrite(X)
+        rewriter, rows = self._rewriter_and(X, cosine)
+        Z = rewriter.rewrite(rows)
         Z = limit_weights(
             Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight
         )
-        return as_user_sparse(Z)
+        return as_given(Z, X)
 
     def lengths(self, Y: Any) -> np.ndarray:
         """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
@@ -123,8 +123,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each
         divided by its learned length sqrt(S(y, y)).
         """
-        rewriter, Y = self._rewriter_and(Y, cosine)
-        return as_user_sparse(rewriter.index_rows(Y))
+        rewriter, rows = self._rewriter_and(Y, cosine)
+        return as_given(rewriter.index_rows(rows), Y)
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense.
@@ -161,7 +161,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
 
     def _check(self, X: Any, name: str = "X") -> Any:
         """Return X checked against what the model was fitted on."""
-        return check_matrix(self, X, reset=False, name=name)
+        return check_rows(self, X, reset=False, name=name)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
@@ -238,10 +238,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
         >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
         S(x, y) - S(x, z) = 1.5, learned +1.2, prior +0.3
-          cat ~ dog   +0.8 |++++++++++++++++++++
-          cat         +0.4 |++++++++++
-          cat (prior) +0.2 |+++++
-          pet (prior) +0.1 |++
+                     sum learned prior
+          cat ~ dog +0.8    +0.8       |++++++++++++++++++++
+          cat       +0.6    +0.4  +0.2 |+++++++++++++++
+          pet       +0.1          +0.1 |++
         """
         similarity = self.similarity_
         rows = {"x": x, "y": y, "rather_than": rather_than}

@@ -1,6 +1,7 @@
 """Models of atoms as plain arrays for a file, and back, checked."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +12,10 @@ from .files.container import Arrays, dumps
 from .files.tables import get_value
 from .input.errors import short
 from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
+from .similarity.cosine import COSINE, RANKINGS
 from .similarity.similarity import Similarity
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
+from .tabular import Columns
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
 NOT_SAVED = {
@@ -30,7 +33,10 @@ FLOATS = ("objective", "gap")
 COUNTS = {"n_iter": 0, "n_triplets": 1}
 
 #: Columns of what was tried for the prior, as `choose.table` has them.
-CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
+CHOICE = ("prior", "n_iter", "score", "error", "mrr", "search", "chosen")
+
+#: The column that older files do not have: nothing was searched among all rows.
+NEW_COLUMN = "search"
 
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -48,6 +54,9 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     header["status"] = model.status_
     header["gap_is_exact"] = bool(model.gap_is_exact_)
     header["loss"] = model.loss_
+    if model.embedding_weight_ is not None:
+        header["embedding_weight"] = float(model.embedding_weight_)
+    header["ranking"] = model.ranking_
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
 
@@ -58,24 +67,32 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     params = get_value(header, "params", dict)
     known = kind().get_params(deep=False).keys() - NOT_SAVED
     model = kind(**{name: value for name, value in params.items() if name in known})
-    _set_similarity(model, similarity)
+    _set_similarity(model, similarity, header)
     _set_numbers(model, header)
     _set_path(model, arrays, header)
     model.choice_ = choice_from(arrays)
+    model.ranking_ = _ranking_from(header)
     names_from_arrays(model, arrays)
     return model
 
 
-def _set_similarity(model: Any, similarity: Similarity) -> None:
+def _set_similarity(model: Any, similarity: Similarity, header: dict[str, Any]) -> None:
     """Give a model the attributes that its similarity has too."""
     model.atoms_ = similarity.atoms
     model.weights_ = similarity.weights
     model.scale_ = similarity.scale
     model.n_features_in_ = similarity.n_features
-    (prior,) = similarity.fixed
+    prior = similarity.fixed[0]
     model.prior_ = prior.weight
     model.norm_ = prior.norm
     model.columns_ = prior.length_columns
+    model.embedding_width_ = similarity.n_features - similarity.n_paired
+    model.embedding_weight_ = None
+    if model.embedding_width_:
+        weight = get_value(header, "embedding_weight", float)
+        if not 0.0 <= weight < math.inf:
+            raise ValueError(f"embedding_weight is {weight}, expected >= 0")
+        model.embedding_weight_ = weight
 
 
 def _set_numbers(model: Any, header: dict[str, Any]) -> None:
@@ -104,16 +121,27 @@ def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
     check_corrections(model.corrections_, len(model.trace_), n_features)
 
 
-def choice_from(arrays: Arrays) -> Arrays | None:
+def choice_from(arrays: Arrays) -> Columns | None:
     """Return what was tried, its columns in order; None where nothing was."""
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
-    if {*choice} != {*CHOICE} or any(
-        np.ndim(column) != 1 for column in choice.values()
-    ):
+    if NEW_COLUMN not in choice and "prior" in choice:
+        choice[NEW_COLUMN] = np.full_like(choice["prior"], np.nan)
+    names = [*CHOICE]
+    if "embedding_weight" in choice:
+        names.append("embedding_weight")
+    if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
-    return {name: choice[name] for name in CHOICE}
+    return Columns({name: choice[name] for name in names})
+
+
+def _ranking_from(header: dict[str, Any]) -> str:
+    """Return how rows are ranked; older files do not say it, and rank by the cosine."""
+    ranking = header.get("ranking", COSINE)
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking is {short(ranking)}, expected one of {RANKINGS}")
+    return str(ranking)
 
 
 def names_to_arrays(model: Any) -> Arrays:

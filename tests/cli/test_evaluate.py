@@ -34,3 +34,11 @@ def test_rows_are_those_of_the_model_only_where_they_are_equal():
     assert are_among(nearly, known).all()
     empty = sp.csr_array((1, 2**40))
     assert not are_among(empty, empty).any()
+
+
+def test_rows_of_huge_and_tiny_values_are_told_apart():
+    """No value becomes infinite or 0 where rows are compared."""
+    known = sp.csr_array(np.array([[1e300, 0.0], [0.0, 1e-300]]))
+    others = sp.csr_array(np.array([[2e300, 0.0], [0.0, 2e-300]]))
+    assert not are_among(others, known).any()
+    assert are_among(known, known).all()

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from commands import bad, good, told
@@ -34,3 +35,59 @@ def test_export(folder, tmp_path):
     assert "--query" in bad("export", model, "--to", "postgresql")
     assert "two files" in bad("export", model, "--to", "jsonl", "-o", model)
     assert "two files" in bad("report", model, "-o", model)
+
+
+def rows_of_sql(path):
+    """Return the columns of an export to pgvector by name: terms as dicts by index."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    start = lines.index("COPY hdsl_documents FROM STDIN;")
+    definitions = [line.split() for line in lines[2 : start - 1]]
+    names = [definition[0].strip('"') for definition in definitions]
+    rows = [line.split("\t") for line in lines[start + 1 : lines.index("\\.")]]
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    columns["terms"] = [terms_of(text) for text in columns["terms"]]
+    return columns
+
+
+def terms_of(sparsevec):
+    """Return the values of a sparsevec by index."""
+    entries = sparsevec[1:].partition("}")[0].split(",")
+    pairs = [entry.split(":") for entry in entries if entry]
+    return {int(index): float(value) for index, value in pairs}
+
+
+def products(query, rows):
+    """Return what the operator <#> of pgvector orders by, with its sign turned."""
+    return np.array(
+        [sum(query.get(i, 0.0) * value for i, value in row.items()) for row in rows]
+    )
+
+
+@pytest.mark.parametrize("option", ["--cosine", "--no-cosine"])
+def test_exported_rows_come_as_the_search_has_them(folder, tmp_path, option):
+    """Rows are divided by their lengths, or have them beside, and never both."""
+    model = folder / "model.hdsl"
+    path = tmp_path / "index.sql"
+    good("export", model, "--to", "pgvector", "-o", path, option)
+    text = "goal striker today"
+    query = terms_of(
+        good("export", model, "--to", "pgvector", "--query", text, option).stdout
+    )
+    columns = rows_of_sql(path)
+    assert ("length" in columns) == (option == "--no-cosine")
+    scores = products(query, columns["terms"])
+    if "length" in columns:
+        scores /= np.array(columns["length"], dtype=float)
+    hits = told("search", model, text, "-k", 90)["neighbours"]
+    ranked = scores[[hit["row"] for hit in hits]]
+    learned = np.array([hit["similarity"] for hit in hits])
+    np.testing.assert_allclose(ranked * learned[0] / ranked[0], learned, atol=1e-5)
+    if option == "--cosine":
+        np.testing.assert_allclose(ranked, learned, atol=1e-5)
+
+
+def test_a_full_text_query_names_the_class_scores_that_it_leaves_out(folder):
+    result = good("export", folder / "model.hdsl", "--to", "sqlite", "--query", "goal")
+    assert "class scores" in result.stderr
+    result = good("export", folder / "model.hdsl", "--to", "qdrant", "--query", "goal")
+    assert "class scores" not in result.stderr

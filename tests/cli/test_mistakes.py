@@ -24,6 +24,29 @@ def test_missing_files(folder, tmp_path):
     )
 
 
+def test_no_message_has_codes_of_a_terminal(folder, tmp_path):
+    """They stand in names of files, options and columns, and in values."""
+    codes = "\x1b]0;owned\x07\x1b[31m\x9b\u202e"
+    table = write_csv(tmp_path / f"{codes}.csv", [(codes, codes, codes)] * 2)
+    model = folder / "model.hdsl"
+    for command in (
+        ("fit", tmp_path / f"no{codes}.csv", "--text", "t"),
+        ("fit", tmp_path / f"no{codes}.svm"),
+        ("fit", table),
+        ("fit", table, *LABELLED),
+        ("fit", table, "--text", "body", "--label", codes),
+        ("fit", table, "--text", "body", "--sep", codes),
+        ("search", tmp_path / codes, "words"),
+        ("search", model, "--row", codes),
+        ("search", model, codes),
+        ("search", model, "--queries", tmp_path / codes),
+        ("report", model, "-o", tmp_path / codes / "page.html"),
+        (codes,),
+        ("info", model, f"--{codes}"),
+    ):
+        assert bad(*command).replace("\n", "").isprintable(), command
+
+
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     for name in ("big.svm", "big.csv", "big.npz", "big.hdsl"):
         with (tmp_path / name).open("wb") as file:

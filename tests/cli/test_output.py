@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from hdsl.cli.output import WIDTH, show_json, table_lines
+from hdsl.cli.output import WIDTH, show, show_json, table_lines
 from hdsl.cli.wording import one_line
 
 
@@ -40,3 +40,15 @@ def test_facts_become_json_that_every_reader_takes(capsys):
 def test_one_line_has_no_control_characters():
     assert one_line("a\n\tb\x1b[0m") == "a b [0m"
     assert one_line("abcdef", 4) == "abc…"
+
+
+def test_what_a_terminal_would_obey_is_escaped(capsys):
+    """Control characters of 7 and 8 bits, marks of direction, and bytes that are no text."""
+    name = "a\x1b[31m\x9b31m\u202e\udc9b é"
+    show(f"first {name}\nsecond")
+    output = capsys.readouterr().out
+    assert output == "first a\\x1b[31m\\x9b31m\\u202e\\udc9b é\nsecond\n"
+    show_json({"name": name})
+    output = capsys.readouterr().out
+    assert all(line.isprintable() for line in output.split("\n"))
+    assert json.loads(output) == {"name": name}

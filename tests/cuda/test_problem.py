@@ -28,7 +28,7 @@ from hdsl.solver.loop import Options, frank_wolfe
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Correction
 from hdsl.solver.steps import RULES
-from layouts import Given
+from layouts import Hyperbola
 from pairwise import pairwise
 from runs import assert_same_path, assert_same_run, run_in_parts
 from strategies import LOSSES, comparisons, make_twin, models, random_arrays, twins
@@ -319,6 +319,6 @@ def test_a_loss_without_a_kernel_is_refused(device, monkeypatch):
     child = type("Child", (losses.Logistic,), {})
     layout = CUDALayout(sp.csr_array(np.eye(3)), np.array([[0, 1, 2]]), device=device)
     names = "smoothed_hinge, squared_hinge, logistic, exponential need device='cpu'"
-    for loss in (Given(), slow(), child()):
+    for loss in (Hyperbola(), slow(), child()):
         with pytest.raises(ValueError, match=f"no kernel .* other than {names}"):
             layout.problem(loss, 1.0)

@@ -33,8 +33,9 @@ OPTIONS = [
     "-Wl,-Bsymbolic",
 ]
 
-why_missing = None if COMPILER else "no C++ compiler"
-
+why_missing = None
+if COMPILER is None:
+    why_missing = "no C++ compiler"
 
 #: Types of the items of arrays, as kernels name them; a posting is two numbers.
 DTYPES = {
@@ -103,8 +104,9 @@ class Emulator(Device):
 
     def empty(self, shape, dtype=np.float64):
         """Return an array of numbers that no result should show."""
-        dtype = np.dtype(dtype)
-        return np.full(shape, np.nan if dtype.kind == "f" else 0x5A5A5A5A, dtype)
+        if np.dtype(dtype).kind == "f":
+            return np.full(shape, np.nan, dtype)
+        return np.full(shape, 0x5A5A5A5A, dtype)
 
     def host(self, shape, dtype=np.float64):
         """Return a plain array."""
@@ -129,10 +131,10 @@ class Emulator(Device):
 
     def launch(self, kernel, n_blocks, /, **arguments):
         """Run a kernel to its end; each argument must be of the type that it reads."""
-        given = zip(parameters(kernel), in_order(kernel, arguments), strict=True)
+        ordered = in_order(kernel, arguments)
         values = [
             as_c(argument, parameter.type, f"{kernel}: {parameter.name}")
-            for parameter, argument in given
+            for parameter, argument in zip(parameters(kernel), ordered, strict=True)
         ]
         addresses = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)

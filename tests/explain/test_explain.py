@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 
@@ -16,9 +17,10 @@ from sklearn.exceptions import NotFittedError
 import reference
 from hdsl import HDSL
 from hdsl.explain import explain, importance
+from hdsl.explain.parts import MEANING
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.fixed import NO_FEATURE
-from strategies import SCALES, fixed_parts, matrices, models
+from strategies import SCALES, fixed_parts, matrices, models, models_beside
 
 NAMES = ["goal", "match", "profit", "shares"]
 HOSTILE = [
@@ -57,8 +59,8 @@ def rounding(similarity, x, y):
 def cases(draw):
     """A similarity and three rows."""
     X = draw(matrices())
-    atoms, weights = draw(models(X.shape[1]))
     fixed = draw(fixed_parts(X.shape[1]))
+    atoms, weights = draw(models_beside(fixed, X.shape[1]))
     similarity = Similarity(atoms, weights, draw(SCALES), fixed, X.shape[1])
     return similarity, X[
         draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))
@@ -107,7 +109,7 @@ def test_parts_are_those_of_their_formulas(case):
         parts = explain(similarity, x, y, by=by).parts
         assert set(parts["kind"]) <= {by, *(part.name for part in similarity.fixed)}
         of_block = parts[np.isin(parts["kind"], as_one)]
-        assert set(of_block["name"]) <= {*as_one}
+        assert set(of_block["name"]) <= {MEANING}
         assert (of_block["i"] == NO_FEATURE).all()
         assert len(of_block) <= 1
         is_fixed = (parts["kind"] != by) & (parts["i"] != NO_FEATURE)
@@ -250,12 +252,12 @@ def test_importance_without_rows_is_by_weight(d, data):
 
 def test_pairs_of_words_come_before_those_of_classes():
     names = ["goal", "class:sport", "profit", "shares"]
-    titles = [title for title, _ in importance(SMALL, feature_names=names).blocks()]
+    titles = [block.title for block in importance(SMALL, feature_names=names).blocks()]
     assert [title.split()[0] for title in titles] == ["3", "1", "1"]
     assert "class" in titles[2]
     _, words, classes = importance(SMALL, feature_names=names).blocks()
-    assert [name for name, _ in words[1]] == ["goal ~ profit"]
-    assert [name for name, _ in classes[1]] == ["goal ~ class:sport"]
+    assert [line.label for line in words.lines] == ["goal ~ profit"]
+    assert [line.label for line in classes.lines] == ["goal ~ class:sport"]
 
 
 def test_words_behind_the_score_of_a_class_are_shown():
@@ -288,12 +290,13 @@ def test_messages_of_importance(options, message):
 def test_text_has_signed_bars_and_says_what_it_leaves_out():
     assert repr(explain(SMALL, *ROWS[:2], feature_names=NAMES, top=3)).splitlines() == [
         "S(x, y) = 5.5, learned +5, prior +0.5",
-        "  goal            +4           |++++++++++++++++++++",
-        "  goal ~ match    +3           |+++++++++++++++",
-        "  goal ~ profit   -2 ----------|",
-        "  [1 more]      +0.5           |++",
+        "                 sum learned prior",
+        "  goal          +4.5      +4  +0.5          |++++++++++++++++++++",
+        "  goal ~ match    +3      +3                |+++++++++++++",
+        "  goal ~ profit   -2      -2       ---------|",
     ]
-    assert len(repr(explain(SMALL, *ROWS[:2], top=None)).splitlines()) == 5
+    shortened = repr(explain(SMALL, *ROWS[:2], feature_names=NAMES, top=1))
+    assert re.search(r"\[2 more\] +\+1 +\+1 ", shortened)
     by_weight = importance(SMALL, top=1)
     by_effect = importance(SMALL, ROWS, min_rows=1, top=1)
     assert "2 pairs, the first 1 by weight in M" in repr(by_weight)
@@ -302,6 +305,43 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
         by_effect
     )
     assert "x0 ~ x2 (2, 2)" in repr(by_effect)
+
+
+@given(case=cases())
+def test_reasons_name_what_both_rows_have_and_add_up(case):
+    """Each once: what is learned of a feature stands beside what is not."""
+    similarity, (x, y, _) = case
+    explanation = explain(similarity, x, y)
+    reasons = explanation.reasons
+    error = abs(math.fsum(reason.value for reason in reasons) - explanation.total)
+    assert error <= rounding(similarity, x, y)
+    assert len({(reason.i, reason.j) for reason in reasons}) == len(reasons)
+    for reason in reasons:
+        assert reason.value == math.fsum(reason.addends)
+        if reason.i != NO_FEATURE:
+            assert x[reason.i] or y[reason.i]
+            assert x[reason.j] or y[reason.j]
+    learned = math.fsum(reason.addends[0] for reason in reasons)
+    assert abs(learned - explanation.learned) <= rounding(similarity, x, y)
+    sizes = [abs(reason.value) for reason in reasons]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_an_atom_is_a_reason_only_where_atoms_are_asked_for():
+    by_atom = explain(SMALL, *ROWS[:2], feature_names=NAMES, by="atom").reasons
+    assert [reason.name for reason in by_atom] == ["goal+match", "goal-profit", "goal"]
+    assert by_atom[2].addends == (0.0, 0.5)
+
+
+def test_a_reason_that_adds_next_to_nothing_is_not_shown_by_name():
+    query = np.array([1.0, 0, 0, 0])
+    nearly_the_same = np.array([1.0, 0, 1e-9, 0])
+    explanation = explain(SMALL, query, nearly_the_same, feature_names=NAMES)
+    text = repr(explanation)
+    assert "profit" not in text
+    assert "e-" not in text
+    assert "[1 more]" in text
+    assert "profit" in repr(replace(explanation, top=None))
 
 
 @pytest.mark.parametrize(

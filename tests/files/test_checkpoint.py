@@ -63,7 +63,7 @@ def small(path=None, **parameters):
     )
 
 
-def cut(model, n_iter):
+def cut(model, n_iter, rows=X):
     """Fit until a power cut at an iteration."""
 
     def callback(state):
@@ -71,7 +71,7 @@ def cut(model, n_iter):
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        model.set_params(callback=callback).fit(X, Y)
+        model.set_params(callback=callback).fit(rows, Y)
 
 
 def saved(model, folder):
@@ -94,6 +94,15 @@ def cut_path(path, cut_run):
 
 
 # --- resuming -------------------------------------------------------------------------
+
+
+def test_a_cut_run_goes_on_with_the_weight_of_its_embedding(tmp_path, path):
+    rows = (X, RNG.random((60, 4)).astype(np.float32) + np.eye(4)[Y].astype(np.float32))
+    whole = small(prior="auto").fit(rows, Y)
+    cut(small(path, prior="auto"), 13, rows)
+    resumed = small(path, prior="auto").fit(rows, Y)
+    assert resumed.embedding_weight_ == whole.embedding_weight_
+    assert saved(resumed, tmp_path) == saved(whole, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,12 @@ def test_trace_leaves_out_what_is_not_known(model):
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
 
 
+def test_a_display_prints_without_its_numbers(model):
+    display = plots.ChoiceDisplay.from_estimator(model)
+    assert repr(display) == "<ChoiceDisplay, drawn in figure_>"
+    assert "not drawn" in repr(plots.TraceDisplay(model.trace_))
+
+
 def test_a_choice_shows_every_prior_and_the_cosine(model):
     lines = DISPLAYS["choice"](model).ax_.lines
     tried = np.isfinite(model.choice_["prior"])

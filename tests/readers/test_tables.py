@@ -91,3 +91,14 @@ def test_flags_and_numbers_are_read_from_text_and_from_values(tmp_path):
         table = tables.read_table(source, {"a": "same", "b": "weight"})
         assert tables.flags(table, "same").tolist() == [1, 0]
         assert tables.numbers(table, "weight").tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("n_bytes", [80_000, 160_000])
+def test_a_cell_of_combining_marks_is_refused(n_bytes):
+    """To put them in order costs the square of their number, and does not serve Ctrl-C."""
+    marks = "e" + "\u0301\u0323" * (n_bytes // 4)
+    with pytest.raises(ValueError, match="combining marks"):
+        tables.read_columns({"name": ["plain", marks]})
+    words = "e" + "\u0301" * 30
+    texts = [words * 3000, "x" * n_bytes, "é" * n_bytes, None]
+    assert tables.read_columns({"name": texts})["name"] is texts

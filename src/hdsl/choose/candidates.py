@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..similarity.cosine import COSINE
 from ..supervision.judges import Score
 from .rule import standard_error
 
@@ -17,6 +18,9 @@ from .rule import standard_error
 PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
 
 LARGE_PRIORS = (32.0, 128.0, 512.0)
+
+#: Larger ones that are tried where all lose too much of a search among all rows.
+SAFE_PRIORS = (32.0, 64.0, 128.0)
 
 #: The prior where too little can be held out to choose one: with 15 to 45 rows a
 #: smaller one is worse than the cosine on most sets.
@@ -74,23 +78,30 @@ class Choice:
         Why, in one sentence.
     table : dict of str to ndarray or None
         One line per candidate: prior (as used; inf is the plain cosine), n_iter, score
-        with its standard error, mrr (NaN with comparisons), chosen. None where nothing
-        was tried.
+        with its standard error, mrr (NaN with comparisons), search (the mean gain of a
+        search among all rows, NaN where it was not looked at), chosen. None where
+        nothing was tried.
+    ranking : {"cosine", "product"}
+        How rows are ranked best.
     """
 
     prior: float
     n_iter: int
     reason: str
     table: dict[str, np.ndarray] | None = None
+    ranking: str = COSINE
 
 
-def table(candidates: Sequence[Candidate], chosen: Candidate) -> dict[str, np.ndarray]:
+def table(
+    candidates: Sequence[Candidate], chosen: Candidate, search: Sequence[float]
+) -> dict[str, np.ndarray]:
     """Return the columns of what was tried; a chosen prior and number of steps are one line."""
     scores = [candidate.score for candidate in candidates]
     return {
         "prior": np.array([candidate.prior for candidate in candidates]),
         "n_iter": np.array([candidate.n_iter for candidate in candidates]),
         **score_columns(scores),
+        "search": np.array(search),
         "chosen": np.array([candidate is chosen for candidate in candidates]),
     }
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..input.errors import warn
 from ..similarity import Similarity
 from ..solver.atoms import NOTHING
 from ..supervision.compared_rows import ComparedRows
+from ..supervision.gains import SearchJudge
 from ..supervision.judges import Judge, Score
 from ..supervision.supervision import Supervision
 from .candidates import (
@@ -20,11 +22,13 @@ from .candidates import (
     LARGE_PRIORS,
     NEXT_STEPS,
     PRIORS,
+    SAFE_PRIORS,
     STEPS,
     Candidate,
     Choice,
     table,
 )
+from .guard import SearchGuard
 from .parts import MOST_TRAIN, make_parts
 from .rule import is_as_good, is_worse, keeps_known_items, may_improve, simplest
 
@@ -76,28 +80,59 @@ def choose(
     is_free = model.prior == "auto"
     if not parts:
         return _without_data(model)
-    runs = [PartRuns(start(part.train), part.judge, is_free) for part in parts]
+    runs = [
+        PartRuns(start(part.train), part.judge, part.search, is_free) for part in parts
+    ]
+    guard = SearchGuard(runs if is_free else ())
     if is_free:
-        trial = _try_priors(runs, PRIORS, progress)
+        trial = _try_priors(runs, PRIORS, guard, progress)
         trial = _with_large_priors(trial, runs, data.n_units <= MOST_TRAIN, progress)
     else:
-        trial = _try_priors(runs, (float(model.prior),), progress)
+        trial = _try_priors(runs, (float(model.prior),), guard, progress)
+    trial, kept = _until_search_is_kept(trial, runs, guard, progress)
+    if kept is None and guard.is_of_judgements:
+        return _nothing_learned(trial, guard)
     cosine = trial[0]
     priors = trial[1:]
-    best, first = simplest([candidate.score for candidate in priors], cosine.score)
-    chosen = priors[first]
+    chosen = kept or max(priors, key=lambda candidate: guard.mean(candidate.prior))
     n_iter = model.max_iter
     steps: list[Candidate] = []
+    marked = chosen
     if n_iter == "auto":
         steps = _try_steps(runs, chosen.prior, progress)
         _, first_step = simplest([step.score for step in steps], cosine.score)
-        n_iter = steps[first_step].n_iter
-    setting = f"prior {chosen.prior:g} and {n_iter} iterations"
-    reason = _reason(setting, cosine, priors[best], chosen)
-    marked = chosen
-    if steps:
         marked = steps[first_step]
-    return Choice(chosen.prior, n_iter, reason, table([*trial, *steps], marked))
+        n_iter = marked.n_iter
+    setting = f"prior {chosen.prior:g} and {n_iter} iterations"
+    return Choice(
+        prior=chosen.prior,
+        n_iter=n_iter,
+        reason=_reason(setting, trial, chosen) + guard.sentence(chosen),
+        table=_table([*trial, *steps], marked, guard),
+        ranking=guard.ranking(chosen.prior),
+    )
+
+
+def _table(
+    candidates: Sequence[Candidate], marked: Candidate, guard: SearchGuard
+) -> dict[str, np.ndarray]:
+    """Return the columns of what was tried; the steps of a prior are not searched by."""
+    search = [
+        guard.mean(candidate.prior) if candidate.n_iter == FROM_ANOTHER else np.nan
+        for candidate in candidates
+    ]
+    return table(candidates, marked, search)
+
+
+def _nothing_learned(trial: Sequence[Candidate], guard: SearchGuard) -> Choice:
+    """Return the choice where every prior harms the search: the plain cosine stays."""
+    cosine = trial[0]
+    reason = (
+        "nothing is learned: by every prior that was tried, held-out anchors may find "
+        "less among all rows than by the cosine. More judged anchors may change that"
+    )
+    warn(f"{reason[0].upper()}{reason[1:]}.")
+    return Choice(FIXED_PRIOR, 0, reason, _table(trial, cosine, guard))
 
 
 def _without_data(model: Any) -> Choice:
@@ -112,16 +147,23 @@ def _without_data(model: Any) -> Choice:
 
 
 def _try_priors(
-    runs: Sequence[PartRuns], priors: Sequence[float], progress: Progress
+    runs: Sequence[PartRuns],
+    priors: Sequence[float],
+    guard: SearchGuard,
+    progress: Progress,
 ) -> list[Candidate]:
     """Return the cosine and models of ever smaller priors, until these may not improve."""
-    nothing_learned = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
+    nothing_learned = Score.joined([run.score_of_nothing() for run in runs])
     trial = [Candidate(np.inf, FROM_ANOTHER, nothing_learned)]
     is_free = len(priors) > 1
     progress.stage("choosing the prior", (len(priors) + is_free) * len(runs))
     for prior in priors:
         trial.append(_next_candidate(runs, prior, progress))
-        if not may_improve([candidate.score for candidate in trial]):
+        scores = [candidate.score for candidate in trial]
+        if not may_improve(scores):
+            break
+        is_first = prior == priors[0]
+        if is_first and guard.sees_harm(trial[-1]):
             break
     return trial
 
@@ -143,6 +185,36 @@ def _with_large_priors(
         if candidate.mean > cosine.mean:
             break
     return [cosine, *larger, first, *smaller]
+
+
+def _until_search_is_kept(
+    trial: list[Candidate],
+    runs: Sequence[PartRuns],
+    guard: SearchGuard,
+    progress: Progress,
+) -> tuple[list[Candidate], Candidate | None]:
+    """Return what was tried, and the simplest good candidate that keeps the search.
+
+    Where one loses too much, the larger priors are looked at, and larger ones are tried.
+    It is None where all lose too much.
+    """
+    cosine, *priors = trial
+    largest = priors[0].prior
+    while priors:
+        _, first = simplest([candidate.score for candidate in priors], cosine.score)
+        if guard.keeps_search(priors[first]):
+            return trial, priors[first]
+        priors = priors[:first]
+    for run in runs:
+        run.start_anew()
+    for prior in SAFE_PRIORS:
+        if prior <= largest:
+            continue
+        candidate = _next_candidate(runs, prior, progress)
+        trial = [cosine, candidate, *trial[1:]]
+        if guard.keeps_search(candidate):
+            return trial, candidate
+    return trial, None
 
 
 def _next_candidate(
@@ -168,21 +240,45 @@ def _try_steps(
 class PartRuns:
     """The runs on one part: each starts where the one of the next larger prior ended."""
 
-    def __init__(self, fits: PartFitter, judge: Judge, is_relative: bool) -> None:
+    def __init__(
+        self,
+        fits: PartFitter,
+        judge: Judge,
+        search: SearchJudge | None,
+        is_relative: bool,
+    ) -> None:
         self.fits = fits
         self.judge = judge
+        self.search = search
         self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0
+        self.models = {np.inf: self.similarity(*NOTHING, 1.0)}
+
+    def similarity(
+        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+    ) -> Similarity:
+        """Return the model of a run."""
+        return self.fits.similarity(atoms, weights, prior / self.unit)
 
     def score(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Score:
         """Score the model of a run."""
-        return self.judge(self.fits.similarity(atoms, weights, prior / self.unit))
+        return self.judge(self.similarity(atoms, weights, prior))
+
+    def score_of_nothing(self) -> Score:
+        """Score what is there before anything is learned."""
+        return self.judge(self.models[np.inf])
+
+    def start_anew(self) -> None:
+        """Let the next run start from nothing: a model of a small prior has many atoms."""
+        self.last = None
 
     def next(self, prior: float) -> Score:
         """Score the model of the next smaller prior."""
         n_iter = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
         self.last = self.fits.solve(prior / self.unit, n_iter, self.last, None)
-        return self.score(self.last.atoms, self.last.weights, prior)
+        model = self.similarity(self.last.atoms, self.last.weights, prior)
+        self.models[prior] = model
+        return self.judge(model)
 
     def path(self, prior: float) -> list[Score]:
         """Score the models of one path after each number of `STEPS`."""
@@ -198,8 +294,11 @@ class PartRuns:
         return [scores[n_iter] for n_iter in reached]
 
 
-def _reason(setting: str, cosine: Candidate, best: Candidate, chosen: Candidate) -> str:
+def _reason(setting: str, trial: Sequence[Candidate], chosen: Candidate) -> str:
     """Return in one sentence why a candidate was chosen."""
+    cosine, *priors = trial
+    scores = [candidate.score for candidate in priors]
+    best = priors[simplest(scores, cosine.score)[0]]
     score = f"{chosen.mean:.3f} on held-out data, cosine {cosine.mean:.3f}"
     if not keeps_known_items(chosen.score, cosine.score):
         return (

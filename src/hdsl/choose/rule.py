@@ -12,6 +12,9 @@ from ..supervision.judges import Score
 #: standard error.
 LEAST_MRR = 0.98
 
+#: An upper bound of a mean is so many standard errors above it: 95 % are below.
+BOUND_ERRORS = 1.645
+
 
 def may_improve(scores: Sequence[Score]) -> bool:
     """Whether a smaller prior may be better.
@@ -48,6 +51,22 @@ def keeps_known_items(score: Score, cosine: Score) -> bool:
     """Whether a candidate finds known items about as well as the cosine."""
     ranks = score.reciprocal_ranks
     return not len(ranks) or is_as_good(ranks, LEAST_MRR * cosine.reciprocal_ranks)
+
+
+def keeps_search(gains: np.ndarray, plain_gains: np.ndarray, max_harm: float) -> bool:
+    """Whether an upper bound of the mean loss is at most a share of the cosine's mean gain.
+
+    With few queries the bound is wide: what nothing is known of does not pass.
+    """
+    lost = plain_gains - gains
+    bound = lost.mean() + BOUND_ERRORS * standard_error(lost)
+    return bool(bound <= max_harm * plain_gains.mean())
+
+
+def is_better(units: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean is more than one standard error of the difference above the other's."""
+    gained = units - others
+    return bool(gained.mean() > standard_error(gained))
 
 
 def is_as_good(units: np.ndarray, others: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import shared_options
+from .messages import say
 from .options import OptionGroup, add_command
 from .output import show
 
@@ -44,9 +45,10 @@ def add(commands: Any) -> None:
 def export(arguments: Namespace) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
-    The dot product of a query with a document is the learned cosine. Each document has
-    its place as id, its own id as name where the model has ids, label, text and learned
-    length.
+    The dot product of a query with a document is the learned cosine: documents are
+    divided by their learned lengths, and nothing is left to divide by. With --no-cosine
+    it is the similarity, and the length stands beside each document. Each has its place
+    as id, its own id as name where the model has ids, label and text.
 
     For example:
 
@@ -67,6 +69,7 @@ def export(arguments: Namespace) -> None:
             )
         collection = models.load_collection(arguments.model)
         models.name_unknown_words(collection, query)
+        _name_class_scores(collection, engine)
         show(_query(collection, engine, query, arguments.cosine))
         return
     if engine in FULL_TEXT:
@@ -77,6 +80,16 @@ def export(arguments: Namespace) -> None:
     files.check_output_of_model(output, arguments.model)
     collection = models.load_collection(arguments.model)
     _write_documents(collection, engine, output, arguments.cosine)
+
+
+def _name_class_scores(collection: Any, engine: str) -> None:
+    """Say that a text index does not see what was learned of class scores."""
+    if engine in FULL_TEXT and collection.scored.n_scores:
+        say(
+            f"{engine} searches by words: what was learned of the class scores is left "
+            "out, so documents come in another order than `hdsl search` has. `--to "
+            "pgvector` keeps it."
+        )
 
 
 def _query(collection: Any, engine: str, text: str, is_cosine: bool) -> str:
@@ -116,7 +129,7 @@ def _write_documents(
         engine,
         _rewriter(collection, is_cosine).index_rows(documents.X),
         names=collection.scored.names(collection.feature_names),
-        fields=_fields(collection),
+        fields=_fields(collection, is_cosine),
     )
     with atomic_write(output, "the export") as file:
         for chunk in chunks:
@@ -125,18 +138,22 @@ def _write_documents(
     show(f"{output}: {documents.n_rows:,} documents, {size}.")
 
 
-def _fields(collection: Any) -> dict[str, list[Any]]:
-    """Return what is written beside the rows: lengths, and names, labels and texts if known."""
-    from ..similarity.cosine import LearnedCosine
+def _fields(collection: Any, is_cosine: bool) -> dict[str, list[Any]]:
+    """Return what is written beside the rows: names, labels and texts if known.
 
+    Lengths are for rows that are not divided by them.
+    """
     documents = collection.documents
-    lengths = LearnedCosine(collection.scored).lengths(documents.X)
     fields = {
-        "length": lengths,
         "name": documents.ids,
         "label": documents.labels,
         "text": documents.texts,
     }
+    if not is_cosine:
+        from ..similarity.cosine import LearnedCosine
+
+        lengths = LearnedCosine(collection.scored).lengths(documents.X)
+        fields = {"length": lengths, **fields}
     return {
         name: values.tolist() for name, values in fields.items() if values is not None
     }

@@ -171,15 +171,23 @@ def _is_held_out(data: Data, X: sp.csr_array, collection: Collection) -> bool | 
 def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
     """Return which rows of X are rows of another matrix too; empty ones are not.
 
-    Rows of one text may differ in the last bits of a value, so values are compared as
-    float32.
+    Rows of one text may differ in the last bits of a value, so values are compared by
+    their first 24 bits, as a float32 has them, in the whole range of floats.
     """
-    with np.errstate(over="ignore"):  # too large for float32 are large all the same
-        keys = row_keys(X.astype(np.float32))
-        known_keys = row_keys(known.astype(np.float32))
+    keys = row_keys(_rounded(X))
+    known_keys = row_keys(_rounded(known))
     known_set = {key.tobytes() for key in known_keys}
     is_known = np.array([key.tobytes() in known_set for key in keys], dtype=bool)
     return is_known & (np.diff(X.indptr) > 0)
+
+
+def _rounded(X: sp.csr_array) -> sp.csr_array:
+    """Return X with values of 24 significant bits; none becomes 0 or infinite."""
+    mantissas, exponents = np.frexp(X.data.astype(np.float64))
+    shortened = mantissas.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):  # the largest floats may round to infinity
+        values = np.ldexp(shortened, exponents)
+    return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
 
 
 def _rows(data: Data, collection: Collection) -> sp.csr_array:

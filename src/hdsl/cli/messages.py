@@ -4,18 +4,21 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from ..input.printable import printable
+
 
 def say(message: str) -> None:
     """Write one line to stderr."""
     if sys.stderr is not None:
         with suppress(OSError):  # nobody reads it, or the disk is full
-            print(f"hdsl: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+            line = printable(" ".join(message.split()))
+            print(f"hdsl: {line}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def announce(step: str, *, quiet: bool = False) -> None:
     """Say on stderr what is done from now on, where stderr is a terminal."""
     if is_watched(quiet):
-        print(f"{step} …", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"{printable(step)} …", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def is_watched(quiet: bool = False) -> bool:

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from ..input.printable import printable
 from .messages import is_terminal
 
 #: Columns of output that does not go to a terminal.
@@ -17,14 +18,25 @@ WIDTH = 120
 
 
 def show(*lines: str) -> None:
-    """Print lines as they are."""
+    """Print lines; what a terminal would obey is escaped."""
     for line in lines:
-        print(line)  # noqa: T201
+        print(printable(line))  # noqa: T201
 
 
 def show_json(facts: Any) -> None:
     """Print facts as JSON; NumPy values become plain ones, and NaN becomes null."""
-    print(json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False))  # noqa: T201
+    text = json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False)
+    print("\n".join(map(_escaped_json, text.split("\n"))))  # noqa: T201
+
+
+def _escaped_json(line: str) -> str:
+    """Return a line of JSON; what cannot be printed becomes its number in digits."""
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1]
+        for character in line
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from ..layout.feature_numbers import check_count
 from ..layout.sides import sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
+from .kernels.dense_rows import add_pair_products
 from .rows import Arrays, Recycled, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
@@ -80,6 +81,11 @@ class Pairs:
         counts = np.empty(self.n_pairs, dtype=np.int64)
         inner = np.empty(self.n_pairs)
         self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
+        if self.rows.dense is not None:
+            bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
+            self.workers.run(
+                add_pair_products, bounds, self.a, self.b, self.rows.dense, inner
+            )
         return counts, inner
 
     def _find_shared(self, *out: np.ndarray) -> None:

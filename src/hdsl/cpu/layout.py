@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.feature_numbers import number_features
+from ..mixed_rows import MixedRows
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
 from ..wide_matrices import is_wide
@@ -21,8 +22,9 @@ class CPULayout(Layout):
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_columns), float64
-        Canonical: sorted, no duplicates, no stored zeros.
+    X : csr_array or MixedRows of shape (n_rows, n_columns), float64
+        Canonical: sorted, no duplicates, no stored zeros. The columns of an embedding
+        are no features: they count in inner products, so in the prior.
     compared : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets of rows of X.
     weights : ndarray of shape (n,), default=None
@@ -47,7 +49,7 @@ class CPULayout(Layout):
 
     def __init__(
         self,
-        X: sp.csr_array,
+        X: sp.csr_array | MixedRows,
         compared: np.ndarray,
         weights: np.ndarray | None = None,
         *,
@@ -55,6 +57,10 @@ class CPULayout(Layout):
         columns: np.ndarray | None = None,
         min_rows: int = 1,
     ) -> None:
+        dense = None
+        if isinstance(X, MixedRows):
+            dense = X.dense
+            X = X.sparse
         names = None
         indices = X.indices
         n_used = X.shape[1]
@@ -83,7 +89,7 @@ class CPULayout(Layout):
                 self.weights = self.weights[order]
                 omega = np.asarray(omega)[order]
         self.comparisons = Comparisons(
-            Rows(matrix, workers, self.n_features), compared, omega
+            Rows(matrix, workers, self.n_features, dense), compared, omega
         )
 
     def statistics(self) -> Statistics:
@@ -93,7 +99,7 @@ class CPULayout(Layout):
             self.comparisons.n_comparisons,
             partial(comparison_sums, self.comparisons, self.weights),
             count_anchors(self.comparisons, self.weights),
-            lambda: float(np.square(rows.matrix.data).sum()) / rows.n_rows,
+            rows.mean_square,
         )
 
     def problem(

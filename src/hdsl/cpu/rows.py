@@ -37,11 +37,18 @@ class Rows:
     n_features : int, default=None
         The first columns, which are features; the others count in inner products alone.
         None is all.
+    dense : ndarray of shape (n_rows, width), default=None
+        An embedding, which counts in inner products alone.
     """
 
     def __init__(
-        self, matrix: sp.csr_array, workers: Workers, n_features: int | None = None
+        self,
+        matrix: sp.csr_array,
+        workers: Workers,
+        n_features: int | None = None,
+        dense: np.ndarray | None = None,
     ) -> None:
+        self.dense = dense
         self.matrix = matrix
         self.workers = workers
         self.n_rows, self.n_columns = matrix.shape
@@ -91,6 +98,13 @@ class Rows:
                 given, shape=(len(at) - 1, self.n_columns)
             )
         return total[: self.n_features]
+
+    def mean_square(self) -> float:
+        """Return ‖x‖² of a row, in the mean, its embedding included."""
+        total = float(np.square(self.matrix.data).sum())
+        if self.dense is not None:
+            total += float(np.square(self.dense, dtype=np.float64).sum())
+        return total / self.n_rows
 
     def unfold_atom(self, atom: tuple[int, ...], u: np.ndarray) -> None:
         """Write X e_i ± X e_j, one number per row."""

@@ -19,6 +19,10 @@ def comparison_sums(
     rows, position = np.unique(sides, return_inverse=True)
     position = position.reshape(sides.shape)
     norms, values = row_sizes(comparisons.rows.matrix[rows])
+    dense = comparisons.rows.dense
+    if dense is not None:
+        squares = np.square(dense[rows], dtype=np.float64).sum(axis=1)
+        norms = np.sqrt(norms**2 + squares)
     return weighted_sums(
         np.ones(len(numbers)) if weights is None else weights[numbers],
         inner[winners] - inner[losers],

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import canonical
+from ..input.sparse_structure import sound_csr
 from ..wide_matrices import take_columns
 
 #: Feature pairs whose columns are multiplied at a time.
@@ -81,7 +82,7 @@ def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:
     """Return some columns of X without stored zeros, at no cost per column of X."""
     if not sp.issparse(X):
         return sp.csc_array(np.asarray(X)[:, features], dtype=np.float64)
-    return take_columns(canonical(X), features).astype(np.float64).tocsc()
+    return take_columns(canonical(sound_csr(X)), features).astype(np.float64).tocsc()
 
 
 def _column_products(A: sp.csc_array, ends: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -12,29 +13,57 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
+from ..input.sparse_structure import sound_csr
+from ..mixed_rows import MixedRows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
 from .tables import (
     Block,
+    Line,
     Readable,
     as_frame,
     as_names,
     pair_names,
     records,
     shown,
+    signed,
     table_of,
 )
 
 BY = ("pair", "atom")
 
+#: What the part of an embedding is about, where others name a feature or a pair.
+MEANING = "meaning"
+
 #: Words that are shown behind the score of a class.
 MOST_WORDS = 4
+
+#: Reasons below this share of the largest are summed up, unless all are asked for.
+SMALL = 1e-3
+
+
+class Reason(NamedTuple):
+    """What a feature, a feature pair, an atom or a fixed part as a whole adds.
+
+    `addends` is what is learned of it, then what each fixed part adds. `words` are
+    behind the score of a class.
+    """
+
+    name: str
+    i: int
+    j: int
+    value: float
+    addends: tuple[float, ...]
+    words: list[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Readable):
     """The exact additive parts of S(x, y), or of S(x, y) - S(x, z), largest first.
+
+    As text and as HTML it has a line per feature and per feature pair that the rows
+    have, with what is learned of it beside what is not.
 
     Attributes
     ----------
@@ -99,14 +128,66 @@ class Explanation(Readable):
         """Return the parts as a pandas DataFrame."""
         return as_frame(self.parts)
 
+    @cached_property
+    def reasons(self) -> list[Reason]:
+        """What each feature and feature pair adds, learned or not, the largest first.
+
+        An atom is a reason of its own, and so is a fixed part that is explained as a
+        whole.
+        """
+        is_by_atom = (self.parts["kind"] == "atom").any()
+        groups: dict[Any, list[Any]] = {}
+        for part in self.parts:
+            key = (part["i"], part["j"])
+            if is_by_atom or part["i"] == NO_FEATURE:
+                key = (part["kind"], part["name"])
+            groups.setdefault(key, []).append(part)
+        reasons = map(self._reason, groups.values())
+        return sorted(reasons, key=lambda reason: -abs(reason.value))
+
+    def _reason(self, parts: list[Any]) -> Reason:
+        """Return parts of the same features as one reason."""
+        sums = dict.fromkeys(["learned", *self.fixed], 0.0)
+        for part in parts:
+            kind = str(part["kind"])
+            if kind not in self.fixed:
+                kind = "learned"
+            sums[kind] += float(part["value"])
+        return Reason(
+            name=str(parts[0]["name"]),
+            i=int(parts[0]["i"]),
+            j=int(parts[0]["j"]),
+            value=math.fsum(sums.values()),
+            addends=tuple(sums.values()),
+            words=self.words_of(parts[0]),
+        )
+
     def blocks(self) -> list[Block]:
-        """Return the sum as a title, and the largest parts."""
-        shown_parts = self.parts[: self.top]
-        rows = [(self._label(row), float(row["value"])) for row in shown_parts]
-        other_values = self.parts["value"][len(shown_parts) :]
-        if len(other_values):
-            rows.append((f"[{len(other_values)} more]", math.fsum(other_values)))
-        return [(self._title(), rows)]
+        """Return the sum as a title, and the largest reasons."""
+        reasons = self.reasons
+        n_lines = len(reasons)
+        if self.top is not None:
+            least = SMALL * max((abs(reason.value) for reason in reasons), default=0.0)
+            n_large = sum(abs(reason.value) >= least for reason in reasons)
+            n_lines = min(self.top, n_large)
+        lines = [
+            Line(self._label(reason), reason.value, reason.addends)
+            for reason in reasons[:n_lines]
+        ]
+        others = reasons[n_lines:]
+        if others:
+            total = math.fsum(reason.value for reason in others)
+            columns = zip(*(reason.addends for reason in others), strict=True)
+            sums = tuple(math.fsum(column) for column in columns)
+            lines.append(Line(f"[{len(others)} more]", total, sums))
+        return [self._block(lines)]
+
+    def _block(self, lines: list[Line]) -> Block:
+        """Return lines with a column for what is learned and for each fixed part that counts."""
+        if not np.isin(self.parts["kind"], self.fixed).any():
+            lines = [line._replace(addends=()) for line in lines]
+            return Block(self._title(), lines)
+        return Block(self._title(), lines, ("learned", *self.fixed))
 
     def _title(self) -> str:
         """Return the total, and how much of it is learned and how much is fixed."""
@@ -116,17 +197,17 @@ class Explanation(Readable):
             if self.of.endswith("z)"):
                 rows = "y and z differ in"
             return f"{total}: {rows} no feature and no pair of features that counts"
-        fixed = [f"{name} {self.of_fixed(name):+.4g}" for name in self.fixed]
-        return ", ".join([total, f"learned {self.learned:+.4g}", *fixed])
+        sums = {"learned": self.learned}
+        sums |= {name: self.of_fixed(name) for name in self.fixed}
+        largest = max(map(abs, sums.values()))
+        addends = [f"{name} {signed(value, largest)}" for name, value in sums.items()]
+        return ", ".join([total, *addends])
 
-    def _label(self, row: Any) -> str:
-        """Return the name of a part, its kind if that is fixed, and the words behind it."""
-        label = shown(row["name"])
-        if row["kind"] in self.fixed and row["i"] != NO_FEATURE:
-            label += f" ({row['kind']})"
-        words = self.words_of(row)
-        if words:
-            label += f": {', '.join(map(shown, words[:MOST_WORDS]))}"
+    def _label(self, reason: Reason) -> str:
+        """Return the name of a reason, and the words behind it."""
+        label = shown(reason.name)
+        if reason.words:
+            label += f": {', '.join(map(shown, reason.words[:MOST_WORDS]))}"
         return label
 
 
@@ -170,10 +251,10 @@ def explain(
     >>> similarity = Similarity(atoms, np.array([0.75, 0.25]), 4.0, fixed, 3)
     >>> explain(similarity, [1, 0, 1], [1, 1, 0], feature_names=["goal", "match", "profit"])
     S(x, y) = 6.5, learned +6, prior +0.5
-      goal            +4      |++++++++++++++++++++
-      goal ~ match    +3      |+++++++++++++++
-      goal ~ profit   -1 -----|
-      goal (prior)  +0.5      |++
+                     sum learned prior
+      goal          +4.5      +4  +0.5     |++++++++++++++++++++
+      goal ~ match    +3      +3           |+++++++++++++
+      goal ~ profit   -1      -1       ----|
     """
     check_word("explain", "by", by, BY)
     check_number("explain", "top", top, low=1, integer=True, words=(None,))
@@ -238,7 +319,14 @@ def _compared_rows(similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedR
 
 
 def one_row(x: Any) -> Any:
-    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
+    """Return a row in any form, also of one dimension, as a matrix of one row with its names.
+
+    Of a pair (features, embedding) both become matrices.
+    """
+    if isinstance(x, MixedRows):
+        return x
+    if isinstance(x, tuple) and len(x) == 2 and np.ndim(x[1]) > 0:
+        return one_row(x[0]), np.atleast_2d(x[1])
     if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
         return x.to_frame().T
     if np.ndim(x) != 1:
@@ -251,7 +339,7 @@ def one_row(x: Any) -> Any:
 def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
     """Return one row as S compares it, in float64."""
     x = one_row(x)
-    if not sp.issparse(x):
+    if not sp.issparse(x) and not isinstance(x, MixedRows):
         x = np.asarray(x)
     if x.shape != (1, similarity.n_features):
         raise ValueError(
@@ -259,7 +347,13 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
             "row of a matrix X."
         )
-    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
+    if not isinstance(x, MixedRows):
+        x = sound_csr(x, name) if sp.issparse(x) else sp.csr_array(x)
+        x = x.astype(np.float64)
+    row = similarity.index_rows(x)
+    if isinstance(row, MixedRows):
+        row = row.to_sparse()
+    return sp.csr_array(row, dtype=np.float64)
 
 
 # --- the parts ------------------------------------------------------------------------
@@ -301,7 +395,7 @@ def _terms_of_fixed(fixed_part: FixedPart, rows: _ComparedRows, names: Any) -> _
     if fixed_part.by_feature:
         labels = pair_names(features, features, names)
     else:
-        labels = np.full(len(features), fixed_part.name, dtype=object)
+        labels = np.full(len(features), MEANING, dtype=object)
     return _Terms(fixed_part.name, labels, features, features, values)
 
 

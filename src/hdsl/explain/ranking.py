@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..input.parameters import check_number, check_word
+from ..mixed_rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.products import check_result
 from . import tables
 from .occurrences import Occurrences, count_occurrences
-from .tables import Block, Readable, pair_names, table_of
+from .tables import Block, Line, Readable, pair_names, table_of
 
 #: The effect of a feature that so many rows have counts half.
 FEW = 5
@@ -70,9 +71,9 @@ class Importance(Readable):
         Pairs with the score of a class come apart from those of other features.
         """
         blocks = [
-            (
+            Block(
                 self._title("features", self.features, "it"),
-                self._rows(self.features, ["n_rows"]),
+                self._lines(self.features, ["n_rows"]),
             )
         ]
         is_class = tables.has_class(self.pairs["name"])
@@ -82,8 +83,8 @@ class Importance(Readable):
         }
         for what, pairs in tables_of_pairs.items():
             if len(pairs) or what == "pairs":
-                rows = self._rows(pairs, ["n_rows_i", "n_rows_j"])
-                blocks.append((self._title(what, pairs, "each"), rows))
+                lines = self._lines(pairs, ["n_rows_i", "n_rows_j"])
+                blocks.append(Block(self._title(what, pairs, "each"), lines))
         return blocks
 
     def _title(self, what: str, table: np.ndarray, counted: str) -> str:
@@ -98,17 +99,17 @@ class Importance(Readable):
             title += f"; {self.n_rare} with a feature in too few rows come last"
         return title
 
-    def _rows(self, table: np.ndarray, counts: list[str]) -> list[tuple[str, float]]:
+    def _lines(self, table: np.ndarray, counts: list[str]) -> list[Line]:
         """Return the first labels and numbers of a table, with counts behind labels."""
         first = table[: self.top]
-        rows = []
+        lines = []
         for entry in first:
             label = tables.shown(entry["name"])
             if self.ranked_by == "effect":
                 numbers = ", ".join(str(entry[count]) for count in counts)
                 label = f"{label} ({numbers})"
-            rows.append((label, float(entry[self.ranked_by])))
-        return rows
+            lines.append(Line(label, float(entry[self.ranked_by])))
+        return lines
 
 
 def importance(
@@ -160,9 +161,9 @@ def importance(
     >>> X = [[1, 1, 0], [1, 0, 2], [0, 1, 2], [0, 0, 2]]
     >>> importance(similarity, X, feature_names=["goal", "match", "profit"])
     3 features by effect on S (rows that have it)
-      profit (3)  +1.125 |++++++++++++++++++++
-      goal (2)   +0.5714 |++++++++++
-      match (2)  +0.4286 |++++++++
+      profit (3) +1.125 |++++++++++++++++++++
+      goal (2)   +0.571 |++++++++++
+      match (2)  +0.429 |++++++++
     <BLANKLINE>
     2 pairs by effect on S (rows that have each)
       goal ~ match (2, 2)  +0.6776                 |++++++++++++++++++++
@@ -177,7 +178,8 @@ def importance(
             table_of("weight", **features), table_of("weight", **pairs), top=top
         )
     ends = np.searchsorted(features["i"], np.column_stack([pairs["i"], pairs["j"]]))
-    occurrences = count_occurrences(similarity.index_rows(X), features["i"], ends)
+    rows = sparse_block(similarity.index_rows(X))
+    occurrences = count_occurrences(rows, features["i"], ends)
     features |= _effects_of_features(features["weight"], occurrences)
     pairs |= _effects_of_pairs(pairs["weight"], occurrences, ends)
     is_rare: np.ndarray = features["n_rows"] < min_rows

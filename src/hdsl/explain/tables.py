@@ -1,10 +1,13 @@
 """Tables with names and signed numbers, as text, HTML, DataFrame and plain values."""
 
 import html
-from importlib import import_module
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..input.printable import escaped
+from ..tabular import frame_of
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the
 #: color-blind.
@@ -14,7 +17,31 @@ NEGATIVE = "#D55E00"
 #: How the name of a feature begins that is the score of a class.
 CLASS = "class:"
 
-Block = tuple[str, list[tuple[str, float]]]
+#: Digits that numbers have after the first one of the largest beside them.
+DIGITS = 3
+
+
+class Line(NamedTuple):
+    """A labelled number that is drawn as a bar, and the numbers that add up to it."""
+
+    label: str
+    value: float
+    addends: tuple[float, ...] = ()
+
+
+class Block(NamedTuple):
+    """A titled list of lines; `addends` names the columns of what adds up."""
+
+    title: str
+    lines: list[Line]
+    addends: tuple[str, ...] = ()
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of numbers; none where a line has one number."""
+        if not self.addends:
+            return ()
+        return ("sum", *self.addends)
 
 
 def as_names(feature_names: Any, n_features: int) -> Any:
@@ -93,14 +120,8 @@ def records(table: np.ndarray) -> list[dict[str, Any]]:
 
 def as_frame(table: np.ndarray) -> Any:
     """Return a table as a pandas DataFrame."""
-    try:
-        pandas = import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "to_frame needs pandas: install it with `pip install pandas`, or use "
-            "to_dict()."
-        ) from error
-    return pandas.DataFrame({name: table[name] for name in table.dtype.names or ()})
+    columns = {name: table[name] for name in table.dtype.names or ()}
+    return frame_of(columns, otherwise=", or use to_dict()")
 
 
 # --- text and HTML --------------------------------------------------------------------
@@ -110,84 +131,107 @@ class Readable:
     """Titled lists of labels and signed numbers, as text and as HTML."""
 
     def blocks(self) -> list[Block]:
-        """Return a title and rows of label and number, per list."""
+        """Return a title and lines of label and number, per list."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return "\n\n".join(_as_text(*block) for block in self.blocks())
+        return "\n\n".join(map(_as_text, self.blocks()))
 
     def _repr_html_(self) -> str:
-        return "\n".join(_as_html(*block) for block in self.blocks())
+        return "\n".join(map(_as_html, self.blocks()))
 
 
 def shown(name: Any, width: int = 48) -> str:
     """Return a name as one short line; control characters are escaped."""
-    text = "".join(map(_escaped, str(name)))
+    text = "".join(map(escaped, str(name)))
     if len(text) <= width:
         return text
     half = width // 2
     return f"{text[:half]}…{text[-half:]}"
 
 
-def _escaped(character: str) -> str:
-    """Return a character, or the escape sequence of one that cannot be printed."""
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+def signed(value: float, largest: float) -> str:
+    """Return a number with its sign and four digits; what is tiny beside the largest is 0."""
+    if 0.0 < abs(largest) < math.inf:
+        value = round(value, DIGITS - math.floor(math.log10(abs(largest)))) + 0.0
+    return f"{value:+.4g}"
 
 
-def _as_text(title: str, rows: list[tuple[str, float]], width: int = 20) -> str:
-    """Return rows with bars: those of negative numbers to the left of those of positive."""
-    labels = [label for label, _ in rows]
-    numbers = [f"{value:+.4g}" for _, value in rows]
-    lengths = [round(width * share) for share in _shares_of_largest(rows)]
-    left = max((-length for length in lengths), default=0)
+def _numbers(block: Block) -> list[list[str]]:
+    """Return the numbers of each line as text; of what adds up, a 0 is empty."""
+    largest = max((abs(line.value) for line in block.lines), default=0.0)
+    numbers = []
+    for line in block.lines:
+        texts = [signed(line.value, largest)]
+        for addend in line.addends:
+            text = signed(addend, largest)
+            texts.append("" if text == "+0" else text)
+        numbers.append(texts)
+    return numbers
+
+
+def _as_text(block: Block, width: int = 20) -> str:
+    """Return lines with bars: those of negative numbers to the left of those of positive."""
+    bars = [round(width * share) for share in _shares_of_largest(block.lines)]
+    left = max((-length for length in bars), default=0)
     left = max(left, 0)
+    labels = [line.label for line in block.lines]
+    numbers = _numbers(block)
+    if block.header:
+        labels.insert(0, "")
+        numbers.insert(0, list(block.header))
     label_width = max(map(len, labels), default=0)
-    number_width = max(map(len, numbers), default=0)
-    lines = [title]
-    for label, number, length in zip(labels, numbers, lengths, strict=True):
-        minuses = "-" * -length
-        pluses = "+" * length
-        lines.append(
-            f"  {label:{label_width}} {number:>{number_width}} "
-            f"{minuses:>{left}}|{pluses}"
-        )
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
+    texts = []
+    for label, row in zip(labels, numbers, strict=True):
+        cells = [f"{text:>{n}}" for text, n in zip(row, widths, strict=True)]
+        texts.append(f"  {label:{label_width}} {' '.join(cells)}")
+    if block.header:
+        bar_texts = [""]
+    else:
+        bar_texts = []
+    bar_texts += [f" {'-' * -length:>{left}}|{'+' * length}" for length in bars]
+    lines = [text + bar for text, bar in zip(texts, bar_texts, strict=True)]
+    return "\n".join([block.title, *lines])
 
 
-def _shares_of_largest(rows: list[tuple[str, float]]) -> list[float]:
+def _shares_of_largest(lines: list[Line]) -> list[float]:
     """Return the numbers divided by the largest absolute value of them, if it is not 0."""
-    values = [value for _, value in rows]
+    values = [line.value for line in lines]
     largest = max(map(abs, values), default=0.0)
     if largest == 0.0:
         return values
     return [value / largest for value in values]
 
 
-def _as_html(title: str, rows: list[tuple[str, float]]) -> str:
-    """Return rows as a table with a bar per number, on one axis."""
-    shares = _shares_of_largest(rows)  # of which a difference cannot overflow
+def _as_html(block: Block) -> str:
+    """Return lines as a table with a bar per number, on one axis."""
+    shares = _shares_of_largest(block.lines)  # of which a difference cannot overflow
     low = min([*shares, 0.0])
     extent = max([*shares, 0.0]) - low
     if extent == 0.0:
         extent = 1.0
     caption = (
         '<caption style="text-align:left;white-space:nowrap">'
-        f"{html.escape(title)}</caption>"
+        f"{html.escape(block.title)}</caption>"
     )
-    lines = ["<table>", caption]
-    for (label, value), share in zip(rows, shares, strict=True):
+    rows = ["<table>", caption]
+    if block.header:
+        names = "".join(f"<th>{html.escape(name)}</th>" for name in block.header)
+        rows.append(f"<thead><tr><th></th>{names}<th></th></tr></thead>")
+    numbers = _numbers(block)
+    for line, share, texts in zip(block.lines, shares, numbers, strict=True):
         color = NEGATIVE
-        if value > 0:
+        if line.value > 0:
             color = POSITIVE
         left = 100 * (min(share, 0.0) - low) / extent
         length = 100 * abs(share) / extent
-        lines.append(
-            f'<tr><td style="text-align:left">{html.escape(label)}</td>'
-            f'<td style="text-align:right">{value:+.4g}</td>'
+        cells = [f'<td style="text-align:right">{text}</td>' for text in texts]
+        rows.append(
+            f'<tr><td style="text-align:left">{html.escape(line.label)}</td>'
+            f"{''.join(cells)}"
             '<td style="min-width:12em">'
             f'<div style="margin-left:{left:.1f}%;width:{length:.1f}%;'
             f'height:0.8em;background:{color}"></div></td></tr>'
         )
-    return "\n".join([*lines, "</table>"])
+    return "\n".join([*rows, "</table>"])

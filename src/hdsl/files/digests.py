@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows
+
 
 def digest(*values: Any) -> dict[str, str]:
-    """Return a fingerprint of arrays, sparse arrays and None; equal for equal content.
+    """Return a fingerprint of arrays, sparse arrays, mixed rows and None; equal for equal content.
 
     Examples
     --------
@@ -28,6 +30,8 @@ def _plain_arrays(values: Iterable[Any]) -> Iterator[np.ndarray]:
     for value in values:
         if value is None:
             yield np.asarray("none")
+        elif isinstance(value, MixedRows):
+            yield from _plain_arrays(value)
         elif sp.issparse(value):
             yield np.array(value.shape)
             yield value.indptr.astype(np.int64)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.errors import short
-from ..input.matrices import check_structure, narrow
+from ..input.matrices import narrow
+from ..input.sparse_structure import check_structure
 from .container import Arrays
 
 # --- parts ----------------------------------------------------------------------------

@@ -16,6 +16,9 @@ SCALE_MARGIN = 9.0
 
 SCALE_VALUES = 80.0
 
+#: Digits of the mean ‖x‖² that are not rounding.
+UNIT_DIGITS = 12
+
 #: min_rows="auto" is this power of the number of rows.
 MIN_ROWS_POWER = 0.125
 
@@ -39,9 +42,12 @@ def automatic_scale(statistics: Statistics) -> float:
 
 
 def own_similarity(statistics: Statistics) -> float:
-    """Return the mean ‖x‖² of the anchors, which automatic priors are divided by."""
+    """Return the mean ‖x‖² of the anchors, which automatic priors are divided by.
+
+    Its last digits are rounding, of which a prior of 32.00000000000001 would come.
+    """
     if statistics.own_similarity > 0:
-        return statistics.own_similarity
+        return float(f"{statistics.own_similarity:.{UNIT_DIGITS}g}")
     return 1.0
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ..choose.embedding import EmbeddingChoice
 from ..files.checkpoint import Checkpoint
-from ..input.matrices import as_problem_matrix, check_matrix
+from ..input.embeddings import check_rows
+from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
+from ..mixed_rows import MixedRows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation
@@ -49,9 +53,10 @@ class FitInput:
         validation = check_validation(
             data, model, self.X_val, self.y_val, self.triplets_val
         )
-        if validation is None or model.norm_ is None:
-            return validation
-        return replace(validation, X=unit_rows(validation.X, model.columns_))
+        if validation is None:
+            return None
+        X = rows_as_compared(validation.X, model.norm_, model.columns_)
+        return replace(validation, X=X)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class CheckedInput:
     checkpoint : Checkpoint or None
     learned : HDSL
         A copy of the model that knows the features of X, and takes what is learned.
+    embedding : EmbeddingChoice or None
+        The weight that the embedding has in the rows; None without an embedding.
     """
 
     data: Any
@@ -76,6 +83,19 @@ class CheckedInput:
     earlier: Result | None
     checkpoint: Any
     learned: Any
+    embedding: EmbeddingChoice | None = field(default=None, kw_only=True)
+
+    def with_embedding(self, embedding: EmbeddingChoice) -> CheckedInput:
+        """Return the same with rows whose embedding has its weight.
+
+        Their dot products are ⟨x, x'⟩ + weight·⟨z, z'⟩.
+        """
+        data = replace(self.data, X=_weighed(self.data.X, embedding.weight))
+        validation = self.validation
+        if validation is not None:
+            X = _weighed(validation.X, embedding.weight)
+            validation = replace(validation, X=X)
+        return replace(self, data=data, validation=validation, embedding=embedding)
 
     @property
     def is_resumed(self) -> bool:
@@ -88,21 +108,39 @@ def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInpu
     check_parameters(model)
     earlier = earlier_path(model, continues)
     learned = copy(model)
-    X = as_problem_matrix(check_matrix(learned, fit_input.X, reset=earlier is None))
+    X = as_problem_matrix(check_rows(learned, fit_input.X, reset=earlier is None))
     data = fit_input.check_supervision(type(model).__name__, X)
     # A function that makes triplets takes all rows, whatever they weigh.
     counted_rows = X if callable(model.mining) else data.rows_that_count()
     norm, columns = row_norm(model, counted_rows, earlier is not None)
     learned.norm_ = norm
     learned.columns_ = columns
-    if norm is not None:
-        data = replace(data, X=unit_rows(X))
+    data = replace(data, X=rows_as_compared(X, norm))
     validation = fit_input.check_validation(data, learned)
     rng = generator(model.random_state)
     checkpoint = open_checkpoint(model)
     if checkpoint is not None:
         checkpoint.begin(rng, identity_of_run(model, data, validation, earlier))
     return CheckedInput(data, validation, rng, earlier, checkpoint, learned)
+
+
+def rows_as_compared(
+    X: Any, norm: str | None, columns: np.ndarray | None = None
+) -> Any:
+    """Return rows as a fit compares them; an embedding is at unit length in any case."""
+    if isinstance(X, MixedRows):
+        features = rows_as_compared(X.sparse, norm, columns)
+        return MixedRows(features, unit_rows(X.dense))
+    if norm is None:
+        return X
+    return unit_rows(X, columns)
+
+
+def _weighed(X: MixedRows, weight: float) -> Any:
+    """Return rows with a weight of their embedding; one of weight 0 is left out."""
+    if weight == 0.0:
+        return X.sparse
+    return X.weigh_dense(math.sqrt(weight))
 
 
 def earlier_path(model: Any, continues: bool) -> Result | None:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ..cuda import runtime
 from ..input.matrices import used_columns
+from ..mixed_rows import MixedRows, sparse_block
 from ..solver.protocols import Layout
 from ..supervision.compared_rows import ComparedRows
 from .automatic import least_rows
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def row_norm(
-    model: Any, X: sp.csr_array, continues: bool
+    model: Any, X: sp.csr_array | MixedRows, continues: bool
 ) -> tuple[str | None, np.ndarray | None]:
     """Return the norm of a model that learns from X, and the columns that count in it."""
+    X = sparse_block(X)
     if model.norm is None:
         warn_of_lengths(X)
         return None, None

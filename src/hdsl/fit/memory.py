@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..cuda import runtime
+from ..mixed_rows import sparse_block
 from .automatic import least_rows
 
 
@@ -18,7 +19,7 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
     from ..cpu.memory import estimate
 
     return estimate(
-        X,
+        sparse_block(X),
         compared,
         batch_size=model.batch_size,
         min_rows=least_rows(model, X.shape[0]),
@@ -31,7 +32,8 @@ def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     if model.memory_limit is None:
         return
     memory.check_fits(
-        f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
+        f"To fit {len(compared)} triplets of {X.shape[0]} rows with "
+        f"{sparse_block(X).nnz} values, "
         f"{type(model).__name__}",
         estimate_fit(model, X, compared).total,
         model.memory_limit,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda import runtime
+from ..input.embeddings import check_embedding
 from ..input.errors import ParameterError
 from ..input.parameters import check_device, check_number, check_word
 from ..solver import losses, oracle, steps
@@ -28,6 +29,10 @@ def check_parameters(model: Any) -> None:
     name = type(model).__name__
     check_number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     check_number(name, "prior", model.prior, low=0, words=("auto",))
+    check_embedding(name, model.embedding)
+    check_number(
+        name, "embedding_weight", model.embedding_weight, low=0, words=("auto",)
+    )
     if model.norm is not None:
         check_word(name, "norm", model.norm, ("l2",), also=" or None")
     _check_loss(name, model.loss)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..similarity import FixedPart, Similarity
+from ..similarity import Similarity
+from ..similarity.fixed import parts_of_rows
 from ..solver import losses, oracle, steps
 from ..solver.loop import Callback, Options, Result, frank_wolfe
 from ..supervision.compared_rows import ComparedRows
@@ -92,5 +93,5 @@ class PartFitter:
         self, atoms: np.ndarray, weights: np.ndarray, prior: float
     ) -> Similarity:
         """Return what a run of this prior has learned."""
-        fixed = (FixedPart("prior", prior),)
+        fixed = parts_of_rows(self.data.X, prior)
         return Similarity(atoms, weights, self.scale, fixed, self.data.X.shape[1])

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..progress import duration
+from ..similarity.cosine import COSINE
 from ..solver.loop import Result
 from ..solver.trace import replay
+from ..tabular import Columns
 from .resume import recorded_loss
 
 #: Parts of a result that are fitted attributes.
@@ -34,6 +36,8 @@ class FitOutcome(NamedTuple):
     prior: float
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
+    embedding_weight: float | None = None
+    ranking: str = COSINE
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -43,7 +47,11 @@ def store(model: Any, learned: FitOutcome) -> None:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_ = learned.scale
     model.prior_ = learned.prior
-    model.choice_ = learned.choice
+    model.embedding_weight_ = learned.embedding_weight
+    model.choice_ = None
+    if learned.choice is not None:
+        model.choice_ = Columns(learned.choice)
+    model.ranking_ = learned.ranking
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 
@@ -110,7 +118,10 @@ def check_same_path(model: Any) -> None:
             f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter "
             f"is {loss!r}: set that of the path, or fit with warm_start=False."
         )
-    for name in ("scale", "prior"):
+    names = ["scale", "prior"]
+    if model.embedding_weight_ is not None:
+        names.append("embedding_weight")
+    for name in names:
         value = getattr(model, name)
         used = getattr(model, name + "_")
         if value != "auto" and value != used:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import numpy as np
 
 from ..choose.candidates import Choice
 from ..choose.choice import choose
+from ..choose.embedding import EmbeddingChoice, choose_embedding_weight
 from ..files.tables import nested
 from ..input.estimators import replace_fitted
+from ..mixed_rows import MixedRows
 from ..progress import Progress
 from ..solver import losses
 from ..solver.loop import RestError, frank_wolfe
@@ -27,7 +30,7 @@ from .part_fitter import PartFitter, solver_options
 from .path import FitOutcome, store, summary
 from .resume import checkpoint_hooks, keep_checkpoint
 from .rounding import warn_of_rounding
-from .settings import settings_of_run
+from .settings import resumed_weight, settings_of_run
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
@@ -50,12 +53,38 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
 
     run = check_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+        run = weigh_embedding(model, run, progress)
         laid_out = lay_out(model, run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
         keep_outcome(model, run, outcome)
         progress.say(summary(model))
     keep_checkpoint(model, run.checkpoint)
     return model
+
+
+def weigh_embedding(model: Any, run: CheckedInput, progress: Progress) -> CheckedInput:
+    """Return a run whose rows are features and embedding in one; as it is without one.
+
+    The weight is that of the path that goes on, that of the checkpoint, given or
+    chosen.
+    """
+    if not isinstance(run.data.X, MixedRows):
+        return run
+    weight = None
+    if run.earlier is not None:
+        weight = model.embedding_weight_
+    elif run.is_resumed:
+        with run.checkpoint.explain_damage():
+            weight = resumed_weight(run.checkpoint.arrays)
+    elif model.embedding_weight != "auto":
+        weight = float(model.embedding_weight)
+    if weight is not None:
+        return run.with_embedding(EmbeddingChoice(weight, "as given"))
+    # The prior is then chosen on the same parts of the data.
+    rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
+    choice = choose_embedding_weight(model, run.data, run.validation, rng, progress)
+    progress.say(choice.reason)
+    return run.with_embedding(choice)
 
 
 def keep_outcome(model: Any, run: CheckedInput, outcome: FitOutcome) -> None:
@@ -160,6 +189,8 @@ def solve(
     if run.checkpoint is not None:
         saved = {"size": settings.as_array(laid_out.data)}
         saved |= nested(choice=table or {})
+        if run.embedding is not None:
+            saved |= {"embedding_weight": np.array([run.embedding.weight])}
     n_before = 0 if run.earlier is None else run.earlier.n_iter
     follow = progress.follow("learning", n_before, settings.max_iter)
     are_mined = not isinstance(run.data, ComparedRows)
@@ -185,5 +216,14 @@ def solve(
         prior=settings.prior,
         n_comparisons=problem.n_comparisons,
         choice=table,
+        embedding_weight=_weight_of(run.embedding),
+        ranking=settings.ranking,
         data=laid_out.data,
     )
+
+
+def _weight_of(embedding: EmbeddingChoice | None) -> float | None:
+    """Return the weight of an embedding; None without one."""
+    if embedding is None:
+        return None
+    return embedding.weight

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..choose.candidates import Choice
+from ..choose.embedding import joined_table
 from ..files.digests import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from
+from ..similarity.cosine import COSINE, RANKINGS
 from ..solver.protocols import Statistics
 from ..solver.rests import Arrays
 from ..supervision.compared_rows import ComparedRows
@@ -20,15 +22,22 @@ if TYPE_CHECKING:
 
 
 class Settings(NamedTuple):
-    """The numbers that a run goes by."""
+    """The numbers that a run goes by, and how rows are ranked by what it learns."""
 
     scale: float
     prior: float
     max_iter: int
+    ranking: str = COSINE
 
     def as_array(self, data: ComparedRows | None) -> np.ndarray:
         """Return the numbers, and a fingerprint of the comparisons that they go with."""
-        numbers = [self.scale, self.prior, self.max_iter, _fingerprint(data)]
+        numbers = [
+            self.scale,
+            self.prior,
+            self.max_iter,
+            RANKINGS.index(self.ranking),
+            _fingerprint(data),
+        ]
         return np.array(numbers, dtype=np.float64)
 
 
@@ -50,29 +59,43 @@ def settings_of_run(
         statistics = laid_out.layout.statistics()
         settings = new_settings(model, statistics, laid_out.choice)
         table = table_as_used(model, statistics, laid_out.choice)
+    if run.earlier is None and not run.is_resumed:
+        table = joined_table(run.embedding, table)
     check_margins(laid_out.margin_rows, settings.scale, settings.prior)
     return settings, table
 
 
 def continued_settings(model: Any, n_before: int) -> Settings:
     """Return the numbers of the path that goes on after `n_before` iterations."""
-    return Settings(model.scale_, model.prior_, n_before + n_iterations(model))
+    max_iter = n_before + n_iterations(model)
+    return Settings(model.scale_, model.prior_, max_iter, model.ranking_)
 
 
 def resumed_settings(arrays: Arrays, data: ComparedRows | None) -> Settings:
     """Return the numbers of a checkpoint; raise ValueError where no run has them."""
     numbers = arrays["size"]
     is_valid = (
-        numbers.shape == (4,)
+        numbers.shape == (5,)
         and (np.isfinite(numbers) & (numbers >= 0)).all()
         and numbers[0] > 0
+        and numbers[3] < len(RANKINGS)
     )
     if not is_valid:
         raise ValueError("scale and prior are not numbers that a run can have.")
-    scale, prior, max_iter, fingerprint = numbers.tolist()
+    scale, prior, max_iter, ranking, fingerprint = numbers.tolist()
     if fingerprint != _fingerprint(data):
         raise ValueError("`mining` gave other triplets than when the run began.")
-    return Settings(scale, prior, int(max_iter))
+    return Settings(scale, prior, int(max_iter), RANKINGS[int(ranking)])
+
+
+def resumed_weight(arrays: Arrays) -> float:
+    """Return the weight of the embedding in a checkpoint; raise ValueError if damaged."""
+    weight = arrays.get("embedding_weight", np.empty(0))
+    if weight.shape != (1,) or not np.isfinite(weight[0]) or weight[0] < 0:
+        raise ValueError(
+            "the weight of the embedding is no number that a run can have."
+        )
+    return float(weight[0])
 
 
 def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> Settings:
@@ -81,7 +104,7 @@ def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> S
     if choice is None:
         return Settings(scale, float(model.prior), n_iterations(model))
     prior = choice.prior / prior_unit(model, statistics)
-    return Settings(scale, prior, choice.n_iter)
+    return Settings(scale, prior, choice.n_iter, choice.ranking)
 
 
 def table_as_used(

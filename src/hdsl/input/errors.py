@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from .printable import printable
+
 #: Characters of a value in a message.
 SHORT = 200
 
@@ -93,7 +95,8 @@ class WayOutError(ValueError):
 
     def message(self, way_out: str) -> str:
         """Return the facts with the caller's way out."""
-        return f"{self.facts}: {way_out}." if way_out else self.facts
+        message = f"{self.facts}: {way_out}." if way_out else self.facts
+        return printable(message)
 
 
 class NoTripletError(ValueError):

@@ -1,6 +1,12 @@
-"""What all estimators have in common: scikit-learn's tags, and fitted attributes as one."""
+"""What all estimators have in common with those of scikit-learn: tags, links, attributes."""
 
+import sys
+from functools import cache
+from importlib import metadata
 from typing import Any
+
+#: The label of the documentation's address among those of the package.
+ADDRESS = "Documentation"
 
 
 def replace_fitted(estimator: Any, learned: Any) -> None:
@@ -17,7 +23,50 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
     estimator.__dict__ = others | fitted
 
 
-class TakesSparse:
+@cache
+def documentation() -> str:
+    """Return the address of the documentation that the package names, or nothing."""
+    try:
+        addresses = metadata.metadata("hdsl").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        return ""
+    for address in addresses:
+        label, _, url = address.partition(", ")
+        if label == ADDRESS:
+            return url.rstrip("/")
+    return ""
+
+
+def public_name(estimator: type) -> str:
+    """Return the name that users import a class by: that of the outermost package with it."""
+    packages = estimator.__module__.split(".")
+    for depth in range(1, len(packages) + 1):
+        package = ".".join(packages[:depth])
+        module = sys.modules.get(package)
+        if getattr(module, estimator.__name__, None) is estimator:
+            return f"{package}.{estimator.__name__}"
+    return f"{estimator.__module__}.{estimator.__name__}"
+
+
+class LinkedToPages:
+    """An estimator whose diagram in a notebook links to its page of the documentation."""
+
+    _doc_link_module = "hdsl"
+
+    @property
+    def _doc_link_template(self) -> str:
+        """The address of the page of a name; nothing where the package names no pages."""
+        address = documentation()
+        if not address:
+            return ""
+        return address + "/generated/api/{name}.html"
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Return what the address is completed with."""
+        return {"name": public_name(type(self))}
+
+
+class TakesSparse(LinkedToPages):
     """What scikit-learn asks of an estimator of sparse rows; a transformer keeps their dtype."""
 
     needs_y = True

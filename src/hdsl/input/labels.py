@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from .errors import NoTripletError
+from .errors import NoTripletError, short
 
 MIXED_LABELS = "Labels must be all strings or all numbers, not both."
 
 
 def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarray:
     """Return y as one class label per row; `owner` asks, and `which` ends the names of X and y."""
-    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import assert_all_finite, column_or_1d
 
     if y is None:
@@ -33,8 +33,20 @@ def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarra
     if y.dtype == object and _are_mixed(y.tolist()):
         raise ValueError(MIXED_LABELS)
     assert_all_finite(y, input_name=f"y{which}")
+    if type_of_target(y) == "continuous":
+        raise ValueError(
+            f"Unknown label type: continuous. {owner} takes classes, but y{which} has "
+            f"numbers that are not whole, such as {short(_fractions(y)[0])}: make "
+            "classes of ranges, for example with pandas.qcut(y, 5)."
+        )
     check_classification_targets(y)
     return y
+
+
+def _fractions(y: np.ndarray) -> list[float]:
+    """Return the numbers that are not whole."""
+    numbers = y.astype(float)
+    return numbers[numbers != np.floor(numbers)].tolist()
 
 
 def _are_mixed(labels: Any) -> bool:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, is_pair, sparse_block
+from .sparse_structure import sound_csr
+
 INDEX_LIMIT = np.iinfo(np.int32).max
 
 #: No margin may be larger: losses square them.
@@ -28,7 +31,8 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             "that are in memory. hdsl.dask.HDSL learns from blocks on a cluster; or "
             "call compute() first."
         )
-    check_structure(X, name)
+    if sp.issparse(X):
+        X = sound_csr(X, name)
     try:
         X = validate_data(
             estimator,
@@ -60,10 +64,14 @@ def check_names(model: Any, X: Any) -> None:
 
 
 def as_rows(X: Any, name: str = "X") -> Any:
-    """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
-    check_structure(X, name)
+    """Return X as `check_matrix` does, where there is no estimator to remember the columns.
+
+    A pair (sparse features, dense embedding) becomes mixed rows.
+    """
+    if isinstance(X, MixedRows) or is_pair(X):
+        return as_mixed_rows(X, name)
     is_sparse = sp.issparse(X)
-    X = sp.csr_array(X) if is_sparse else np.asarray(X)
+    X = sound_csr(X, name) if is_sparse else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: "
@@ -79,6 +87,31 @@ def as_rows(X: Any, name: str = "X") -> Any:
     return X
 
 
+def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
+    """Return a pair (sparse features, dense embedding), checked, as mixed rows."""
+    sparse, dense = X
+    for block, other in ((sparse, "an embedding"), (dense, "features")):
+        if hasattr(block, "__dask_graph__"):
+            raise TypeError(
+                f"{name} has a Dask collection beside {other}: hdsl.dask.HDSL learns "
+                "from blocks on a cluster; or call compute() first."
+            )
+    if sp.issparse(dense):
+        raise ValueError(
+            f"{name} must be a pair (features, embedding) with a dense embedding. Got "
+            f"a sparse one of shape {dense.shape}: is the order right?"
+        )
+    if sparse.shape[0] != dense.shape[0]:
+        raise ValueError(
+            f"{name} must be a pair (features, embedding) of the same rows. Got "
+            f"{sparse.shape[0]} rows of features and {dense.shape[0]} of the embedding."
+        )
+    features = as_rows(sparse, f"{name}[0]")
+    if not sp.issparse(features):
+        features = canonical(sp.csr_array(features))
+    return MixedRows(features, np.ascontiguousarray(as_rows(dense, f"{name}[1]")))
+
+
 def canonical(X: Any) -> sp.csr_array:
     """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
 
@@ -91,69 +124,6 @@ def canonical(X: Any) -> sp.csr_array:
         X_csr.sum_duplicates()
         X_csr.eliminate_zeros()
     return X_csr
-
-
-def check_structure(X: Any, name: str = "X") -> None:
-    """Raise ValueError unless the index arrays of a sparse X are valid; compiled code trusts them.
-
-    It takes a pass over ``indptr`` and one over the indices. What is not sparse passes.
-    """
-    if not sp.issparse(X):
-        return
-    if min(X.shape) < 0:
-        raise ValueError(f"{name} has the shape {X.shape}: sizes must be 0 or larger.")
-    if X.format == "coo":
-        _check_coordinates(X, name)
-    elif X.format in ("csr", "csc", "bsr"):
-        _check_compressed(X, name)
-
-
-def _check_coordinates(X: Any, name: str) -> None:
-    """Raise ValueError unless each value of a COO matrix has a row and a column."""
-    if any(len(numbers) != len(X.data) for numbers in X.coords):
-        raise ValueError(f"{name} is damaged: its index arrays differ in length.")
-    for numbers, size in zip(X.coords, X.shape, strict=True):
-        _check_numbers(numbers, size, name)
-
-
-def _check_compressed(X: Any, name: str) -> None:
-    """Raise ValueError unless ``indptr`` cuts the indices into lists of numbers that exist."""
-    n_lists, size = _compressed_shape(X)
-    indptr = X.indptr
-    n = min(len(X.indices), len(X.data))
-    if len(indptr) != n_lists + 1 or indptr[0] != 0 or indptr[-1] > n:
-        raise ValueError(
-            f"{name} is damaged: indptr must have {n_lists + 1} entries from 0 to at "
-            f"most {n}."
-        )
-    # Differences may overflow, comparisons do not.
-    if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"{name} is damaged: indptr must not decrease.")
-    _check_numbers(X.indices[: indptr[-1]], size, name)
-
-
-def _compressed_shape(X: Any) -> tuple[int, int]:
-    """Return how many lists of indices X has, and how many rows or columns they may name."""
-    n_rows, n_columns = X.shape
-    if X.format == "csc":
-        return n_columns, n_rows
-    if X.format == "bsr":
-        height, width = X.blocksize
-        return n_rows // height, n_columns // width
-    return n_rows, n_columns
-
-
-def _check_numbers(numbers: np.ndarray, size: int, name: str) -> None:
-    """Raise ValueError unless all numbers are from 0 to below a size."""
-    if not len(numbers):
-        return
-    low = numbers.min()
-    high = numbers.max()
-    if low < 0 or high >= size:
-        raise ValueError(
-            f"{name} is damaged: it names a column or row {low} to {high}, but has "
-            f"{size}."
-        )
 
 
 def used_columns(X: sp.csr_array) -> np.ndarray:
@@ -241,8 +211,14 @@ def check_largest(largest: float) -> None:
         )
 
 
-def as_problem_matrix(X: Any) -> sp.csr_array:
-    """Return a checked X as the CSR array of float64 that a problem takes."""
+def as_problem_matrix(X: Any) -> Any:
+    """Return a checked X as the CSR array of float64 that a problem takes.
+
+    Of mixed rows these are the features, and the embedding is in float32.
+    """
+    if isinstance(X, MixedRows):
+        # Half the memory, and embeddings come as float32.
+        return MixedRows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
@@ -259,10 +235,14 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     return X.astype(np.float64, copy=False)
 
 
-def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
+def check_margins(X: sp.csr_array | MixedRows, scale: float, prior: float) -> None:
     """Raise ValueError if margins, or their squares in a loss, may overflow."""
-    largest = largest_value(X.data)
-    width = float(np.diff(X.indptr).max())
+    features = sparse_block(X)
+    largest = largest_value(features.data)
+    width = float(np.diff(features.indptr).max())
+    if isinstance(X, MixedRows):
+        width += X.dense.shape[1]
+        largest = max(largest, largest_value(X.dense))
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(

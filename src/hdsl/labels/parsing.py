@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..input.labels import MIXED_LABELS, is_missing
-from ..input.matrices import canonical, check_structure
+from ..input.matrices import canonical
+from ..input.sparse_structure import sound_csr
 from .sets import LabelSets
 
 #: What holds the labels of one row, where these are given as lists.
@@ -40,8 +41,7 @@ def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
     if y is None or isinstance(y, LabelSets):
         return y
     if sp.issparse(y):
-        check_structure(y, "y")
-        return _from_indicator(canonical(sp.csr_array(y)), "sparse")
+        return _from_indicator(canonical(sound_csr(y, "y")), "sparse")
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
         if y.ndim == 2 and y.shape[1] > 1:

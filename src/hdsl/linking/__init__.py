@@ -8,7 +8,8 @@ classifier of these learns from scores that are cross-fitted, by models that hav
 seen the match.
 """
 
+from .entities import Changes, Entities, entity_changes
 from .linker import Linker
-from .tables import Links
+from .results import Links
 
-__all__ = ["Linker", "Links"]
+__all__ = ["Changes", "Entities", "Linker", "Links", "entity_changes"]

@@ -18,6 +18,7 @@ from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
+from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
@@ -27,6 +28,14 @@ from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
 from .consequences import Consequences
+from .entities import (
+    Entities,
+    PairProbabilities,
+    belonging,
+    components,
+    group_records,
+    pairs_within,
+)
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .layers import LayeredIndex
 from .measures import (
@@ -41,10 +50,11 @@ from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
 from .questions import doubtful_pairs, have_groups, spread_pairs
 from .records import MAX_COLUMNS, RecordFeatures
+from .results import Links, Measures, as_links, in_form_of, library_of
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
 from .sure_pairs import SurePairs, draw_sure_pairs
-from .tables import Links, Table, Tables, make_table, read_later, read_tables, text_of
+from .tables import Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -61,7 +71,7 @@ MIXTURE_STATEMENT = (
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed", "_learned_share")
 
 
-class Linker(BaseEstimator):
+class Linker(LinkedToPages, BaseEstimator):
     """Link the records of two tables, or duplicates in one, by a learned similarity.
 
     Parameters
@@ -147,6 +157,7 @@ class Linker(BaseEstimator):
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
+            learned._library = library_of(left)
             learned._set_data(tables, KnownPairs(tables, matches, non_matches))
             learned._records = RecordFeatures.of_tables(tables)
             learned._search_by_cosine()
@@ -166,6 +177,7 @@ class Linker(BaseEstimator):
         self._set_known(known)
         self.label_report_ = known.report
         self._texts = tables.texts()
+        self._arrival = np.arange(tables.n_records)
         self._indexes: dict[str, LayeredIndex] = {}
         self._lone_features: dict[str, int] | None = None
         self.is_learned_ = False
@@ -174,8 +186,8 @@ class Linker(BaseEstimator):
         self._classifier: CrossFittedClassifier | None = None
         self._learned_share = 1.0
         self._training: Arrays = {}
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
+        self.recall_ = Measures()
+        self.reliability_ = Measures()
         self.statement_ = (
             f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
             "different records are needed): probabilities are cosines divided by "
@@ -269,7 +281,8 @@ class Linker(BaseEstimator):
         is_known_match = training.is_match & training.is_known
         learned_rank = learned.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
-        self.recall_ = recall_table(cosine=cosine_rank, learned=learned_rank)
+        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.recall_ = Measures(recall)
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
@@ -319,7 +332,7 @@ class Linker(BaseEstimator):
         probability = pooled(learned, unlearned, self._learned_share)
         probability = probability[judged.is_known]
         labels = judged.labels[judged.is_known]
-        self.reliability_ = reliability_table(labels, probability)
+        self.reliability_ = Measures(reliability_table(labels, probability))
         self.statement_ += told_right_sentence(labels, probability)
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
@@ -363,7 +376,7 @@ class Linker(BaseEstimator):
         self._classifier = CrossFittedClassifier(X, labels, fold, self._seed)
         self.is_learned_ = True
         probability = self._classifier.held_out(X, fold)
-        self.reliability_ = reliability_table(labels, probability)
+        self.reliability_ = Measures(reliability_table(labels, probability))
         return probability
 
     def _search(self) -> None:
@@ -398,7 +411,7 @@ class Linker(BaseEstimator):
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
 
-    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
+    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return all candidates from a probability on, the most likely first.
 
         Each record has its ten nearest of the other table as candidates, the first of
@@ -415,7 +428,7 @@ class Linker(BaseEstimator):
 
         Returns
         -------
-        Links
+        Links or DataFrame
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
@@ -427,7 +440,7 @@ class Linker(BaseEstimator):
             order = self._one_to_one(order)
         return self._links(self._candidates[order], self._probability[order])
 
-    def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Links:
+    def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Any:
         """Return the links of new records with those that were fitted.
 
         Nothing is learned, no earlier record is searched for again, and the new ones do
@@ -447,7 +460,7 @@ class Linker(BaseEstimator):
 
         Returns
         -------
-        Links
+        Links or DataFrame
             The most likely first.
 
         Examples
@@ -494,6 +507,10 @@ class Linker(BaseEstimator):
         grown = self._together(meeting.searched)
         grown._texts = grown._tables.texts()
         grown._set_known(self._known.renumbered(meeting.numbers))
+        grown._arrival = np.empty(len(meeting.numbers), dtype=np.int64)
+        grown._arrival[meeting.numbers[:n_earlier]] = self._arrival
+        later = np.arange(n_earlier, len(meeting.numbers))
+        grown._arrival[meeting.numbers[n_earlier:]] = later
         if self._training:
             training_pairs = meeting.renumbered(self._training["pairs"])
             grown._training = self._training | {"pairs": training_pairs}
@@ -568,16 +585,79 @@ class Linker(BaseEstimator):
         worth = self._probability[order] + n_left * is_match
         return order[best_assignment(pairs, worth)]
 
-    def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Links:
+    def _links(self, pairs: np.ndarray, probability: np.ndarray) -> Any:
+        """Return links in the form of the left table: a DataFrame, or `Links`."""
         left, right = self._tables.ids(pairs)
-        return Links(left, right, probability)
+        return in_form_of(Links(left, right, probability), self._library)
+
+    def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
+        """Return which records are one thing, by groups with numbers that stay.
+
+        Groups are merged while the mean probability of the pairs between them reaches
+        the threshold, so that one wrong link does not chain two entities together. An
+        entity has the number of its oldest record: those of the left table, then those
+        of the right one, then those that were added. So added records rename no entity;
+        `entity_changes` says which were merged or split.
+
+        Parameters
+        ----------
+        threshold : float, default=0.5
+        one_to_one : bool, default=False
+            Each entity has at most one record of either table, as in `predict`.
+
+        Returns
+        -------
+        Entities or DataFrame
+
+        Examples
+        --------
+        >>> linker = Linker().fit(["red apple pie", "blue berry jam", "red apple pie"])
+        >>> linker.entities().entity.tolist()
+        [0, 1, 0]
+        """
+        check_is_fitted(self, "statement_")
+        check_number("entities", "threshold", threshold, low=0)
+        n_records = self._tables.n_records
+        is_left = np.arange(n_records) < self._tables.n_left
+        is_linked = self._probability >= threshold
+        known = PairProbabilities(self._candidates, self._probability)
+        if one_to_one:
+            order = self._one_to_one(np.flatnonzero(is_linked))
+            known = PairProbabilities(self._candidates[order], self._probability[order])
+        else:
+            linked = components(self._candidates[is_linked], n_records)
+            known = self._with_pairs(known, pairs_within(linked, is_left))
+        groups = group_records(known, is_left, threshold)
+        oldest = np.full(n_records, np.iinfo(np.int64).max)
+        np.minimum.at(oldest, groups, self._arrival)
+        sides = np.where(is_left, "left", "right")
+        entities = Entities(
+            table=sides,
+            record=self._tables.record_ids(),
+            entity=oldest[groups],
+            probability=belonging(known, groups, is_left),
+        )
+        return in_form_of(entities, self._library)
+
+    def _with_pairs(
+        self, known: PairProbabilities, pairs: np.ndarray
+    ) -> PairProbabilities:
+        """Return the probabilities of the candidates and of more pairs, each once."""
+        every, first = np.unique(
+            np.concatenate([known.pairs, pairs]), axis=0, return_index=True
+        )
+        probability = np.empty(len(every))
+        is_known = first < len(known.pairs)
+        probability[is_known] = known.probability[first[is_known]]
+        probability[~is_known] = self._probability_of(every[~is_known])
+        return PairProbabilities(every, probability)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
         """Return the probability that pairs of ids are one thing, shape (n_pairs,)."""
         check_is_fitted(self, "statement_")
         return self._probability_of(self._tables.pairs(pairs, "pairs"))
 
-    def candidates(self, k: int = 10) -> Links:
+    def candidates(self, k: int = 10) -> Any:
         """Return the k most likely right records of each left one, best first.
 
         Of one table, each record has its most likely duplicates, so that a pair may
@@ -596,8 +676,13 @@ class Linker(BaseEstimator):
         best = order[rank < k]
         return self._links(pairs[best], probability[best])
 
+<<<<<<< HEAD
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about.
+=======
+    def to_label(self, n: int = 20) -> Any:
+        """Return the pairs most worth asking a person about, each record at most once.
+>>>>>>> linking
 
         They are the least certain ones, each record at most once. Where things have
         several records, they are all likely pairs of a record, so that the answers tell
@@ -654,12 +739,13 @@ class Linker(BaseEstimator):
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
 
-    def records(self, links: Links) -> list[dict[str, Any]]:
+    def records(self, links: Any) -> list[dict[str, Any]]:
         """Return links to read, or to write as a table: with texts, and what is known.
 
         Each has the keys left, right, probability, left_text, right_text and known,
         "yes" or "".
         """
+        links = as_links(links)
         ends = self._tables.records(links, "links")
         is_match = self._known.answers(np.sort(ends, axis=1)) == 1.0
         probability = links.probability.round(4)
@@ -698,6 +784,7 @@ class Linker(BaseEstimator):
             self._plain_pairs(self._known.non_matches),
         ]
         state["model"] = model_header
+        state["library"] = self._library
         state["vocabulary"] = self._records.vocabulary.names
         state["column_kinds"] = self._records.strings.column_kinds
         mixture_arrays: Arrays = {}
@@ -705,6 +792,7 @@ class Linker(BaseEstimator):
             mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
         arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
+        arrays["arrival"] = self._arrival
         arrays |= nested(
             training=self._training,
             model=model_arrays,
@@ -729,6 +817,8 @@ class Linker(BaseEstimator):
         linker._set_data(tables, KnownPairs(tables, matches, non_matches))
         for name in SAVED:
             setattr(linker, name, state[name])
+        linker.recall_ = Measures(linker.recall_)
+        linker._library = state["library"]
         linker._training = part_of(arrays, "training")
         mixture_arrays = part_of(arrays, "mixture")
         if mixture_arrays:
@@ -742,6 +832,8 @@ class Linker(BaseEstimator):
             state["column_kinds"],
             linker._rewrite(),
         )
+        arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+        linker._arrival = check_numbers(arrival, tables.n_records, "arrival")
         candidates = part_of(arrays, "candidates")
         pairs = get_array(candidates, "pairs", "iu", (None, 2))
         linker._candidates = check_numbers(pairs, tables.n_records, "candidates")

@@ -12,18 +12,7 @@ import numpy as np
 from ..input.errors import first_few
 from ..input.labels import is_missing
 from ..readers.tables import read_columns, unique_index
-
-
-class Links(NamedTuple):
-    """Pairs of records, and how likely each pair is one thing.
-
-    `left` and `right` are ids where the tables have a column of ids, and row numbers
-    otherwise.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    probability: np.ndarray
+from .results import Links, library_of
 
 
 class Table(NamedTuple):
@@ -184,6 +173,22 @@ class Tables:
         right = self.right.ids[pairs[..., 1] - self.first_right]
         return left, right
 
+    def record_ids(self) -> np.ndarray:
+        """Return the ids of all records, by their numbers."""
+        if self.is_single:
+            return self.left.ids
+        ids = self.left.ids.tolist() + self.right.ids.tolist()
+        return _as_ids(ids)
+
+
+def _as_ids(ids: list[Any]) -> np.ndarray:
+    """Return ids as an array that changes none of them."""
+    array = np.array(ids)
+    if array.tolist() != ids:
+        # Numbers that lose digits, texts that end in a null character.
+        array = np.array(ids, dtype=object)
+    return array
+
 
 def _as_pairs(pairs: Any, name: str) -> list[Any]:
     """Return pairs of ids from links, a frame or any sequence, as a list."""
@@ -191,7 +196,7 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
         return []
     if isinstance(pairs, Links):
         return [*zip(pairs.left, pairs.right, strict=True)]
-    if hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+    if library_of(pairs) is not None:
         pairs = _pairs_of_frame(pairs, name)
     pairs = [*pairs]
     if any(isinstance(pair, str) or np.size(pair) != 2 for pair in pairs):
@@ -201,6 +206,9 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
 
 def _pairs_of_frame(frame: Any, name: str) -> Iterable[Any]:
     """Return the pairs in the columns left and right, or in the only two columns."""
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(frame, eager_only=True)
     if "match" in frame.columns:
         raise ValueError(
             f"{name} has a column match, which is not read: pass the rows that match, "
@@ -333,11 +341,9 @@ def make_table(columns: Mapping[str, list[str]], ids: list[Any]) -> Table:
     lengths = {len(column) for column in columns.values()}
     if lengths != {len(ids)}:
         raise ValueError("A table must have one text per record and column.")
-    array = np.array(ids)
-    if array.tolist() != ids:
-        # Numbers that lose digits, texts that end in a null character.
-        array = np.array(ids, dtype=object)
-    return Table(dict(columns), array, unique_index([text_of(value) for value in ids]))
+    return Table(
+        dict(columns), _as_ids(ids), unique_index([text_of(value) for value in ids])
+    )
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]]:

@@ -33,6 +33,12 @@ class Display:
     ax_: Any
     figure_: Figure
 
+    def __repr__(self) -> str:
+        state = "not drawn yet: plot()"
+        if hasattr(self, "figure_"):
+            state = "drawn in figure_"
+        return f"<{type(self).__name__}, {state}>"
+
     def start(self, ax: Any, **options: Any) -> Any:
         """Return the axes to draw on, new ones if none are given."""
         try:

@@ -42,7 +42,7 @@ FIGURE_SIDES = (3.0, 20.0)
 FRAME = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": "0.7", "lw": 0.6}
 
 
-@dataclass
+@dataclass(repr=False)
 class NetworkDisplay(Display):
     """Feature pairs as a network: solid blue if they go together, dashed red if not.
 

@@ -23,7 +23,7 @@ TEXT_LENGTH = 55
 QUERY_LENGTH = 110
 
 
-@dataclass
+@dataclass(repr=False)
 class NeighborsDisplay(Display):
     """The nearest rows of a query by cosine and by the learned similarity, side by side.
 

@@ -10,7 +10,7 @@ import numpy as np
 from .display import ABOVE, COLORS, Display, fitted_run, legend
 
 
-@dataclass
+@dataclass(repr=False)
 class TraceDisplay(Display):
     """Objective and gap along a run.
 
@@ -46,7 +46,7 @@ class TraceDisplay(Display):
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class ChoiceDisplay(Display):
     """Scores on held-out data by prior.
 
@@ -94,7 +94,7 @@ class ChoiceDisplay(Display):
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class PathDisplay(Display):
     """Numbers of atoms and of their features along a run.
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.matrices import canonical, check_finite, check_structure, narrow
+from ..input.matrices import canonical, check_finite, narrow
 from ..input.parameters import check_number
+from ..input.sparse_structure import sound_csr
 from .errors import DataFileError, parsing
 
 #: X of shape (n_rows, n_features), and the labels if the file has them.
@@ -24,9 +25,7 @@ def check_n_features(n_features: int | None) -> None:
 def as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
     """Return a matrix from a file as a canonical CSR array of finite float64."""
     with parsing(path, "a matrix"):
-        if X.format in ("csr", "csc"):
-            check_structure(X)
-        X = canonical(X.astype(np.float64))
+        X = canonical(sound_csr(X).astype(np.float64))
     if n_features is not None:
         if X.shape[1] > n_features:
             raise DataFileError(

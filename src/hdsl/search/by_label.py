@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import as_rows
+from ..mixed_rows import MixedRows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
 from ..wide_matrices import drop_unused_columns
+from .mixed import fill_mixed
 from .sparse import fill_sparse
 
 
 def neighbors_by_label(
-    X: sp.csr_array,
+    X: Any,
     labels: np.ndarray,
     n_same: int,
     n_other: int,
@@ -29,7 +33,8 @@ def neighbors_by_label(
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_features), float64
+    X : csr_array or MixedRows of shape (n_rows, n_features), float64
+        Mixed rows are searched on the CPU.
     labels : ndarray of shape (n_rows,)
         Class numbers.
     n_same, n_other : int
@@ -42,10 +47,12 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    X = sp.csr_array(as_rows(X), dtype=np.float64)
+    X = as_rows(X)
+    if not isinstance(X, MixedRows):
+        X = sp.csr_array(X, dtype=np.float64)
     check_one_label_per_row(labels, X.shape[0])
     codes = np.unique(labels, return_inverse=True)[1]
-    if device == "cpu":
+    if device == "cpu" or isinstance(X, MixedRows):
         labelled_rows = (X, codes)
         return neighbors_between(
             labelled_rows,
@@ -66,8 +73,8 @@ def neighbors_by_label(
 
 
 def neighbors_between(
-    queries: tuple[sp.csr_array, np.ndarray],
-    index: tuple[sp.csr_array, np.ndarray],
+    queries: tuple[Any, np.ndarray],
+    index: tuple[Any, np.ndarray],
     n_same: int,
     n_other: int,
     *,
@@ -78,7 +85,7 @@ def neighbors_between(
 
     Parameters
     ----------
-    queries, index : tuple of (csr_array of float64, ndarray)
+    queries, index : tuple of (csr_array of float64 or MixedRows, ndarray)
         Rows, and their class numbers.
     n_same, n_other : int
         Number of neighbors of each kind.
@@ -98,8 +105,11 @@ def neighbors_between(
     lists = _empty_lists(
         query_labels, labels, n_same, n_other, leaves_self=exclude_self
     )
+    fill = fill_sparse
+    if isinstance(index_rows, MixedRows):
+        fill = fill_mixed
     with Workers(n_jobs) as workers:
-        fill_sparse(query_rows, index_rows, lists, workers)
+        fill(query_rows, index_rows, lists, workers)
     return lists.same, lists.other
 
 

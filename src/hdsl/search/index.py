@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_device, check_number
+from ..mixed_rows import MixedRows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
 from .dense import fill_dense
+from .mixed import fill_mixed
 from .on_card import CardIndex
 from .products import check_no_overflow, largest_magnitude
 from .sparse import fill_sparse
@@ -34,7 +36,9 @@ def top_k(
     """Find, for each query, the k rows of the index with the largest inner products.
 
     The answer is exact and the same for any number of threads. Of rows with equal inner
-    products the one with the smaller number comes first. Rows that share no feature
+    products the one with the smaller number comes first; of two dense matrices, that is
+    promised of equal rows, as BLAS may round other equal products differently. Rows
+    that share no feature
     with a query have the inner product 0, so they come before rows with a negative one.
 
     To search by a learned similarity, rewrite the queries alone:
@@ -151,7 +155,7 @@ class Index:
         if n_queries == 0:
             return neighbors
         lists = self._lists(neighbors, bool(exclude_self))
-        if device == "cpu":
+        if device == "cpu" or isinstance(self.rows, MixedRows):
             self._fill_on_cpu(query_rows, lists, n_jobs)
         else:
             card_queries = query_rows
@@ -164,6 +168,11 @@ class Index:
         """Raise ValueError unless the queries can be compared with the rows."""
         n_queries, n_features = queries.shape
         n_rows = self.rows.shape[0]
+        if isinstance(queries, MixedRows) != isinstance(self.rows, MixedRows):
+            raise ValueError(
+                "queries and index must both be pairs (features, embedding), or "
+                f"neither. Got {type(queries).__name__} and {type(self.rows).__name__}."
+            )
         if n_features != self.rows.shape[1]:
             raise ValueError(
                 f"queries has {n_features} features and index has "
@@ -206,6 +215,9 @@ class Index:
 
         is_same = queries is self.rows
         with Workers(n_jobs) as workers:
+            if isinstance(self.rows, MixedRows):
+                fill_mixed(queries, self.rows, lists, workers)
+                return
             if not sp.issparse(queries) and not sp.issparse(self.rows):
                 fill_dense(queries, self.rows, lists, workers)
                 return

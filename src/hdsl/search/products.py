@@ -8,11 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
+from ..mixed_rows import MixedRows, blocks_of
 from ..wide_matrices import drop_unused_columns
 
 
 def largest_magnitude(X: Any) -> float:
     """Return the largest absolute value."""
+    if isinstance(X, MixedRows):
+        return max(largest_magnitude(block) for block in blocks_of(X))
     if sp.issparse(X):
         X = X.data
     return largest_value(X)
@@ -69,13 +72,23 @@ def on_shared_columns(
     return queries_shared, index_shared, frequency[shared]
 
 
-def add_products(
-    queries: sp.csr_array, rows: sp.csr_array, out: np.ndarray
-) -> np.ndarray:
-    """Add the inner products of all queries with all rows to `out`, and return it."""
+def add_products(queries: Any, rows: Any, out: np.ndarray) -> np.ndarray:
+    """Add the inner products of all queries with all rows to `out`, and return it.
+
+    Parameters
+    ----------
+    queries, rows : csr_array, MixedRows, or the dense block of mixed rows
+    out : ndarray of shape (n_queries, n_rows), float64
+    """
     from ..cpu.kernels import search as kernels
     from ..cpu.rows import arrays_of
 
+    if isinstance(queries, MixedRows):
+        add_products(queries.sparse, rows.sparse, out)
+        return add_products(queries.dense, rows.dense, out)
+    if not sp.issparse(queries):
+        out += queries.astype(np.float64) @ rows.astype(np.float64).T
+        return out
     (queries, rows), _ = drop_unused_columns(queries, rows)
     kernels.add_products(arrays_of(queries), arrays_of(rows.tocsc()), out)
     return out

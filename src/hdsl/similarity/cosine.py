@@ -9,6 +9,20 @@ from .rewriter import Rewriter
 from .rows import divide_rows, lengths_from_squares
 from .similarity import Similarity
 
+#: How rows are ranked: by the learned cosine, or by S as it is.
+COSINE = "cosine"
+
+PRODUCT = "product"
+
+RANKINGS = (COSINE, PRODUCT)
+
+
+def ranked_by(ranking: str, similarity: Rewriter) -> Rewriter:
+    """Return what ranks rows: the learned cosine of a similarity, or S itself."""
+    if ranking == COSINE:
+        return LearnedCosine(similarity)
+    return similarity
+
 
 class LearnedCosine:
     """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..mixed_rows import MixedRows
 from .rows import unit_rows
+
+#: What explanations call an embedding.
+EMBEDDING = "embedding"
 
 #: Stands for the number of a feature where a part belongs to a block as a whole.
 NO_FEATURE = -1
@@ -32,7 +36,8 @@ class FixedPart:
     start, stop : int, default=0 and None
         The first column of the block, and the one after its last; None is the end.
     by_feature : bool, default=True
-        Whether an explanation has one number per feature, or one for the whole block.
+        Whether an explanation has one number per feature, or one for the whole block,
+        which then is dense and follows the other blocks.
 
     Examples
     --------
@@ -49,6 +54,11 @@ class FixedPart:
     stop: int | None = None
     by_feature: bool = True
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether the block is dense: an embedding, whose columns have no meaning each."""
+        return not self.by_feature
+
     def stop_in(self, n_features: int) -> int:
         """Return the column after the last of the block, in rows of so many features."""
         if self.stop is None:
@@ -57,6 +67,10 @@ class FixedPart:
 
     def block(self, X: Any) -> Any:
         """Return the columns of X that the part compares."""
+        if isinstance(X, MixedRows):
+            if self.is_dense:
+                return X.dense
+            return X.sparse
         if self.start == 0 and self.stop_in(X.shape[1]) == X.shape[1]:
             return X
         return X[:, self.start : self.stop]
@@ -107,3 +121,26 @@ def cover_columns(fixed: tuple[FixedPart, ...], n_features: int) -> bool:
     starts = [fixed_part.start for fixed_part in fixed]
     stops = [fixed_part.stop_in(n_features) for fixed_part in fixed]
     return [*starts, n_features] == [0, *stops]
+
+
+def parts_of_rows(
+    X: Any, prior: float, embedding_weight: float = 1.0
+) -> tuple[FixedPart, ...]:
+    """Return the fixed parts that compare rows as a fit has them: at unit length already.
+
+    Parameters
+    ----------
+    X : csr_array or MixedRows
+    prior : float
+    embedding_weight : float, default=1.0
+        1 where the embedding is multiplied by the root of its weight.
+    """
+    if not isinstance(X, MixedRows):
+        return (FixedPart("prior", prior),)
+    n_sparse = X.sparse.shape[1]
+    return (
+        FixedPart("prior", prior, stop=n_sparse),
+        FixedPart(
+            EMBEDDING, prior * embedding_weight, start=n_sparse, by_feature=False
+        ),
+    )

@@ -1,15 +1,24 @@
 """Searches for known items: rows as queries with a part of their values, and ranks."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+
+from ..mixed_rows import MixedRows
 
 #: Similarities that differ by less than this share of the largest of a query are ties,
 #: so that rounding does not decide between equal rows.
 TIE = 1e-10
 
 
-def half_rows(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr_array:
-    """Return rows with a random share of their values: at least one, and not all."""
+def half_rows(X: Any, share: float, rng: np.random.Generator) -> Any:
+    """Return rows with a random share of their values: at least one, and not all.
+
+    Of mixed rows these are the sparse ones; the embedding stays as it is.
+    """
+    if isinstance(X, MixedRows):
+        return MixedRows(half_rows(X.sparse, share, rng), X.dense)
     sizes = np.diff(X.indptr)
     n_kept = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)
     rows = np.repeat(np.arange(len(sizes)), sizes)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
+from ..mixed_rows import MixedRows
 
 
 def limit_weights(
@@ -47,6 +48,11 @@ def limit_weights(
     check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
+    if isinstance(queries, MixedRows):
+        raise ValueError(
+            "Limits of an engine are those of sparse queries, but these have an "
+            "embedding: rewrite without limits, or limit the sparse part of the pair."
+        )
     Z = sp.csr_array(as_rows(queries, "queries"))
     if nonnegative:
         Z = _only(Z, Z.data > 0)

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, blocks_of
 from ..wide_matrices import drop_unused_columns
+from .rows import ROWS_AT_A_TIME
 
 
 def products(A: Any, B: Any) -> np.ndarray:
@@ -16,6 +18,10 @@ def products(A: Any, B: Any) -> np.ndarray:
     >>> products(sp.csr_array([[1.0, 2.0]]), np.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
     [[3.0, 8.0]]
     """
+    if isinstance(A, MixedRows):
+        dense = products(A.dense.astype(np.float64), B.dense.astype(np.float64))
+        sums = products(A.sparse, B.sparse) + dense
+        return sums.astype(np.result_type(A.dtype, B.dtype), copy=False)
     if sp.issparse(A) and sp.issparse(B):
         (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -33,6 +39,10 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     >>> row_products(sp.csr_array([[1.0, 2.0], [0.0, 5.0]]), np.array([[3.0, 4.0]] * 2)).tolist()
     [11.0, 20.0]
     """
+    if isinstance(A, MixedRows):
+        dense = dense_row_products(A.dense, B.dense)
+        sums = row_products(A.sparse, B.sparse) + dense
+        return sums.astype(np.result_type(A.dtype, B.dtype), copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         if not (sp.issparse(A) or sp.issparse(B)):
             return np.einsum("ij,ij->i", A, B)
@@ -43,8 +53,23 @@ def row_products(A: Any, B: Any) -> np.ndarray:
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
 
+def dense_row_products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the dot products of rows of embeddings, summed in float64, some at a time."""
+    sums = np.empty(len(A))
+    for start in range(0, len(A), ROWS_AT_A_TIME):
+        rows = slice(start, start + ROWS_AT_A_TIME)
+        left = A[rows].astype(np.float64)
+        right = B[rows].astype(np.float64)
+        sums[rows] = np.einsum("ij,ij->i", left, right)
+    return sums
+
+
 def check_result(Z: Any, what: str) -> Any:
     """Return Z, computed from finite rows; raise ValueError if it overflowed."""
+    if isinstance(Z, MixedRows):
+        for block in blocks_of(Z):
+            check_result(block, what)
+        return Z
     values = Z
     if sp.issparse(Z):
         values = Z.data

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, blocks_of
+
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
 ROWS_AT_A_TIME = 4096
 
@@ -17,31 +19,39 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (n_rows, n_features)
+    X : ndarray, sparse array or MixedRows of shape (n_rows, n_features)
     columns : ndarray, default=None
-        Sorted; None is all.
+        Sorted; None is all. Mixed rows take None.
 
     Examples
     --------
     >>> unit_rows(np.array([[3.0, 4.0, 12.0]]), np.array([0, 1])).tolist()
     [[0.6, 0.8, 2.4]]
     """
+    lengths = np.zeros(X.shape[0])
+    for block in blocks_of(X):
+        lengths = np.hypot(lengths, _lengths(block, columns))
+    return divide_rows(X, _ones_for_zeros(lengths))
+
+
+def _lengths(X: Any, columns: np.ndarray | None) -> np.ndarray:
+    """Return the length of each row over some columns."""
     if sp.issparse(X):
-        return divide_rows(X, _lengths_of_sparse(X, columns))
-    return divide_rows(X, _lengths_of_dense(X, columns))
+        return _lengths_of_sparse(X, columns)
+    return _lengths_of_dense(X, columns)
 
 
 def _lengths_of_dense(X: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
-    """Return the length of each row of a dense X over some columns, 1 if it is 0."""
+    """Return the length of each row of a dense X over some columns."""
     if columns is not None:
         X = X[:, columns]
     largest = np.abs(X).max(axis=1, initial=0.0)
     relative = X / _ones_for_zeros(largest)[:, None]
-    return _lengths(largest, np.square(relative).sum(axis=1))
+    return _lengths_of_relative(largest, np.square(relative).sum(axis=1))
 
 
 def _lengths_of_sparse(X: sp.csr_array, columns: np.ndarray | None) -> np.ndarray:
-    """Return the length of each row of a sparse X over some columns, 1 if it is 0."""
+    """Return the length of each row of a sparse X over some columns."""
     largest = np.zeros(X.shape[0], dtype=X.dtype)
     squares = np.zeros(X.shape[0])
     for span in _spans(X):
@@ -58,7 +68,7 @@ def _lengths_of_sparse(X: sp.csr_array, columns: np.ndarray | None) -> np.ndarra
         squares[filled_rows] = np.add.reduceat(
             np.square(relative, dtype=np.float64), first_entries
         )
-    return _lengths(largest, squares)
+    return _lengths_of_relative(largest, squares)
 
 
 def _is_among(indices: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -74,13 +84,13 @@ def _ones_for_zeros(values: np.ndarray) -> np.ndarray:
     return np.where(values > 0.0, values, 1.0)
 
 
-def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return the length of each row, 1 if it is 0.
+def _lengths_of_relative(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return the length of each row.
 
     `squares` is the sum of squares in relation to the largest value, which cannot
     overflow.
     """
-    return np.where(largest > 0.0, largest * np.sqrt(squares), 1.0)
+    return largest * np.sqrt(squares)
 
 
 def lengths_from_squares(squares: np.ndarray) -> np.ndarray:
@@ -90,6 +100,8 @@ def lengths_from_squares(squares: np.ndarray) -> np.ndarray:
 
 def divide_rows(X: Any, lengths: np.ndarray) -> Any:
     """Return the rows of X, each divided by its own number, in the dtype of X."""
+    if isinstance(X, MixedRows):
+        return X.map(lambda block: divide_rows(block, lengths))
     lengths = lengths.astype(X.dtype)
     if not sp.issparse(X):
         return X / lengths[:, None]

@@ -7,10 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import as_rows
+from ..mixed_rows import MixedRows, sparse_block, split_columns
 from ..solver import atoms as atoms_module
 from ..wide_matrices import drop_unused_columns
 from .fixed import FixedPart, cover_columns
-from .products import check_result, products, row_products
+from .products import check_result, dense_row_products, products, row_products
 from .rows import lengths_from_squares, unit_rows
 
 #: Rows of the largest matrix M in CSR format, whose row pointers take 1 GiB.
@@ -31,7 +32,8 @@ class Similarity:
         λ: M = Σ_k weights_k λ (e_i ± e_j)(e_i ± e_j)ᵀ.
     fixed : tuple of FixedPart
         What is not learned, such as ``(FixedPart("prior", 4.0, norm="l2"),)``. The
-        blocks of the parts follow each other and cover all columns.
+        blocks of the parts follow each other and cover all columns. At most one, the
+        last, is a dense embedding.
     n_features : int
     """
 
@@ -42,15 +44,19 @@ class Similarity:
     n_features: int
 
     def __post_init__(self) -> None:
-        atoms = np.reshape(self.atoms, (-1, 3))
-        if not atoms_module.are_atoms(atoms.T, self.n_features).all():
-            raise ValueError(
-                f"An atom is no (i, j, sign) with i < j < {self.n_features}."
-            )
         if not cover_columns(self.fixed, self.n_features):
             raise ValueError(
                 f"The blocks of the fixed parts must follow each other and cover "
                 f"{self.n_features} columns. Got {self.fixed}."
+            )
+        if any(fixed_part.is_dense for fixed_part in self.fixed[:-1]):
+            raise ValueError(
+                f"At most the last fixed part may be dense. Got {self.fixed}."
+            )
+        atoms = np.reshape(self.atoms, (-1, 3))
+        if not atoms_module.are_atoms(atoms.T, self.n_paired).all():
+            raise ValueError(
+                f"An atom is no (i, j, sign) with i < j < {self.n_paired}."
             )
 
     # --- rows -------------------------------------------------------------------------
@@ -60,16 +66,30 @@ class Similarity:
         """Whether ``index_rows`` changes no row: no part has a norm."""
         return all(fixed_part.norm is None for fixed_part in self.fixed)
 
-    def index_rows(self, X: Any) -> Any:
-        """Return rows as S compares them, each block as its fixed part compares it.
+    @property
+    def n_paired(self) -> int:
+        """Number of columns that atoms may name: all but those of a dense embedding."""
+        if self.fixed[-1].is_dense:
+            return self.fixed[-1].start
+        return self.n_features
 
-        Their dot products with ``rewrite`` of x are S(x, y).
-        """
+    def in_blocks(self, X: Any) -> Any:
+        """Return checked rows as they are stored: mixed where a fixed part is dense."""
         X = as_rows(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} columns, expected {self.n_features}, as learned."
             )
+        if self.n_paired == self.n_features:
+            return X
+        return split_columns(X, self.n_paired)
+
+    def index_rows(self, X: Any) -> Any:
+        """Return rows as S compares them, each block as its fixed part compares it.
+
+        Their dot products with ``rewrite`` of x are S(x, y).
+        """
+        X = self.in_blocks(X)
         return _side_by_side([fixed_part.rows(X) for fixed_part in self.fixed])
 
     def transform(self, X: Any) -> Any:
@@ -83,15 +103,17 @@ class Similarity:
             blocks = [self.learned(X)]
             for fixed_part in self.fixed:
                 if fixed_part.weight != 0:
-                    root = X.dtype.type(np.sqrt(fixed_part.weight))
-                    blocks.append(fixed_part.block(X) * root)
+                    root = np.sqrt(fixed_part.weight)
+                    blocks.append(_times(fixed_part.block(X), root))
             Z = _side_by_side(blocks)
         return check_result(Z, "The transform of X")
 
     def learned(self, X: Any) -> Any:
-        """Return X Lᵀ, where L has one row per atom."""
+        """Return X Lᵀ, where L has one row per atom; columns of an embedding have no part."""
+        X = sparse_block(X)
         if sp.issparse(X):
-            (rows, L), _ = drop_unused_columns(X, self.components.astype(X.dtype))
+            L = self._components_of(X.shape[1]).astype(X.dtype)
+            (rows, L), _ = drop_unused_columns(X, L)
             return rows @ L.T
         i, j, sign = self.atoms.T
         root = np.sqrt(self.scale * self.weights)
@@ -107,21 +129,27 @@ class Similarity:
         with np.errstate(over="ignore", invalid="ignore"):
             # In float64 also for float32 rows: the scale and the weights may not fit in
             # float32.
-            rows = X.astype(np.float64, copy=False)
-            fixed = _side_by_side(
-                [
-                    fixed_part.block(rows) * fixed_part.weight
-                    for fixed_part in self.fixed
-                ]
-            )
-            Z = (self._times_matrix(rows) + fixed).astype(X.dtype, copy=False)
+            rows = _sparse_as_float64(X)
+            fixed = [
+                _times(fixed_part.block(rows), fixed_part.weight)
+                for fixed_part in self.fixed
+            ]
+            Z = self._plus_learned(rows, _side_by_side(fixed))
+            Z = _with_dtypes_of(X, Z)
         return check_result(Z, "The rewritten X")
+
+    def _plus_learned(self, X: Any, fixed: Any) -> Any:
+        """Return XM plus what fixed parts rewrite X to; M has no column of an embedding."""
+        if isinstance(X, MixedRows):
+            sparse = self._times_matrix(X.sparse) + fixed.sparse
+            return MixedRows(sparse, fixed.dense)
+        return self._times_matrix(X) + fixed
 
     def _times_matrix(self, X: Any) -> Any:
         """Return XM."""
         if not sp.issparse(X):
             return np.asarray(X @ self.matrix())
-        (rows, L), columns = drop_unused_columns(X, self.components)
+        (rows, L), columns = drop_unused_columns(X, self._components_of(X.shape[1]))
         learned = sp.csr_array(rows @ (L.T @ L))
         if columns is None:
             return learned
@@ -135,9 +163,12 @@ class Similarity:
     @property
     def components(self) -> sp.csr_array:
         """L with M = LᵀL: rows sqrt(λ weight_k)(e_i ± e_j), shape (n_atoms, n_features)."""
-        return atoms_module.factors(
-            self.atoms, np.sqrt(self.scale * self.weights), self.n_features
-        )
+        return self._components_of(self.n_features)
+
+    def _components_of(self, n_columns: int) -> sp.csr_array:
+        """Return L for rows of so many columns, which are all or those that atoms may name."""
+        roots = np.sqrt(self.scale * self.weights)
+        return atoms_module.factors(self.atoms, roots, n_columns)
 
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M, sparse, shape (n_features, n_features).
@@ -177,13 +208,17 @@ class Similarity:
 
     def own_lengths(self, X: Any) -> np.ndarray:
         """Return sqrt(S(x, x)) of each row, 1 for a row without."""
-        rows = self.index_rows(X).astype(np.float64, copy=False)
+        rows = _sparse_as_float64(self.index_rows(X))
         learned = self.learned(rows)
         squares = row_products(learned, learned)
         for fixed_part in self.fixed:
             if fixed_part.weight != 0:
                 block = fixed_part.block(rows)
-                squares = squares + fixed_part.weight * row_products(block, block)
+                if fixed_part.is_dense:
+                    own_products = dense_row_products(block, block)
+                else:
+                    own_products = row_products(block, block)
+                squares = squares + fixed_part.weight * own_products
         return lengths_from_squares(squares)
 
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
@@ -206,10 +241,32 @@ class Similarity:
         return self.transform(X)
 
 
+def _times(block: Any, factor: float) -> Any:
+    """Return a block times a factor, in the dtype of the block."""
+    return block * block.dtype.type(factor)
+
+
+def _sparse_as_float64(X: Any) -> Any:
+    """Return rows with sparse features in float64; an embedding keeps its dtype."""
+    if isinstance(X, MixedRows):
+        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
+    return X.astype(np.float64, copy=False)
+
+
+def _with_dtypes_of(X: Any, Z: Any) -> Any:
+    """Return Z with the dtype of X, each block with its own."""
+    if isinstance(X, MixedRows):
+        sparse = Z.sparse.astype(X.sparse.dtype, copy=False)
+        return MixedRows(sparse, Z.dense.astype(X.dense.dtype, copy=False))
+    return Z.astype(X.dtype, copy=False)
+
+
 def _side_by_side(blocks: list[Any]) -> Any:
     """Return the columns of all blocks as one matrix, sparse where the blocks are."""
     if len(blocks) == 1:
         return blocks[0]
+    if sp.issparse(blocks[0]) and not sp.issparse(blocks[-1]):
+        return MixedRows(_side_by_side(blocks[:-1]), blocks[-1])
     if sp.issparse(blocks[0]):
         return sp.hstack(blocks, format="csr")
     return np.hstack(blocks)

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.comparisons import check_comparisons, check_weights
+from ..input.embeddings import check_rows
 from ..input.labels import check_labels
-from ..input.matrices import check_matrix
 from ..labels import label_sets
+from ..mixed_rows import MixedRows
 from .compared_rows import ComparedRows
 from .label_set_rows import LabelSetRows
 from .labeled_rows import LabeledRows
@@ -73,8 +74,11 @@ def check_validation(
             "Validation data are X_val with y_val, or X_val with triplets_val. Got "
             f"{' and '.join(names)}."
         )
-    X = sp.csr_array(check_matrix(owner, X_val, reset=False, name="X_val"))
-    X = X.astype(np.float64, copy=False)
+    X = check_rows(owner, X_val, reset=False, name="X_val")
+    if isinstance(X, MixedRows):
+        X = MixedRows(X.sparse.astype(np.float64), X.dense.astype(np.float32))
+    else:
+        X = sp.csr_array(X).astype(np.float64, copy=False)
     if triplets_val is not None:
         compared = check_comparisons(triplets_val, X.shape[0], "triplets_val")
         return ComparedRows(X, compared)

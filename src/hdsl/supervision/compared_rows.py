@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.digests import digest
+from .gains import SearchJudge, search_judged_rows
 from .judges import Judge, judge_comparisons
 from .mining import Mining
 from .supervision import Supervision
@@ -29,6 +30,11 @@ FEW_ANCHORS = 20
 FEW_COMPARISONS = 200
 
 
+#: The share of the rows that an anchor is compared with, from which on the comparisons
+#: see what a search sees.
+MOST_NAMED = 0.5
+
+
 @dataclass(frozen=True)
 class ComparedRows(Supervision):
     """Rows with comparisons of them.
@@ -41,7 +47,7 @@ class ComparedRows(Supervision):
     weights : ndarray of shape (n,) or None
         One per comparison.
     rows : ndarray of shape (n_rows,) or None
-        The numbers of the rows where they are a sample of labeled ones.
+        The numbers of the rows where they are a sample of others.
     is_mined : bool
         Whether the comparisons were made from labels.
     """
@@ -182,6 +188,41 @@ class ComparedRows(Supervision):
     def judge(self, train: Any, rng: np.random.Generator) -> Judge:
         """Return a judge by the share of comparisons that hold."""
         return judge_comparisons(self.X, self.compared, self.weights)
+
+    def search(
+        self, everything: ComparedRows, rng: np.random.Generator
+    ) -> SearchJudge | None:
+        """Return what searches for the positives of each anchor among all rows.
+
+        Rows that are nothing but anchors are queries: they are never shown. None for
+        quadruplets, which have no query, and where the comparisons of an anchor name
+        most of the rows: their judge sees what a model brings up.
+        """
+        if self.compared.shape[1] != 3:
+            return None
+        shown = everything.rows_to_show()
+        if self._n_others() >= MOST_NAMED * len(shown):
+            return None
+        triplets = self.compared
+        if self.rows is not None:
+            triplets = self.rows[triplets]
+        return search_judged_rows(everything.X, shown, triplets, self.weights, rng)
+
+    def _n_others(self) -> float:
+        """Return the mean number of rows that an anchor is compared with."""
+        pairs = np.unique(self._pairs_of_anchors())
+        return len(pairs) / max(1, self.n_units)
+
+    def _pairs_of_anchors(self) -> np.ndarray:
+        """Return a number for each anchor and a row that it is compared with."""
+        return self.compared[:, :1] * np.int64(self.X.shape[0]) + self.compared[:, 1:]
+
+    def rows_to_show(self) -> np.ndarray:
+        """Return the rows that a search may show: all but those that are only anchors."""
+        is_shown = np.ones(self.X.shape[0], dtype=bool)
+        is_shown[self.compared[:, 0]] = False
+        is_shown[self.compared[:, 1:].ravel()] = True
+        return np.flatnonzero(is_shown)
 
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
         """Raise ValueError: labels cannot validate judgements."""

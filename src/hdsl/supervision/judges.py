@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import search
+from ..mixed_rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.cosine import LearnedCosine
 from ..similarity.judge import comparison_points
@@ -49,8 +49,8 @@ Agreement = Callable[[np.ndarray], np.ndarray]
 
 
 def judge_neighbors(
-    X: sp.csr_array,
-    X_held_out: sp.csr_array,
+    X: Any,
+    X_held_out: Any,
     agreement: Agreement,
     rng: np.random.Generator,
 ) -> Judge:
@@ -58,15 +58,15 @@ def judge_neighbors(
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_features)
+    X : csr_array or MixedRows of shape (n_rows, n_features)
         Rows that are learned from.
-    X_held_out : csr_array of shape (n_held_out, n_features)
+    X_held_out : csr_array or MixedRows of shape (n_held_out, n_features)
     agreement : callable
         How well the labels of the nearest rows agree with those of the held-out ones.
     rng : numpy.random.Generator
         Draws the half of a row that it is searched by.
     """
-    searched = np.flatnonzero(np.diff(X_held_out.indptr) >= 2)
+    searched = np.flatnonzero(np.diff(sparse_block(X_held_out).indptr) >= 2)
     halves = half_rows(X_held_out[searched], 0.5, rng)
     to_rows = cosines_between(X_held_out, X)
     to_held_out = cosines_between(halves, X_held_out)
@@ -79,27 +79,28 @@ def judge_neighbors(
     return judge
 
 
-def cosines_between(
-    X: sp.csr_array, Y: sp.csr_array
-) -> Callable[[Rewriter], np.ndarray]:
+def cosines_between(X: Any, Y: Any) -> Callable[[Rewriter], np.ndarray]:
     """Return a function from a similarity to S(x, y) / sqrt(S(y, y)) of all rows, dense.
 
     Plain products are computed once for all similarities. The length of x, on which no
     ranking of the rows of Y depends, is left out.
     """
     shape = (X.shape[0], Y.shape[0])
+    blocks: dict[tuple[int, int | None], tuple[Any, Any]] = {}
 
     @cache
-    def plain_products(start: int, stop: int | None) -> np.ndarray:
-        left = X[:, start:stop]
-        right = Y[:, start:stop]
+    def plain_products(columns: tuple[int, int | None]) -> np.ndarray:
+        left, right = blocks[columns]
         return search.add_products(left, right, np.zeros(shape))
 
     def cosines(similarity: Rewriter) -> np.ndarray:
         scores = np.zeros(shape)
         if isinstance(similarity, Similarity) and similarity.takes_rows_as_they_are:
             for part in similarity.fixed:
-                scores += part.weight * plain_products(part.start, part.stop)
+                columns = (part.start, part.stop)
+                blocks[columns] = (part.block(X), part.block(Y))
+                if part.weight:
+                    scores += part.weight * plain_products(columns)
             left = similarity.learned(X)
             right = similarity.learned(Y)
         else:
@@ -134,7 +135,7 @@ def nearest(scores: np.ndarray, k: int) -> np.ndarray:
 
 
 def judge_comparisons(
-    X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None
+    X: Any, compared: np.ndarray, weights: np.ndarray | None
 ) -> Judge:
     """Return a judge by the share of comparisons that hold by learned cosine, per anchor."""
     points = comparison_points(X, compared)

@@ -17,6 +17,7 @@ from ..input.errors import NoTripletError
 from ..input.labels import check_classes, check_same_labels
 from ..labels import label_sets
 from .compared_rows import ComparedRows
+from .gains import SearchJudge, search_known_rows
 from .judges import Judge, judge_neighbors
 from .mining import Mining
 from .sampling import sample_rows
@@ -25,6 +26,9 @@ from .turns import turns
 
 #: A choice by fewer held-out rows is not made.
 FEW_ROWS = 50
+
+#: Where all rows are more than so many times the held-out ones, they are searched too.
+FEW_TIMES = 4
 
 #: Of the nearest rows of a held-out one, so many vote for its label.
 N_VOTES = 3
@@ -230,6 +234,18 @@ class LabeledRows(Supervision):
     def judge(self, train: Any, rng: np.random.Generator) -> Judge:
         """Return a judge by the labels of the nearest rows of `train`, and by known items."""
         return judge_neighbors(train.X, self.X, self.agreement(train), rng)
+
+    def search(
+        self, everything: LabeledRows, rng: np.random.Generator
+    ) -> SearchJudge | None:
+        """Return what searches for these rows by half of their features, among all rows.
+
+        None where all rows are hardly more than these, which the judge searches.
+        """
+        is_small = everything.X.shape[0] <= FEW_TIMES * self.X.shape[0]
+        if is_small or self.rows is None:
+            return None
+        return search_known_rows(everything.X, self.rows, rng)
 
     def agreement(self, train: Any) -> Any:
         """Return a function from the nearest rows of `train` to one number per row, 0 to 1.

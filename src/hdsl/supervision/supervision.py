@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows
+    from .gains import SearchJudge
     from .judges import Judge
     from .mining import Mining
 
@@ -20,7 +21,7 @@ class Supervision(ABC):
 
     Attributes
     ----------
-    X : csr_array of shape (n_rows, n_features)
+    X : csr_array or MixedRows of shape (n_rows, n_features)
         As they are compared: at unit length where the model says so.
     weights : ndarray or None
         One per label or per comparison; None is 1 for all.
@@ -72,6 +73,13 @@ class Supervision(ABC):
     @abstractmethod
     def judge(self, train: Any, rng: np.random.Generator) -> Judge:
         """Return how a similarity is judged by these held-out data, for the rows of `train`."""
+
+    @abstractmethod
+    def search(self, everything: Any, rng: np.random.Generator) -> SearchJudge | None:
+        """Return what searches for these held-out data among all rows that are known.
+
+        None where the judge says enough. `everything` is what these are a part of.
+        """
 
     @abstractmethod
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:

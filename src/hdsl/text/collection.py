@@ -16,6 +16,7 @@ from ..files.tables import get_value, nested, part_of
 from ..similarity.arrays import similarity_from_arrays
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
+from .hits import Hits
 from .scored import Scored
 from .words import Words
 
@@ -162,9 +163,7 @@ class Collection:
             )
         return row
 
-    def search(
-        self, query: Any, k: int = 5, *, why: int = 4, row: Any = None
-    ) -> list[dict[str, Any]]:
+    def search(self, query: Any, k: int = 5, *, why: int = 4, row: Any = None) -> Hits:
         """Return the documents of largest learned cosine with a text, and why.
 
         Parameters
@@ -179,10 +178,12 @@ class Collection:
 
         Returns
         -------
-        list of dict
-            ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
+        Hits
+            A list of dict that prints as a table and has ``to_frame()``: ``row``,
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
             ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest parts) and ``more`` (number and sum of the others).
+            largest reasons, and how much of it is learned) and ``more`` (number and sum
+            of the others).
         """
         if row is None:
             if not isinstance(query, str):
@@ -203,7 +204,7 @@ class Collection:
         why: int = 4,
         leave_out: int | None = None,
         first_by_cosine: bool = False,
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[Hits]:
         """Return for each row what `search` returns; nothing for an empty row.
 
         With `first_by_cosine` the nearest document by cosine comes last, if it is not
@@ -217,11 +218,11 @@ class Collection:
             raise ValueError(
                 f"k must be 1 or more and why 0 or more. Got {k} and {why}."
             )
-        answers: list[list[dict[str, Any]]] = []
+        answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
             if not query.nnz:
-                answers.append([])
+                answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
             if leave_out is not None:
@@ -230,7 +231,7 @@ class Collection:
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append([self._hit(row, query, cosines, why) for row in rows])
+            answers.append(Hits(self._hit(row, query, cosines, why) for row in rows))
         return answers
 
     @cached_property
@@ -285,21 +286,23 @@ class Collection:
     ) -> list[dict[str, Any]]:
         """Return what each feature and feature pair adds to the learned cosine.
 
-        What is learned of it and what is not are one reason. The largest comes first.
+        What is learned of it is in the value. The largest comes first.
         """
         explanation = self._explained({"x": x, "y": y})
         share = 0.0
         if explanation.total:
             share = cosine / explanation.total
-        reasons: dict[str, dict[str, Any]] = {}
-        for term in explanation.parts:
-            name = str(term["name"])
-            reason = reasons.setdefault(name, {"name": name, "value": 0})
-            reason["value"] += share * float(term["value"])
-            words = explanation.words_of(term)
-            if words:
-                reason["words"] = words
-        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
+        reasons = []
+        for reason in explanation.reasons:
+            described: dict[str, Any] = {
+                "name": reason.name,
+                "value": share * reason.value,
+                "learned": share * reason.addends[0],
+            }
+            if reason.words:
+                described["words"] = reason.words
+            reasons.append(described)
+        return reasons
 
     def explain(
         self,

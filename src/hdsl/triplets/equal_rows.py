@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows
+
 #: Entries of X that are hashed at a time, so that they stay in the cache.
 BLOCK = 1 << 16
 
@@ -13,7 +15,7 @@ BLOCK = 1 << 16
 SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
 
 
-def row_keys(X: sp.csr_array) -> np.ndarray:
+def row_keys(X: sp.csr_array | MixedRows) -> np.ndarray:
     """Return a key of 128 bits per row: equal for equal rows, and different for others.
 
     Each entry is hashed with its column, and a key is the sum of these hashes, so that
@@ -22,7 +24,7 @@ def row_keys(X: sp.csr_array) -> np.ndarray:
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_columns)
+    X : csr_array or MixedRows of shape (n_rows, n_columns)
         Canonical: no duplicates, no stored zeros. The number of columns does not
         matter.
 
@@ -37,6 +39,8 @@ def row_keys(X: sp.csr_array) -> np.ndarray:
     >>> (keys[0] == keys[1]).any(), (keys[0] == keys[2]).all()
     (np.False_, np.True_)
     """
+    if isinstance(X, MixedRows):
+        return row_keys(X.sparse) + _dense_keys(X.dense, X.sparse.shape[1])
     keys = np.zeros((X.shape[0], len(SEEDS)), dtype=np.uint64)
     n_entries = int(X.indptr[-1])
     ends = np.searchsorted(X.indptr, np.arange(BLOCK, n_entries, BLOCK), side="right")
@@ -54,6 +58,22 @@ def row_keys(X: sp.csr_array) -> np.ndarray:
         for k, seed in enumerate(SEEDS):
             hashes = mixed(mixed(columns + seed) ^ values)
             keys[rows, k] = np.add.reduceat(hashes, first)
+    return keys
+
+
+def _dense_keys(dense: np.ndarray, first_column: int) -> np.ndarray:
+    """Return the keys of the rows of an embedding whose columns follow other ones."""
+    n_rows, width = dense.shape
+    keys = np.zeros((n_rows, len(SEEDS)), dtype=np.uint64)
+    columns = first_column + np.arange(width, dtype=np.uint64)
+    n_at_once = max(1, BLOCK // max(1, width))
+    for k, seed in enumerate(SEEDS):
+        hashed_columns = mixed(columns + seed)
+        for start in range(0, n_rows, n_at_once):
+            rows = slice(start, start + n_at_once)
+            # Zero has one sign.
+            values = (dense[rows].astype(np.float64) + 0.0).view(np.uint64)
+            keys[rows, k] = mixed(hashed_columns ^ values).sum(axis=1, dtype=np.uint64)
     return keys
 
 

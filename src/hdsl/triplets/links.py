@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import canonical, check_finite
 from ..input.parameters import check_number, generator
+from ..input.sparse_structure import sound_csr
 from .draws import draw
 from .rows import group_equal_rows
 
@@ -222,7 +223,7 @@ def _links_of_matrix(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
             "An adjacency matrix has shape (n_rows, n_rows). links has shape "
             f"{links.shape}."
         )
-    matrix = canonical(links)
+    matrix = canonical(sound_csr(links, "links"))
     check_finite(matrix, "links")
     from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     ends = np.column_stack([from_rows, matrix.indices])

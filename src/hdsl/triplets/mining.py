@@ -11,6 +11,7 @@ from ..input.labels import check_labels
 from ..input.matrices import as_rows, canonical
 from ..input.parameters import check_device, check_number, generator
 from ..labels import LabelSets, label_sets
+from ..mixed_rows import MixedRows, sparse_block
 from .rows import Judgements
 
 #: What a pair of rows with the same labels gains over one that shares none, over the
@@ -202,14 +203,19 @@ def shared_label_triplets(
     return Judgements(check_not_empty(triplets), difference[anchor, target, other])
 
 
-def _side_by_side(X: sp.csr_array, labels: sp.csr_array) -> sp.csr_array:
-    """Return rows with labels as further columns."""
+def _side_by_side(X: Any, labels: sp.csr_array) -> Any:
+    """Return rows with labels as further sparse columns."""
+    if isinstance(X, MixedRows):
+        return MixedRows(_side_by_side(X.sparse, labels), X.dense)
     return sp.csr_array(sp.hstack([X, labels], format="csr"))
 
 
-def _weighted_labels(X: sp.csr_array, sets: LabelSets) -> sp.csr_array:
+def _weighted_labels(X: Any, sets: LabelSets) -> sp.csr_array:
     """Return the labels as columns that decide before the inner product of X does."""
-    squares = np.asarray(X.multiply(X).sum(axis=1))
+    features = sparse_block(X)
+    squares = np.asarray(features.multiply(features).sum(axis=1))
+    if isinstance(X, MixedRows):
+        squares = squares + np.einsum("ij,ij->i", X.dense, X.dense)
     largest = float(squares.max())
     if largest == 0.0:
         largest = 1.0
@@ -257,9 +263,11 @@ def random_shared_triplets(
     return Judgements(check_not_empty(triplets), difference[is_kept])
 
 
-def _matrix(X: Any) -> sp.csr_array:
-    """Return X as a canonical float64 CSR array."""
+def _matrix(X: Any) -> Any:
+    """Return X as a canonical float64 CSR array; an embedding beside it as it is."""
     X = as_rows(X)
+    if isinstance(X, MixedRows):
+        return MixedRows(X.sparse.astype(np.float64), X.dense)
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     return X.astype(np.float64)

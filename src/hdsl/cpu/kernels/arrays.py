@@ -57,3 +57,17 @@ class Links(NamedTuple):
     indptr: np.ndarray
     neighbors: np.ndarray
     pairs: np.ndarray
+
+
+class MixedArrays(NamedTuple):
+    """Rows with sparse features and a dense embedding.
+
+    Attributes
+    ----------
+    sparse : SparseArrays
+        The rows of a CSR matrix.
+    dense : ndarray of shape (n_rows, width), float32 or float64
+    """
+
+    sparse: SparseArrays
+    dense: np.ndarray

@@ -198,6 +198,98 @@ def top_by_columns(start, stop, chosen, queries, columns, first, lists, sums):
             sums[k] = 0.0
 
 
+# --- rows with a dense embedding ------------------------------------------------------
+
+
+class MixedBlock(NamedTuple):
+    """A block of queries and a block of rows, with their products up to rounding.
+
+    Attributes
+    ----------
+    first_query, first_row : int
+    columns : SparseArrays
+        The sparse features of the rows, as CSC.
+    sums : ndarray of shape (n_queries, n_rows), float64
+        Products of the embeddings. Those of the sparse features are added to them.
+    errors : ndarray of shape (n_queries,), float64
+        What a sum may be too small by.
+    """
+
+    first_query: int
+    first_row: int
+    columns: SparseArrays
+    sums: np.ndarray
+    errors: np.ndarray
+
+
+@kernel()
+def top_of_mixed_sums(start, stop, block, queries, rows, lists, unfolded):
+    """Find the rows of largest inner product with queries [start, stop) of a block.
+
+    Where a sum may be large enough for a list, the inner product is computed anew, in
+    float64 and in the order of the values: it is the same for equal rows and for any
+    number of threads. `unfolded` has a zero for each sparse feature, also afterwards.
+    """
+    for k in range(start, stop):
+        query = block.first_query + k
+        sums = block.sums[k]
+        _add_row_products(queries.sparse, query, block.columns, sums)
+        _unfold(queries.sparse, query, unfolded)
+        _fill_mixed(query, sums, block, queries, rows, lists, unfolded)
+        _clear(queries.sparse, query, unfolded)
+
+
+@kernel()
+def _fill_mixed(query, sums, block, queries, rows, lists, unfolded):
+    """Offer the rows of a block to both lists of a query, by their exact inner products."""
+    label = lists.query_labels[query]
+    left_out = -1
+    if lists.leaves_self:
+        left_out = query - block.first_row
+    error = block.errors[query - block.first_query]
+    same_limit = np.inf
+    if lists.want_same[query]:
+        same_limit = lists.same.scores[query, 0]
+    other_limit = np.inf
+    if lists.want_other[query]:
+        other_limit = lists.other.scores[query, 0]
+    for k in range(sums.size):
+        largest = sums[k] + error
+        if k == left_out or (largest < same_limit and largest < other_limit):
+            continue
+        row = block.first_row + k
+        is_same_label = lists.labels[row] == label
+        limit = other_limit
+        if is_same_label:
+            limit = same_limit
+        if largest < limit:
+            continue
+        score = _dot(rows.sparse, row, unfolded)
+        score += _dense_dot(queries.dense[query], rows.dense[row])
+        if is_same_label:
+            same_limit = _offer(
+                query, row, score, lists.want_same, lists.same.scores, lists.same.rows
+            )
+        else:
+            other_limit = _offer(
+                query,
+                row,
+                score,
+                lists.want_other,
+                lists.other.scores,
+                lists.other.rows,
+            )
+
+
+@kernel()
+def _dense_dot(x, y):
+    """Return the inner product of two embeddings, in float64."""
+    total = 0.0
+    for j in range(x.size):
+        total += np.float64(x[j]) * np.float64(y[j])
+    return total
+
+
 # --- groups of rows that are compared with each other ---------------------------------
 
 

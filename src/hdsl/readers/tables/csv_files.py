@@ -67,6 +67,7 @@ class CsvFile:
             ) from None
         finally:
             csv.field_size_limit(limit)
+            text.close()  # the file, also where its lines are not read to the end
 
 
 def _n_fields(fields: list[str]) -> str:

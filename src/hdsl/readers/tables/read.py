@@ -13,6 +13,7 @@ from .columns import RawTable, Table, checked_table
 from .csv_files import CsvFile
 from .frames import ColumnMapping, Frame
 from .jsonl_files import JsonlFile
+from .marks import check_marks
 from .parquet_files import ParquetFile
 
 #: What separates fields where the caller names nothing, and what else often does.
@@ -95,15 +96,20 @@ def column_names(
 def read_columns(
     table: Any, *, sep: str | None = None, encoding: str = "utf-8"
 ) -> dict[str, Any]:
-    """Return all columns of a table or a file; values may be missing: None, NaN or empty."""
+    """Return all columns of a table or a file; values may be missing: None, NaN or empty.
+
+    Texts are put in order by whoever compares them: `check_marks` limits what that costs.
+    """
     names = column_names(table, sep=sep, encoding=encoding)
+    subject = Path(table).name if _is_path(table) else "The table"
     if not names:
-        subject = Path(table).name if _is_path(table) else "The table"
         raise ValueError(
             f"{subject} has no rows and no columns: at least one of each is needed."
         )
     wanted = {name: name for name in names}
-    return table_source(table, sep, encoding).read(wanted).columns
+    columns = table_source(table, sep, encoding).read(wanted).columns
+    check_marks(columns, subject)
+    return columns
 
 
 def other_separator(table: Any, names: Sequence[str]) -> str | None:

@@ -1,20 +1,20 @@
 """The lines of a text file, decoded one at a time."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from ...input.errors import WayOutError
 
 
-def text_lines(path: Path, encoding: str) -> Iterator[str]:
+def text_lines(path: Path, encoding: str) -> Generator[str, None, None]:
     """Yield the lines of a text file with their ends; raise where one is no such text."""
     if encoding == "utf-8":
         return _utf8_lines(path)
     return _encoded_lines(path, encoding)
 
 
-def _utf8_lines(path: Path) -> Iterator[str]:
+def _utf8_lines(path: Path) -> Generator[str, None, None]:
     """Yield the lines, without the byte order mark; the error names the first bad line."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -28,7 +28,7 @@ def _utf8_lines(path: Path) -> Iterator[str]:
             yield text
 
 
-def _encoded_lines(path: Path, encoding: str) -> Iterator[str]:
+def _encoded_lines(path: Path, encoding: str) -> Generator[str, None, None]:
     try:
         with path.open(encoding=encoding, newline="") as file:
             yield from file

@@ -147,26 +147,55 @@ function fixedTerms(x, y) {
   return terms.map(term => ({ ...term, value: total(term.shared) }));
 }
 
-/** What each atom adds to the similarity of x and y, as (x_i ± x_j)(y_i ± y_j). */
-function learnedTerms(x, y, w) {
-  const terms = [];
+/** What is learned of each feature and feature pair that x and y have: M_ij (x_i y_j + x_j y_i). */
+function learnedReasons(x, y, w) {
+  const reasons = new Map();
+  const add = (features, value) => {
+    if (value === 0) return;
+    const key = features.join(" ");
+    const reason = reasons.get(key) ?? { features, learned: 0, plain: 0 };
+    reason.learned += value;
+    reasons.set(key, reason);
+  };
+  const isUsed = f => x.has(f) || y.has(f);
   for (let n = 0; n < N_ATOMS; n++) {
-    if (!(w[n] > 0)) continue;
     const i = atoms.i[n];
     const j = atoms.j[n];
-    const sign = atoms.sign[n];
-    const left = (x.get(i) ?? 0) + sign * (x.get(j) ?? 0);
-    if (left === 0) continue;
-    const right = (y.get(i) ?? 0) + sign * (y.get(j) ?? 0);
-    if (right !== 0) terms.push({ atom: n, value: model.scale * w[n] * left * right });
+    if (!(w[n] > 0) || !(isUsed(i) || isUsed(j))) continue;
+    const size = model.scale * w[n];
+    const product = (p, q) => size * (x.get(p) ?? 0) * (y.get(q) ?? 0);
+    add([i], product(i, i));
+    add([j], product(j, j));
+    add([Math.min(i, j), Math.max(i, j)], atoms.sign[n] * (product(i, j) + product(j, i)));
   }
-  return terms;
+  return reasons;
+}
+
+/** One reason per feature and feature pair that x and y have, learned and plain, the largest first.
+ * A fixed part that is not explained by features is one reason of its own. */
+function reasonsOf(x, y, w, fixed) {
+  const reasons = learnedReasons(x, y, w);
+  for (const { fixedPart, shared, value } of fixed) {
+    if (!fixedPart.by_feature) {
+      if (value !== 0) reasons.set(fixedPart, { features: [], fixedPart, learned: 0, plain: value });
+      continue;
+    }
+    for (const term of shared) {
+      const key = String(term.feature);
+      const reason = reasons.get(key) ?? { features: [term.feature], learned: 0, plain: 0 };
+      reason.plain += term.value;
+      reasons.set(key, reason);
+    }
+  }
+  const withSums = [...reasons.values()].map(reason =>
+    ({ ...reason, value: reason.learned + reason.plain }));
+  return withSums.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
 }
 
 function explain(x, y, w) {
   const fixed = fixedTerms(x, y);
-  const pairs = learnedTerms(x, y, w);
+  const reasons = reasonsOf(x, y, w, fixed);
   const plain = total(fixed);
-  const learned = total(pairs);
-  return { fixed, pairs, plain, learned, total: plain + learned };
+  const learned = reasons.reduce((sum, reason) => sum + reason.learned, 0);
+  return { fixed, plain, learned, reasons, total: plain + learned };
 }

@@ -101,8 +101,12 @@ window.hdslReport = Object.freeze({
   },
   explain: (a, b, k) => {
     const why = explain(valuesOf(a), valuesOf(b), path.weightsAfter(k));
-    const { plain, learned, pairs } = why;
-    const nShared = why.fixed.reduce((n, { shared }) => n + shared.length, 0);
-    return { plain, learned, total: why.total, nShared, nPairs: pairs.length };
+    const { plain, learned } = why;
+    const reasons = why.reasons.map(reason => ({
+      names: reason.features.map(f => names[f]),
+      learned: reason.learned,
+      plain: reason.plain,
+    }));
+    return { plain, learned, total: why.total, reasons };
   },
 });

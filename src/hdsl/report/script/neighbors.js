@@ -215,7 +215,7 @@ function prepareNeighbors() {
     view.allParts = true;
     showItems();
   });
-  const heads = { Part: "", "In the first": "extra", "In the second": "extra", Adds: "effect" };
+  const heads = { "Word or pair": "", Learned: "extra", Plain: "extra", Adds: "effect" };
   $("parts").tHead.append(h("tr", {}, ...Object.entries(heads).map(([label, kind]) =>
     h("th", { scope: "col", class: kind }, label))));
 }
@@ -359,32 +359,25 @@ function behind(features, ...rows) {
   return [h("span", { class: "note" }, ` by ${[...words].slice(0, 5).join(", ")}`)];
 }
 
-const endsOf = n => [atoms.i[n], atoms.j[n]];
-
-const bySize = (p, q) => Math.abs(q.value) - Math.abs(p.value);
+/** What a reason is: a feature, a pair of features, or a fixed part as a whole. */
+function titleOfReason({ features, fixedPart }, ...rows) {
+  if (fixedPart) return [capitalized(titleOfPart(fixedPart))];
+  const [i, j] = features;
+  if (j === undefined) return [feature(i), ...behind(features, ...rows)];
+  const pair = h("span", { class: "pair" }, feature(i), " ~ ", feature(j));
+  return [pair, ...behind(features, ...rows)];
+}
 
 /** The largest parts of a similarity, for a hint. */
 function reasons(x, item) {
-  const { fixed, pairs } = explain(x, valuesOf(item), view.w);
-  const parts = [];
-  for (const { fixedPart, shared, value } of fixed) {
-    if (!fixedPart.by_feature) {
-      if (value !== 0) parts.push({ what: [capitalized(titleOfPart(fixedPart))], value });
-      continue;
-    }
-    for (const term of shared) {
-      const what = [feature(term.feature), ...behind([term.feature], query.item, item)];
-      parts.push({ what, value: term.value });
-    }
+  const all = explain(x, valuesOf(item), view.w).reasons;
+  if (!all.length) return ["Nothing in common"];
+  const lines = all.slice(0, 5).map(reason =>
+    h("div", {}, ...titleOfReason(reason, query.item, item), ` ${signed(reason.value)}`));
+  const others = all.slice(5);
+  if (others.length) {
+    lines.push(h("div", {}, `and ${others.length} more ${signed(total(others))}`));
   }
-  for (const { atom, value } of pairs) {
-    parts.push({ what: [pairOf(atom), ...behind(endsOf(atom), query.item, item)], value });
-  }
-  if (!parts.length) return ["Nothing in common"];
-  parts.sort(bySize);
-  const lines = parts.slice(0, 5).map(({ what, value }) => h("div", {}, ...what, ` ${signed(value)}`));
-  const rest = parts.slice(5);
-  if (rest.length) lines.push(h("div", {}, `and ${rest.length} more ${signed(total(rest))}`));
   return lines;
 }
 
@@ -398,7 +391,7 @@ function showItems() {
   const why = explain(x, y, view.w);
   $("second").value = titleOf(view.second);
   showSum(why, learnedCosine(x, view.second));
-  showParts(why, x, y);
+  showReasons(why.reasons, x, y);
   const marked = namesIn(why);
   if (query.item >= 0) showText($("first-text"), query.item, marked);
   else $("first-text").replaceChildren(query.text);
@@ -418,20 +411,15 @@ function showSum(why, cosine) {
   }
   terms.push(
     h("b", {}, number(why.learned, 4)),
-    ` from ${counted(why.pairs.length, "learned pair")}; the learned cosine is `,
+    " learned; the learned cosine is ",
     h("b", { id: "cosine" }, number(cosine, 3)),
     ".");
   $("sum").replaceChildren(...terms);
 }
 
 /** The names of all features in an explanation, in lower case. */
-function namesIn(why) {
-  const features = why.pairs.flatMap(({ atom }) => endsOf(atom));
-  for (const { fixedPart, shared } of why.fixed) {
-    if (fixedPart.by_feature) features.push(...shared.map(term => term.feature));
-  }
-  return new Set(features.map(f => names[f].toLowerCase()));
-}
+const namesIn = why =>
+  new Set(why.reasons.flatMap(({ features }) => features.map(f => names[f].toLowerCase())));
 
 /** Show the text of an item, or its features; the words of a set are marked. */
 function showText(holder, item, marked) {
@@ -448,23 +436,14 @@ function showText(holder, item, marked) {
     marked.has(piece.toLowerCase()) ? h("mark", {}, piece) : piece));
 }
 
-/** The parts of the similarity, the largest first: few at first, all where they are asked for. */
-function showParts(why, x, y) {
-  const parts = [...why.pairs.map(term => rowOfPair(term, x, y)), ...rowsOfFixed(why.fixed, x, y)];
-  parts.sort(bySize);
-  const largest = parts.length ? Math.abs(parts[0].value) : 1;
-  const large = parts.filter(({ value }) => Math.abs(value) >= 0.005 * largest).slice(0, 12);
-  const shown = view.allParts ? parts : large;
-  const rows = shown.map(({ value, what, left, right }) => {
-    const bar = gauge(signed(value), Math.abs(value) / largest, value > 0 ? "together" : "apart");
-    return h("tr", {},
-      h("td", {}, ...what),
-      h("td", { class: "extra" }, left),
-      h("td", { class: "extra" }, right),
-      h("td", { class: "effect" }, bar));
-  });
-  $("more-parts").hidden = rows.length === parts.length;
-  $("more-parts").textContent = `Show all ${parts.length} parts`;
+/** The reasons of the similarity: few at first, all where they are asked for. */
+function showReasons(all, x, y) {
+  const largest = all.length ? Math.abs(all[0].value) : 1;
+  const large = all.filter(({ value }) => Math.abs(value) >= 0.005 * largest).slice(0, 12);
+  const shown = view.allParts ? all : large;
+  const rows = shown.map(reason => rowOfReason(reason, largest, x, y));
+  $("more-parts").hidden = rows.length === all.length;
+  $("more-parts").textContent = `Show all ${all.length} parts`;
   if (!rows.length) {
     const note = "The two have nothing in common that counts.";
     rows.push(h("tr", {}, h("td", { colspan: 4 }, note)));
@@ -472,52 +451,18 @@ function showParts(why, x, y) {
   $("parts").tBodies[0].replaceChildren(...rows);
 }
 
-/** What a learned pair adds, and the values that both items have. */
-function rowOfPair({ atom, value }, x, y) {
-  const valuesIn = values => endsOf(atom).filter(f => values.has(f))
-    .map(f => `${names[f]} ${number(values.get(f))}`).join(", ");
-  return {
-    value,
-    what: [pairOf(atom), ...behind(endsOf(atom), query.item, view.second)],
-    left: valuesIn(x),
-    right: valuesIn(y),
-  };
-}
-
-/** What the fixed parts add: each as one row, but for scores of classes, which have their own. */
-function rowsOfFixed(fixed, x, y) {
-  const rows = [];
-  for (const { fixedPart, shared } of fixed) {
-    const words = shared.filter(term => !isScore(term.feature));
-    const classed = shared.filter(term => isScore(term.feature));
-    if (words.length) rows.push(rowOfFixed(fixedPart, words, x, y));
-    for (const { feature: f, value } of classed) {
-      rows.push({
-        value,
-        what: [feature(f), " in both", ...behind([f], query.item, view.second)],
-        left: number(x.get(f)),
-        right: number(y.get(f)),
-      });
-    }
-  }
-  return rows;
-}
-
-/** What one fixed part adds, with the features that add most where it is explained by them. */
-function rowOfFixed(fixedPart, terms, x, y) {
-  const nFeatures = values => [...values.keys()].filter(f => fixedPartOf[f] === fixedPart).length;
-  return {
-    value: total(terms),
-    what: [capitalized(titleOfPart(fixedPart)), ...largestFeatures(fixedPart, terms)],
-    left: counted(nFeatures(x), "feature"),
-    right: counted(nFeatures(y), "feature"),
-  };
-}
-
-function largestFeatures(fixedPart, terms) {
-  if (!fixedPart.by_feature) return [];
-  const sorted = [...terms].sort(bySize);
-  const named = sorted.slice(0, 6).flatMap((term, n) => [n ? ", " : "", feature(term.feature)]);
-  const nOthers = sorted.length - 6;
-  return [": ", ...named, nOthers > 0 ? ` and ${nOthers} more` : ""];
+/** A reason, how much of it is learned and how much is plain; a hint has the values of both items. */
+function rowOfReason(reason, largest, x, y) {
+  const { value } = reason;
+  const bar = gauge(signed(value), Math.abs(value) / largest, value > 0 ? "together" : "apart");
+  const addend = amount => (amount === 0 ? "" : signed(amount));
+  const row = h("tr", {},
+    h("td", {}, ...titleOfReason(reason, query.item, view.second)),
+    h("td", { class: "extra" }, addend(reason.learned)),
+    h("td", { class: "extra" }, addend(reason.plain)),
+    h("td", { class: "effect" }, bar));
+  if (!reason.features.length) return row;
+  const valuesIn = values => reason.features.filter(f => values.has(f))
+    .map(f => `${names[f]} ${number(values.get(f))}`).join(", ") || "none";
+  return hint(row, () => [h("div", {}, `first: ${valuesIn(x)}`), h("div", {}, `second: ${valuesIn(y)}`)]);
 }

@@ -1,0 +1,148 @@
+"""Checks of the rows of an estimator that may have an embedding beside their features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..mixed_rows import MixedRows, is_pair, split_columns
+from .errors import ParameterError
+from .matrices import as_mixed_rows, as_user_sparse, check_matrix
+
+#: What the 'embedding' parameter may be.
+FORMS = "a number of columns, a slice or names of columns"
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
+    """Return checked rows of an estimator, mixed where it has an embedding.
+
+    Parameters
+    ----------
+    estimator : HDSL
+        With `reset` it learns the columns: ``n_features_in_``, ``embedding_width_`` and
+        ``feature_names_in_``.
+    X : array-like, sparse matrix, or pair (features, embedding)
+    reset : bool
+    name : str
+        What messages call X.
+    """
+    if isinstance(X, MixedRows) or is_pair(X):
+        return _check_pair(estimator, X, reset, name)
+    X = check_matrix(estimator, X, reset=reset, name=name)
+    if reset:
+        estimator.embedding_width_ = embedding_width(
+            estimator.embedding,
+            X.shape[1],
+            getattr(estimator, "feature_names_in_", None),
+        )
+    width = getattr(estimator, "embedding_width_", 0)
+    if width == 0:
+        return X
+    return split_columns(X, X.shape[1] - width)
+
+
+def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
+    """Return a pair (features, embedding) as mixed rows, checked against an estimator."""
+    rows = as_mixed_rows(X, name)
+    width = rows.dense.shape[1]
+    if reset:
+        embedding = estimator.embedding
+        if embedding is not None and embedding != width:
+            raise ValueError(
+                f"{name} is a pair with an embedding of {width} columns, but the "
+                f"'embedding' parameter is {embedding!r}: set it to {width} or None."
+            )
+        estimator.n_features_in_ = rows.shape[1]
+        estimator.embedding_width_ = width
+        vars(estimator).pop("feature_names_in_", None)
+        return rows
+    learned_width = getattr(estimator, "embedding_width_", 0)
+    learned = (estimator.n_features_in_ - learned_width, learned_width)
+    came = (rows.sparse.shape[1], width)
+    if came != learned:
+        raise ValueError(
+            f"{name} has {came[0]} features and an embedding of {came[1]} columns, but "
+            f"{type(estimator).__name__} was fitted on {learned[0]} and {learned[1]}."
+        )
+    return rows
+
+
+def check_embedding(owner: str, embedding: Any) -> None:
+    """Raise ParameterError unless the 'embedding' parameter has one of its forms."""
+    if embedding is None or isinstance(embedding, slice):
+        return
+    is_list = isinstance(embedding, list | tuple | np.ndarray) and len(embedding) > 0
+    if is_list and all(isinstance(column, str) for column in embedding):
+        return
+    is_count = isinstance(embedding, int | np.integer) and not isinstance(
+        embedding, bool
+    )
+    if not is_count or embedding < 1:
+        raise ParameterError(owner, "embedding", FORMS, repr(embedding), " or None")
+
+
+def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) -> int:
+    """Return how many of the last columns are an embedding; raise ValueError if they are not last.
+
+    Examples
+    --------
+    >>> embedding_width(slice(-384, None), 10_384, None), embedding_width(None, 100, None)
+    (384, 0)
+    """
+    if embedding is None:
+        return 0
+    if isinstance(embedding, int | np.integer):
+        width = int(embedding)
+    elif isinstance(embedding, slice):
+        width = _width_of_slice(embedding, n_columns)
+    else:
+        width = _width_of_names(list(embedding), names)
+    if width >= n_columns:
+        raise ValueError(
+            f"The embedding has {width} of the {n_columns} columns of X: features must "
+            "stand before it, since pairs of features are learned."
+        )
+    return width
+
+
+def _width_of_slice(columns: slice, n_columns: int) -> int:
+    """Return the number of columns of a slice, which must end at the last one."""
+    start, stop, step = columns.indices(n_columns)
+    if step != 1 or stop != n_columns or start >= stop:
+        raise ValueError(
+            f"The embedding must be the last columns of X, such as slice(-384, None). "
+            f"Got {columns} for {n_columns} columns: put it behind the features, or "
+            "pass a pair (features, embedding)."
+        )
+    return stop - start
+
+
+def _width_of_names(columns: list[str], names: np.ndarray | None) -> int:
+    """Return the number of named columns, which must be the last ones."""
+    if names is None:
+        raise ValueError(
+            "The 'embedding' parameter names columns, but X has no column names: give "
+            "the number of its last columns."
+        )
+    if names[-len(columns) :].tolist() != columns:
+        raise ValueError(
+            f"The embedding must be the last columns of X, in their order. The last "
+            f"{len(columns)} are {names[-len(columns) :].tolist()[:3]} ..., and the "
+            f"'embedding' parameter is {columns[:3]} ...: reorder the columns."
+        )
+    return len(columns)
+
+
+def as_given(Z: Any, X: Any) -> Any:
+    """Return rows in the form in which X came: a pair, sparse or dense."""
+    if not isinstance(Z, MixedRows):
+        return as_user_sparse(Z)
+    if isinstance(X, MixedRows):
+        return Z
+    if is_pair(X):
+        return as_user_sparse(Z.sparse), Z.dense
+    if sp.issparse(X):
+        return as_user_sparse(Z.to_sparse())
+    return np.hstack([Z.sparse.toarray(), Z.dense])

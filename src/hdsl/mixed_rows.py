@@ -1,0 +1,113 @@
+"""Rows in two blocks: sparse features, and a dense embedding of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows with sparse features first and the columns of a dense embedding after them.
+
+    Parameters
+    ----------
+    sparse : csr_array of shape (n_rows, n_sparse)
+    dense : ndarray of shape (n_rows, n_dense)
+
+    Examples
+    --------
+    >>> X = MixedRows(sp.csr_array([[1.0, 0.0], [0.0, 2.0]]), np.array([[3.0], [4.0]]))
+    >>> X.shape, X[[1]].to_sparse().toarray().tolist()
+    ((2, 3), [[0.0, 2.0, 4.0]])
+    """
+
+    sparse: sp.csr_array
+    dense: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns of both blocks together."""
+        n_rows, n_sparse = self.sparse.shape
+        return n_rows, n_sparse + self.dense.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of both blocks together."""
+        return np.result_type(self.sparse.dtype, self.dense.dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the sparse and the dense block, so that mixed rows are a pair."""
+        yield self.sparse
+        yield self.dense
+
+    def __getitem__(self, rows: Any) -> MixedRows:
+        """Return some of the rows."""
+        return MixedRows(self.sparse[rows], self.dense[rows])
+
+    def map(self, function: Callable[[Any], Any]) -> MixedRows:
+        """Return what a function makes of each block."""
+        return MixedRows(function(self.sparse), function(self.dense))
+
+    def astype(self, dtype: Any) -> MixedRows:
+        """Return the rows with another dtype."""
+        return self.map(lambda block: block.astype(dtype, copy=False))
+
+    def weigh_dense(self, factor: float) -> MixedRows:
+        """Return the rows with the embedding times a factor."""
+        weighed = self.dense * self.dense.dtype.type(factor)
+        return MixedRows(self.sparse, weighed)
+
+    def to_sparse(self) -> sp.csr_array:
+        """Return all columns as one sparse matrix; zeros of the embedding are not stored."""
+        blocks = [self.sparse, sp.csr_array(self.dense)]
+        return sp.csr_array(sp.hstack(blocks, format="csr"))
+
+
+def blocks_of(X: Any) -> list[Any]:
+    """Return the blocks of rows: two of mixed rows, else the rows themselves."""
+    if isinstance(X, MixedRows):
+        return [X.sparse, X.dense]
+    return [X]
+
+
+def sparse_block(X: Any) -> Any:
+    """Return the sparse features of mixed rows; other rows as they are."""
+    if isinstance(X, MixedRows):
+        return X.sparse
+    return X
+
+
+def split_columns(X: Any, n_sparse: int) -> MixedRows:
+    """Return rows with their columns from `n_sparse` on as a dense block.
+
+    Examples
+    --------
+    >>> split_columns(np.array([[1.0, 0.0, 5.0]]), 2).dense.tolist()
+    [[5.0]]
+    """
+    if isinstance(X, MixedRows):
+        return X
+    dense = X[:, n_sparse:]
+    if sp.issparse(dense):
+        dense = dense.toarray()
+    return MixedRows(sp.csr_array(X[:, :n_sparse]), np.ascontiguousarray(dense))
+
+
+def is_pair(X: Any) -> bool:
+    """Return whether X is a tuple (sparse features, dense embedding) of two matrices.
+
+    Examples
+    --------
+    >>> is_pair((sp.csr_array((2, 5)), np.ones((2, 3)))), is_pair(([1.0, 2.0], [3.0, 4.0]))
+    (True, False)
+    """
+    return (
+        isinstance(X, tuple)
+        and len(X) == 2
+        and all(len(getattr(block, "shape", ())) == 2 for block in X)
+    )

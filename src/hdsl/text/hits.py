@@ -1,0 +1,84 @@
+"""What a search in a collection finds: a list of documents that reads as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..explain.tables import shown, signed
+from ..tabular import frame_of, html_table, text_table
+
+#: Characters of a document's text, and of its id and its label.
+TEXT_WIDTH = 60
+NAME_WIDTH = 24
+
+#: Reasons that are shown for each document.
+N_REASONS = 3
+
+
+class Hits(list[dict[str, Any]]):
+    """Documents as `Collection.search` returns them, best first: a list that prints as a table."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "nothing found"
+        header = self._header()
+        return text_table(header, self._cells(), left=range(2, len(header)))
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>nothing found</p>"
+        header = self._header()
+        return html_table(header, self._cells(), left=range(2, len(header)))
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one line per document; reasons are text."""
+        records = [
+            {name: value for name, value in hit.items() if name != "more"}
+            | {"why": _reasons(hit, len(hit["why"]))}
+            for hit in self
+        ]
+        return frame_of(records)
+
+    def _header(self) -> list[str]:
+        """Return the names of the columns that the documents have."""
+        names = [
+            name
+            for name in ("id", "label", "text")
+            if any(hit[name] is not None for hit in self)
+        ]
+        if "text" not in names and "id" not in names:
+            names.append("row")
+        return ["similarity", "rank by cosine", *names, "why"]
+
+    def _cells(self) -> list[list[str]]:
+        """Return the documents as rows of text."""
+        names = self._header()[2:-1]
+        return [
+            [
+                f"{hit['similarity']:.3f}",
+                str(hit["rank by cosine"]),
+                *(_shown_value(hit, name) for name in names),
+                _reasons(hit, N_REASONS),
+            ]
+            for hit in self
+        ]
+
+
+def _shown_value(hit: dict[str, Any], name: str) -> str:
+    """Return what is known of a document as one short line."""
+    value = hit[name]
+    if value is None:
+        return ""
+    if name == "text":
+        return shown(" ".join(str(value).split()), TEXT_WIDTH)
+    return shown(value, NAME_WIDTH)
+
+
+def _reasons(hit: dict[str, Any], n_reasons: int) -> str:
+    """Return the largest reasons with what they add."""
+    reasons = hit["why"][:n_reasons]
+    largest = max((abs(reason["value"]) for reason in reasons), default=0.0)
+    return ", ".join(
+        f"{shown(reason['name'])} {signed(reason['value'], largest)}"
+        for reason in reasons
+    )
