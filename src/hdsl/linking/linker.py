@@ -676,13 +676,8 @@ class Linker(LinkedToPages, BaseEstimator):
         best = order[rank < k]
         return self._links(pairs[best], probability[best])
 
-<<<<<<< HEAD
-    def to_label(self, n: int = 20) -> Links:
-        """Return the pairs most worth asking a person about.
-=======
     def to_label(self, n: int = 20) -> Any:
-        """Return the pairs most worth asking a person about, each record at most once.
->>>>>>> linking
+        """Return the pairs most worth asking a person about.
 
         They are the least certain ones, each record at most once. Where things have
         several records, they are all likely pairs of a record, so that the answers tell
