@@ -37,6 +37,7 @@ NAMES = (
     "defaults",
     "cisi",
     "linking",
+    "peers",
     "topics",
     "phase",
     "local",

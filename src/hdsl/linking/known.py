@@ -6,10 +6,10 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
+from .consequences import Consequences, things_of
 from .labels import read_labels
+from .sure_pairs import SurePairs
 from .tables import Tables
 
 #: Fewer groups of matches teach nothing.
@@ -66,13 +66,16 @@ class TrainingPairs(NamedTuple):
     """Pairs to learn from, 1 for those that match and 0 for others, and their folds.
 
     All matches that hang together by records are in one fold, with the non-matches of
-    these records. `is_known` marks the pairs that were given as matches or non-matches.
+    these records. `is_known` marks the pairs that were given as matches or non-matches,
+    and those that follow from them; `stands_for` is the number of candidates that a
+    pair was drawn for.
     """
 
     pairs: np.ndarray
     labels: np.ndarray
     fold: np.ndarray
     is_known: np.ndarray
+    stands_for: np.ndarray
 
     def take(self, rows: np.ndarray) -> TrainingPairs:
         """Return some of the pairs, by a mask or by numbers."""
@@ -97,35 +100,43 @@ class TrainingPairs(NamedTuple):
 
 
 def training_pairs(
-    known: KnownPairs, candidates: np.ndarray, n_records: int, seed: int
+    known: KnownPairs,
+    consequences: Consequences,
+    candidates: np.ndarray,
+    sure: SurePairs | None,
+    seed: int,
 ) -> TrainingPairs | None:
     """Return the pairs to learn from; None where matches are too few, or no pair differs.
 
-    They are the known pairs, and the candidates that share a record with a match.
+    They are the known pairs, what follows from them, and a part of the rest: sure pairs
+    where there are such, and otherwise candidates that share a record with a match, as
+    if they did not match.
     """
-    has_match = np.isin(candidates, known.matches).any(axis=1)
-    is_unknown = np.isnan(known.answers(candidates))
-    near_pairs = candidates[has_match & is_unknown]
-    sizes = [len(known.matches), len(known.non_matches), len(near_pairs)]
-    pairs = np.concatenate([known.matches, known.non_matches, near_pairs])
-    groups = _match_groups(known.matches, n_records)
-    matched_groups = np.unique(groups[known.matches])
-    if len(matched_groups) < MIN_MATCHES or len(pairs) == len(known.matches):
+    if len(np.unique(consequences.thing[known.matches])) < MIN_MATCHES:
         return None
+    answers = consequences.answers(candidates)
+    is_new = np.isnan(known.answers(candidates))
+    matches = np.concatenate([known.matches, candidates[is_new & (answers == 1.0)]])
+    others = np.concatenate([known.non_matches, candidates[is_new & (answers == 0.0)]])
+    if sure is None:
+        has_match = np.isin(candidates, known.matches).any(axis=1)
+        near_pairs = candidates[has_match & np.isnan(answers)]
+        n_near = len(near_pairs)
+        sure = SurePairs(near_pairs, np.zeros(n_near), np.ones(n_near))
+    pairs = np.concatenate([matches, others, sure.pairs])
+    answered_labels = np.repeat([1.0, 0.0], [len(matches), len(others)])
+    labels = np.concatenate([answered_labels, sure.labels])
+    if labels.all():
+        return None
+    all_matches = pairs[labels == 1.0]
+    things = things_of(all_matches, len(consequences.thing))
     return TrainingPairs(
         pairs=pairs,
-        labels=np.repeat([1.0, 0.0, 0.0], sizes),
-        fold=_folds(pairs, groups, matched_groups, seed),
-        is_known=np.repeat([True, True, False], sizes),
+        labels=labels,
+        fold=_folds(pairs, things, np.unique(things[all_matches]), seed),
+        is_known=np.arange(len(pairs)) < len(answered_labels),
+        stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
     )
-
-
-def _match_groups(matches: np.ndarray, n_records: int) -> np.ndarray:
-    """Return the group of each record; matches hold the records of a group together."""
-    ends = (matches[:, 0], matches[:, 1])
-    graph = sp.coo_array((np.ones(len(matches)), ends), shape=(n_records, n_records))
-    _, groups = connected_components(graph, directed=False)
-    return groups
 
 
 def _folds(

@@ -27,6 +27,7 @@ from .arrivals import Arrivals
 from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
+from .consequences import Consequences
 from .entities import (
     Entities,
     PairProbabilities,
@@ -42,14 +43,17 @@ from .measures import (
     recall_sentence,
     recall_table,
     reliability_table,
+    told_right_sentence,
 )
-from .mixture import MAX_PAIRS, Mixture, fit_mixture
+from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
 from .pair_features import PairFeatures
+from .questions import doubtful_pairs, have_groups, spread_pairs
 from .records import MAX_COLUMNS, RecordFeatures
 from .results import Links, Measures, as_links, in_form_of, library_of
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
+from .sure_pairs import SurePairs, draw_sure_pairs
 from .tables import Field, Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
@@ -64,7 +68,7 @@ MIXTURE_STATEMENT = (
 )
 
 #: Attributes that a file holds as they are.
-SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed", "_learned_share")
 
 
 class Linker(LinkedToPages, BaseEstimator):
@@ -170,7 +174,7 @@ class Linker(LinkedToPages, BaseEstimator):
     def _set_data(self, tables: Tables, known: KnownPairs) -> None:
         """Take tables and known pairs. Nothing is searched or learned yet."""
         self._tables = tables
-        self._known = known
+        self._set_known(known)
         self.label_report_ = known.report
         self._texts = tables.texts()
         self._arrival = np.arange(tables.n_records)
@@ -180,6 +184,7 @@ class Linker(LinkedToPages, BaseEstimator):
         self.model_: HDSL | None = None
         self._mixture: Mixture | None = None
         self._classifier: CrossFittedClassifier | None = None
+        self._learned_share = 1.0
         self._training: Arrays = {}
         self.recall_ = Measures()
         self.reliability_ = Measures()
@@ -187,6 +192,13 @@ class Linker(LinkedToPages, BaseEstimator):
             f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} of "
             "different records are needed): probabilities are cosines divided by "
             "ranks, and only their order means something."
+        )
+
+    def _set_known(self, known: KnownPairs) -> None:
+        """Take known pairs of the tables, with what follows from them."""
+        self._known = known
+        self._consequences = Consequences(
+            known.matches, known.non_matches, self._tables.n_records
         )
 
     def _search_by_cosine(self) -> None:
@@ -217,31 +229,23 @@ class Linker(LinkedToPages, BaseEstimator):
         """Learn a similarity and a classifier, each from what the other folds know."""
         candidates = self._by_cosine.candidates()
         known = training_pairs(
-            self._known, candidates, self._tables.n_records, self._seed
+            self._known,
+            self._consequences,
+            candidates,
+            self._sure_pairs(candidates),
+            self._seed,
         )
         if known is None:
             return
         training = known.for_classifier()
-        learned = self._held_out_standing(known, training, progress)
         self._word_model = WordModel(
             self._records.first_words, training.pairs, training.labels, training.fold
         )
+        learned = self._by_cosine.standing(training.pairs)
+        if self._mixture is None:
+            learned = self._choose_similarity(known, training, progress)
         features = self._pair_features(training.pairs, learned)
         features = features._replace(words=self._word_model.held_out)
-        learned_rank = learned.rank_left[training.is_match]
-        cosine_rank = features.cosine.rank_left[training.is_match]
-        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.recall_ = Measures(recall)
-        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
-        mrr = (1 / learned_rank).mean()
-        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
-            progress.stage("learning, all matches")
-            self.model_ = self._learn_similarity(known)
-        else:
-            features = features._replace(learned=features.cosine)
-            self.statement_ += (
-                " So the cosine is used, and only what makes a match is learned."
-            )
         self._training = {
             "pairs": training.pairs,
             "X": features.matrix(),
@@ -249,11 +253,87 @@ class Linker(LinkedToPages, BaseEstimator):
             "fold": training.fold,
         }
         probability = self._fit_classifier()
+        if self._mixture is not None:
+            self._judge(training, self._mixture, probability)
+            return
+        if len(self._known.non_matches) == 0:
+            self.statement_ += (
+                " Learned from matches alone, probabilities are too high."
+            )
         by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
             self.statement_ += (
                 " Held-out pairs are ranked no better than by cosine: label more."
             )
+
+    def _choose_similarity(
+        self, known: TrainingPairs, training: TrainingPairs, progress: Progress
+    ) -> Standing:
+        """Learn a similarity, unless the cosine finds held-out matches better.
+
+        Returns
+        -------
+        Standing
+            Where the training pairs stand by what is used.
+        """
+        learned = self._held_out_standing(known, training, progress)
+        cosine = self._by_cosine.standing(training.pairs)
+        is_known_match = training.is_match & training.is_known
+        learned_rank = learned.rank_left[is_known_match]
+        cosine_rank = cosine.rank_left[is_known_match]
+        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.recall_ = Measures(recall)
+        self.statement_ = recall_sentence(self.recall_, len(learned_rank))
+        mrr = (1 / learned_rank).mean()
+        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+            progress.stage("learning, all matches")
+            self.model_ = self._learn_similarity(known)
+            return learned
+        self.statement_ += (
+            " So the cosine is used, and only what makes a match is learned."
+        )
+        return cosine
+
+    def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
+        """Return candidates without an answer that the mixture is sure of."""
+        if self._mixture is None:
+            return None
+        is_unknown = np.isnan(self._consequences.answers(candidates))
+        candidates = candidates[is_unknown]
+        probability = self._mixture.probability(self._records.cosines(candidates))
+        answered = np.concatenate([self._known.matches, self._known.non_matches])
+        return draw_sure_pairs(candidates, probability, answered, self._seed)
+
+    def _judge(
+        self, training: TrainingPairs, mixture: Mixture, learned: np.ndarray
+    ) -> None:
+        """Choose how much counts what was learned, and how much the mixture.
+
+        It is what has the least squared error on held-out pairs. Sure pairs stand for
+        all that they were drawn from.
+        """
+        is_judged = ~np.isnan(learned)
+        judged = training.take(is_judged)
+        learned = learned[is_judged]
+        unlearned = mixture.log_odds(self._records.cosines(judged.pairs))
+        errors = {}
+        for share in LEARNED_SHARES:
+            squares = (judged.labels - pooled(learned, unlearned, share)) ** 2
+            errors[share] = np.average(squares, weights=judged.stands_for)
+        self._learned_share = min(errors, key=errors.__getitem__)
+        if self._learned_share == 0.0:
+            self._classifier = None
+            self._training = {}
+            self.is_learned_ = False
+            self.statement_ += (
+                f" What is learned from {len(self._known.matches)} matches is not "
+                "used, as it tells held-out pairs no better."
+            )
+        probability = pooled(learned, unlearned, self._learned_share)
+        probability = probability[judged.is_known]
+        labels = judged.labels[judged.is_known]
+        self.reliability_ = Measures(reliability_table(labels, probability))
+        self.statement_ += told_right_sentence(labels, probability)
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -314,7 +394,7 @@ class Linker(LinkedToPages, BaseEstimator):
         probability = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
             probability[rows] = self._new_probability(pairs[rows])
-        answers = self._known.answers(pairs)
+        answers = self._consequences.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
 
     def _new_probability(self, pairs: np.ndarray) -> np.ndarray:
@@ -322,7 +402,11 @@ class Linker(LinkedToPages, BaseEstimator):
         if self._classifier is not None:
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
-            return self._classifier.probability(features.matrix())
+            learned = self._classifier.probability(features.matrix())
+            if self._mixture is None:
+                return learned
+            log_odds = self._mixture.log_odds(self._records.cosines(pairs))
+            return pooled(learned, log_odds, self._learned_share)
         if self._mixture is not None:
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
@@ -348,7 +432,7 @@ class Linker(LinkedToPages, BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_number("predict", "threshold", threshold, low=0)
-        if self._classifier is None and self._mixture is None:
+        if not self._has_probabilities:
             warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
@@ -422,7 +506,7 @@ class Linker(LinkedToPages, BaseEstimator):
         meeting = arrivals.meet(np.arange(n_earlier))
         grown = self._together(meeting.searched)
         grown._texts = grown._tables.texts()
-        grown._known = self._known.renumbered(meeting.numbers)
+        grown._set_known(self._known.renumbered(meeting.numbers))
         grown._arrival = np.empty(len(meeting.numbers), dtype=np.int64)
         grown._arrival[meeting.numbers[:n_earlier]] = self._arrival
         later = np.arange(n_earlier, len(meeting.numbers))
@@ -485,7 +569,7 @@ class Linker(LinkedToPages, BaseEstimator):
         linker._by_spelling = searched.by_spelling
         linker._by_cosine = searched.by_cosine
         linker._by_learned = searched.by_learned
-        linker._known = KnownPairs(searched.tables, (), ())
+        linker._set_known(KnownPairs(searched.tables, (), ()))
         linker._indexes = {}
         linker._lone_features = None
         return linker
@@ -593,25 +677,29 @@ class Linker(LinkedToPages, BaseEstimator):
         return self._links(pairs[best], probability[best])
 
     def to_label(self, n: int = 20) -> Any:
-        """Return the pairs most worth asking a person about, each record at most once.
+        """Return the pairs most worth asking a person about.
 
-        They are the least certain ones. Where nothing was learned yet, they are pairs
-        that are best for both records, from the most to the least alike.
+        They are the least certain ones, each record at most once. Where things have
+        several records, they are all likely pairs of a record, so that the answers tell
+        its whole group. Where no probability is known yet, they are pairs that are best
+        for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
-        priority = self._probability
-        if self.is_learned_:
-            priority = -abs(self._probability - 0.5)
-        order = np.argsort(-priority, kind="stable")
-        is_unknown = np.isnan(self._known.answers(self._candidates[order]))
-        order = order[is_unknown]
-        free = order[first_free(self._candidates[order])]
-        chosen = free[:n]
-        if not self.is_learned_:
-            spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free)))
-            chosen = free[spread.astype(int)]
-        return self._links(self._candidates[chosen], self._probability[chosen])
+        is_unknown = np.isnan(self._consequences.answers(self._candidates))
+        pairs = self._candidates[is_unknown]
+        probability = self._probability[is_unknown]
+        if self._has_probabilities:
+            by_record = have_groups(self._candidates, self._probability)
+            chosen = doubtful_pairs(pairs, probability, n, by_record=by_record)
+        else:
+            chosen = spread_pairs(pairs, probability, n)
+        return self._links(pairs[chosen], probability[chosen])
+
+    @property
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities mean more than an order."""
+        return self._classifier is not None or self._mixture is not None
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> Explanation:
         """Return the words, n-grams and pairs of them that make two records alike.

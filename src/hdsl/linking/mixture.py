@@ -33,6 +33,12 @@ MIN_OVERLAP = 0.85
 #: mixtures too: of pairs that agree in one column.
 MIN_SIMILARITY = 0.65
 
+#: Shares of what is learned, of which one is chosen by held-out pairs: none first.
+LEARNED_SHARES = (0.0, 0.5, 1.0)
+
+#: No probability is more certain than by these log odds where several are joined.
+MAX_LOG_ODDS = 7.0
+
 
 class Mixture(NamedTuple):
     """Evidence of each level of agreement, by the model of Fellegi and Sunter.
@@ -50,12 +56,16 @@ class Mixture(NamedTuple):
 
     def probability(self, cosines: np.ndarray) -> np.ndarray:
         """Return the probability of pairs, by cosines of shape (n_pairs, n_measures)."""
+        return expit(self.log_odds(cosines))
+
+    def log_odds(self, cosines: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs, by cosines of shape (n_pairs, n_measures)."""
         return self.of_levels(agreement_levels(cosines))
 
     def of_levels(self, levels: np.ndarray) -> np.ndarray:
-        """Return the probability of pairs by their levels of agreement."""
+        """Return the log odds of pairs by their levels of agreement."""
         measures = np.arange(levels.shape[1])
-        return expit(self.prior + self.evidence[measures, levels].sum(axis=1))
+        return self.prior + self.evidence[measures, levels].sum(axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return what `from_arrays` makes a mixture of."""
@@ -86,15 +96,32 @@ def fit_mixture(
     by_column = cosines[:, -n_columns:]
     levels = agreement_levels(cosines)
     levels_by_column = levels[:, -n_columns:]
-    probability = _expect_maximize(levels_by_column, first_guess).of_levels(
-        levels_by_column
-    )
+    of_columns = _expect_maximize(levels_by_column, first_guess)
+    probability = expit(of_columns.of_levels(levels_by_column))
     mixture = _expect_maximize(levels, probability)
-    overlap = _overlap(probability, mixture.of_levels(levels))
+    overlap = _overlap(probability, expit(mixture.of_levels(levels)))
     is_sure = _expected_error(probability) <= MAX_ERROR and overlap >= MIN_OVERLAP
     if is_sure and _typical_similarity(by_column, probability) >= MIN_SIMILARITY:
         return mixture
     return None
+
+
+def pooled(learned: np.ndarray, unlearned: np.ndarray, share: float) -> np.ndarray:
+    """Return the probability between what is learned and what a mixture says.
+
+    Parameters
+    ----------
+    learned : ndarray of shape (n_pairs,)
+        Probabilities.
+    unlearned : ndarray of shape (n_pairs,)
+        Log odds by the mixture.
+    share : float
+        Share of `learned` in the mean of the log odds.
+    """
+    least = expit(-MAX_LOG_ODDS)
+    of_learned = logit(np.clip(learned, least, 1.0 - least))
+    of_mixture = np.clip(unlearned, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return expit(share * of_learned + (1.0 - share) * of_mixture)
 
 
 def agreement_levels(cosines: np.ndarray) -> np.ndarray:
@@ -115,7 +142,7 @@ def _expect_maximize(levels: np.ndarray, first_guess: np.ndarray) -> Mixture:
     mixture = _maximize(levels, probability)
     for _ in range(MAX_ITER):
         previous = probability
-        probability = mixture.of_levels(levels)
+        probability = expit(mixture.of_levels(levels))
         mixture = _maximize(levels, probability)
         if abs(probability - previous).max() < TOLERANCE:
             break
