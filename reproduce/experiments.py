@@ -38,6 +38,7 @@ NAMES = (
     "cisi",
     "linking",
     "linking_sizes",
+    "peers",
     "topics",
     "phase",
     "local",

@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import hdsl
 from hdsl.linking import Linker
-from hdsl.linking.mixture import Mixture, agreement_levels, fit_mixture
+from hdsl.linking.mixture import Mixture, agreement_levels, fit_mixture, pooled
 from people import make_people
 from products import make_tables
 
@@ -102,3 +103,48 @@ def test_few_columns_have_no_mixture():
     cosines = np.random.default_rng(0).random((50, 2))
     assert fit_mixture(cosines, 2, np.full(50, 0.5)) is None
     assert fit_mixture(np.empty((0, 4)), 4, np.empty(0)) is None
+
+
+def test_few_true_matches_do_no_harm(people):
+    """Unanswered pairs of their records are no non-matches."""
+    linker, table, matches = people
+    known = sorted(matches)
+    rng = np.random.default_rng(0)
+    before = f1(linker.predict(), matches)
+    chosen = [known[k] for k in rng.permutation(len(known))[:50]]
+    learned = Linker(id_column="id", random_state=0).fit(table, matches=chosen)
+    assert f1(learned.predict(), matches) >= before - 0.005
+    assert "Held out" in learned.statement_
+
+
+def test_truthful_answers_in_rounds_do_no_harm(people, tmp_path):
+    linker, table, matches = people
+    before = f1(linker.predict(), matches)
+    answers = {True: [], False: []}
+    for _ in range(2):
+        asked = linker.to_label(20)
+        for pair in zip(asked.left.tolist(), asked.right.tolist(), strict=True):
+            answers[tuple(sorted(pair)) in matches].append(pair)
+        linker = Linker(id_column="id", random_state=0)
+        linker.fit(table, None, answers[True], answers[False])
+        assert f1(linker.predict(), matches) >= before - 0.005
+    assert not {*answers[True]} & {*answers[False]}
+    linker.save(tmp_path / "labelled.hdsl")
+    loaded = hdsl.load(tmp_path / "labelled.hdsl")
+    links = linker.predict(0.0)
+    np.testing.assert_allclose(
+        loaded.predict_proba(links), links.probability, atol=1e-9
+    )
+
+
+def test_what_is_pooled_lies_between_both():
+    learned = np.array([0.9, 0.1, 0.5])
+    log_odds = np.array([-1.0, 3.0, 500.0])
+    np.testing.assert_allclose(pooled(learned, log_odds, 1.0), learned)
+    of_mixture = pooled(learned, log_odds, 0.0)
+    np.testing.assert_allclose(of_mixture[:2], expit(log_odds[:2]))
+    assert 0.999 < of_mixture[2] < 1.0
+    between = pooled(learned, log_odds, 0.5)
+    low = np.minimum(learned, of_mixture)
+    high = np.maximum(learned, of_mixture)
+    assert ((low < between) & (between < high)).all()

@@ -55,7 +55,7 @@ from .results import Links, Measures, as_links, in_form_of, library_of
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
 from .sure_pairs import SurePairs, draw_sure_pairs
-from .tables import Table, Tables, make_table, read_later, read_tables, text_of
+from .tables import Field, Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -302,7 +302,8 @@ class Linker(LinkedToPages, BaseEstimator):
         is_known_match = training.is_match & training.is_known
         learned_rank = learned.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
-        self.recall_ = Measures(recall_table(cosine=cosine_rank, learned=learned_rank))
+        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.recall_ = Measures(recall)
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if self.similarity == "cosine":
@@ -815,6 +816,12 @@ class Linker(LinkedToPages, BaseEstimator):
                 name = str(part["name"])
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
+
+    def fields(self, left: Any, right: Any) -> list[Field]:
+        """Return the columns of two records, side by side, those of both tables first."""
+        check_is_fitted(self, "statement_")
+        first, second = self._tables.records([(left, right)], "fields")[0].tolist()
+        return self._tables.fields(first, second)
 
     def records(self, links: Any) -> list[dict[str, Any]]:
         """Return links to read, or to write as a table: with texts, and what is known.
