@@ -231,8 +231,8 @@ def test_faulty_labels_are_left_out_named_and_marked(files, tmp_path):
     )
     for pair in ("('L0', 'R0')", "('L1', 'R1')", "('L2', 'nobody')"):
         assert pair in ended.stderr
-    notes = [row["note"] for row in rows_of(labels)][: len(lines)]
-    assert [note != "" for note in notes] == [True] * 5 + [False] * 4
+    faults = [row["fault"] for row in rows_of(labels)][: len(lines)]
+    assert [fault != "" for fault in faults] == [True] * 5 + [False] * 4
     known = [row for row in rows_of(tmp_path / "links.csv") if row["known"] == "yes"]
     assert [(row["left"], row["right"]) for row in known] == [("L0", "R0")]
 

@@ -35,6 +35,8 @@ def add(commands: Any) -> None:
         "Several files may be given."
     )
     options.add_paths("--matches", about_matches)
+    about_complete = "All matches of each record that is in one are listed."
+    options.add_flag("--complete", about_complete)
     options.add_path("-o --output", "Links to write.", Path("links.csv"))
     about_ids = "Column of ids, or one per table: sku,code. Default: id, if there."
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
@@ -175,7 +177,13 @@ def _fit(
     right = None
     if len(tables) == 2:
         right = tables[1]
-    return linker.fit(left, right, matches=pairs[True], non_matches=pairs[False])
+    return linker.fit(
+        left,
+        right,
+        matches=pairs[True],
+        non_matches=pairs[False],
+        complete=arguments.complete,
+    )
 
 
 def _predict(linker: Linker, arguments: Namespace) -> list[Record]:
@@ -199,10 +207,8 @@ def _write(
     write_csv(arguments.output, (*NAMES, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
-        report = linker.label_report_
-        answered = [  # others are asked about anew
-            answer.record | {"note": report.note(*_ends(answer))} for answer in labelled
-        ]
+        answered = [_marked(answer, linker) for answer in labelled]
+        # others are asked about anew
         header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
         write_csv(label_file, header, answered + doubtful)
@@ -212,9 +218,13 @@ def _write(
         linker.save(arguments.model)
 
 
-def _ends(answer: Answer) -> tuple[Any, Any]:
-    """Return the ids of a pair."""
-    return answer.record["left"], answer.record["right"]
+def _marked(answer: Answer, linker: Linker) -> Record:
+    """Return the record of an answer, with its fault if it has one."""
+    record = answer.record
+    fault = linker.label_report_.fault(record["left"], record["right"])
+    if fault:
+        return record | {"fault": fault}
+    return record
 
 
 def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> None:
