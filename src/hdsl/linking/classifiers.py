@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy.special import expit
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import ThreadpoolController
 
 from .forest import Forest
 from .known import N_FOLDS
@@ -23,6 +26,16 @@ C = 0.3
 #: Pairs that are less probable by boosted trees are not asked of the other classifiers:
 #: most candidates are such pairs, and none of them would be a match.
 SURELY_NONE = 0.01
+
+
+#: Up to so many pairs go through the boosted trees on one thread.
+FEW_PAIRS = 2000
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return what sets the number of threads: to look for it takes milliseconds."""
+    return ThreadpoolController()
 
 
 class FoldClassifiers:
@@ -68,7 +81,11 @@ class FoldClassifiers:
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
-        return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        if len(X) > FEW_PAIRS:
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        # For few pairs, each tree would wait for its threads longer than it takes.
+        with _thread_pools().limit(limits=1, user_api="openmp"):
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
     def logistic(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by logistic regression."""
