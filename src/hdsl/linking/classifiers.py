@@ -27,6 +27,15 @@ C = 0.3
 #: most candidates are such pairs, and none of them would be a match.
 SURELY_NONE = 0.01
 
+#: Up to so many pairs go through the boosted trees on one thread.
+FEW_PAIRS = 2000
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return what sets the number of threads: to look for it takes milliseconds."""
+    return ThreadpoolController()
+
 
 class FoldClassifiers:
     """Boosted trees, randomized trees and logistic regression of one fold.
@@ -65,14 +74,18 @@ class FoldClassifiers:
             N_TREES, max_features=1 / 3, random_state=seed
         )
         self._logistic = LogisticRegression(C=C, max_iter=1000)
-        with _threads().limit(limits=1):
+        # Threads that wait for one another take longer than one.
+        with _thread_pools().limit(limits=1):
             self._boosted.fit(_without_empty_columns(X), labels)
             self.randomized.fit(_filled(X), labels)
             self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
-        with _threads().limit(limits=1):
+        if len(X) > FEW_PAIRS:
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        # For few pairs, each tree would wait for its threads longer than it takes.
+        with _thread_pools().limit(limits=1, user_api="openmp"):
             return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
     def logistic(self, scores: np.ndarray) -> np.ndarray:
@@ -159,15 +172,6 @@ class CrossFittedClassifier:
         logistic = np.mean([each.logistic(scores) for each in folds], axis=0)
         probability[rows] = (probability[rows] + randomized + logistic) / 3
         return probability
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    """Return what limits threads of other libraries.
-
-    Those that wait for one another take longer than one, and add in another order.
-    """
-    return ThreadpoolController()
 
 
 def _filled(X: np.ndarray) -> np.ndarray:

@@ -302,8 +302,7 @@ class Linker(LinkedToPages, BaseEstimator):
         is_known_match = training.is_match & training.is_known
         learned_rank = learned.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
-        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.recall_ = Measures(recall)
+        self.recall_ = Measures(recall_table(cosine=cosine_rank, learned=learned_rank))
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if self.similarity == "cosine":
