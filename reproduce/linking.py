@@ -86,7 +86,6 @@ METHODS = {
     "cosine": "cosine of words and n-grams",
     "string_grouper": "cosine of 3-grams (sparse_dot_topn)",
     "similarity": "HDSL alone, learned cosine",
-    "matches": "Linker, matches of train alone",
 }
 
 #: Words, and character n-grams, as rows.
@@ -332,11 +331,6 @@ def _validated(data: Benchmark) -> Links:
     return _by_linker(_fit(data, matches, non_matches))
 
 
-def _from_matches(data: Benchmark) -> Links:
-    """Return what a Linker finds that learns from matches alone."""
-    return _by_linker(_fit(data, data.train.matches, ()))
-
-
 def _fit(data: Benchmark, matches: Any, non_matches: Any) -> Linker:
     """Return a Linker that has learned from pairs, as the files have them."""
     with warnings.catch_warnings():
@@ -475,7 +469,6 @@ def _match_triplets(rows: Rows, matches: np.ndarray) -> np.ndarray:
 WAYS: dict[str, Callable[[Benchmark], Links]] = {
     "learned": _learned,
     "validated": _validated,
-    "matches": _from_matches,
     "cosine": _cosine,
     "string_grouper": _string_grouper,
     "similarity": _similarity,
@@ -483,7 +476,7 @@ WAYS: dict[str, Callable[[Benchmark], Links]] = {
 
 
 #: The methods that are a Linker, whose scores are probabilities.
-BY_LINKER = (_learned, _validated, _from_matches)
+BY_LINKER = (_learned, _validated)
 
 
 # --- the page -------------------------------------------------------------------------
