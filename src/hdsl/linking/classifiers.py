@@ -71,9 +71,11 @@ class FoldClassifiers:
             N_TREES, max_features=1 / 3, random_state=seed
         )
         self._logistic = LogisticRegression(C=C, max_iter=1000)
-        self._boosted.fit(_without_empty_columns(X), labels)
-        self.randomized.fit(_filled(X), labels)
-        self._logistic.fit(scores, labels)
+        # Threads that wait for one another take longer than one.
+        with _thread_pools().limit(limits=1):
+            self._boosted.fit(_without_empty_columns(X), labels)
+            self.randomized.fit(_filled(X), labels)
+            self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
