@@ -27,9 +27,6 @@ C = 0.3
 #: most candidates are such pairs, and none of them would be a match.
 SURELY_NONE = 0.01
 
-#: Up to so many pairs go through the boosted trees on one thread.
-FEW_PAIRS = 2000
-
 
 @cache
 def _thread_pools() -> ThreadpoolController:
@@ -82,9 +79,7 @@ class FoldClassifiers:
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
-        if len(X) > FEW_PAIRS:
-            return np.asarray(self._boosted.predict_proba(X)[:, 1])
-        # For few pairs, each tree would wait for its threads longer than it takes.
+        # Each of the trees would wait for its threads.
         with _thread_pools().limit(limits=1, user_api="openmp"):
             return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
