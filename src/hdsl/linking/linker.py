@@ -91,10 +91,11 @@ class Linker(LinkedToPages, BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if the cosine is used: there were too few matches, or it finds held-out
-        matches better.
+        None if the cosine is used: there were too few matches, it finds held-out
+        matches better, or columns tell matches without labels.
     is_learned_ : bool
-        Whether there were matches enough to learn from.
+        Whether something that was learned from matches is used. It is not where there
+        were too few of them, or where it is worse on held-out pairs.
     statement_ : str
         What was learned, in a sentence.
     label_report_ : LabelReport
@@ -143,8 +144,9 @@ class Linker(LinkedToPages, BaseEstimator):
             None as `right` looks for duplicates in `left`.
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with
-            `id_column`. Name all matches of a record, or none: its other pairs count as
-            non-matches.
+            `id_column`. Matches of matches count too. In tables whose columns do not
+            tell matches without labels, name all matches of a record, or none: its
+            other near pairs count as non-matches.
         non_matches : array-like of shape (n, 2), default=()
             Pairs known to be different.
 
@@ -256,14 +258,17 @@ class Linker(LinkedToPages, BaseEstimator):
         if self._mixture is not None:
             self._judge(training, self._mixture, probability)
             return
-        if len(self._known.non_matches) == 0:
-            self.statement_ += (
-                " Learned from matches alone, probabilities are too high."
-            )
         by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
+            self._drop_learned()
             self.statement_ += (
-                " Held-out pairs are ranked no better than by cosine: label more."
+                " Held-out pairs are ranked worse than by cosine, so nothing that was "
+                "learned is used: label more. Probabilities are cosines divided by "
+                "ranks, and only their order means something."
+            )
+        elif len(self._known.non_matches) == 0:
+            self.statement_ += (
+                " Learned from matches alone, probabilities are too high."
             )
 
     def _choose_similarity(
@@ -322,9 +327,7 @@ class Linker(LinkedToPages, BaseEstimator):
             errors[share] = np.average(squares, weights=judged.stands_for)
         self._learned_share = min(errors, key=errors.__getitem__)
         if self._learned_share == 0.0:
-            self._classifier = None
-            self._training = {}
-            self.is_learned_ = False
+            self._drop_learned()
             self.statement_ += (
                 f" What is learned from {len(self._known.matches)} matches is not "
                 "used, as it tells held-out pairs no better."
@@ -334,6 +337,14 @@ class Linker(LinkedToPages, BaseEstimator):
         labels = judged.labels[judged.is_known]
         self.reliability_ = Measures(reliability_table(labels, probability))
         self.statement_ += told_right_sentence(labels, probability)
+
+    def _drop_learned(self) -> None:
+        """Use what there is without labels."""
+        self.model_ = None
+        self._classifier = None
+        self._training = {}
+        self.is_learned_ = False
+        self.reliability_ = Measures()
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
