@@ -244,7 +244,7 @@ def _splink(people: People, answers: Answers) -> list[Pair]:
             library.ExactMatch("state"),
         ],
     )
-    names = ["left", "right"][: len(frames)]
+    names = ["first_table", "second_table"][: len(frames)]
     tables = [
         database.register(frame.astype(object), dataset_display_name=name)
         for frame, name in zip(frames, names, strict=True)
