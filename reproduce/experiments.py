@@ -37,6 +37,7 @@ NAMES = (
     "defaults",
     "cisi",
     "linking",
+    "linking_sizes",
     "peers",
     "topics",
     "phase",

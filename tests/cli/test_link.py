@@ -82,21 +82,6 @@ def test_what_was_measured_is_shown(linked):
     assert all("%" in line for line in ranks)
 
 
-def test_the_page_shows_links_and_is_plain(linked):
-    folder, pairs, _ = linked
-    page = (folder / "links.html").read_text(encoding="utf-8")
-    assert page.count("<table") == 2  # new links, those to ask about
-    assert "Held-out matches" in page
-    links = {row["left"]: row["known"] for row in rows_of(folder / "links.csv")}
-    assert {left for left, known in links.items() if known} == {
-        left for left, _ in pairs[:25]
-    }
-    assert all(f"<td>{left}: " in page for left, known in links.items() if not known)
-    assert "width=device-width" in page
-    assert "<script" not in page
-    assert "http" not in page
-
-
 def test_each_table_names_its_own_ids(files, tmp_path):
     folder, pairs = files
     tables = []
@@ -246,8 +231,8 @@ def test_faulty_labels_are_left_out_named_and_marked(files, tmp_path):
     )
     for pair in ("('L0', 'R0')", "('L1', 'R1')", "('L2', 'nobody')"):
         assert pair in ended.stderr
-    notes = [row["note"] for row in rows_of(labels)][: len(lines)]
-    assert [note != "" for note in notes] == [True] * 5 + [False] * 4
+    faults = [row["fault"] for row in rows_of(labels)][: len(lines)]
+    assert [fault != "" for fault in faults] == [True] * 5 + [False] * 4
     known = [row for row in rows_of(tmp_path / "links.csv") if row["known"] == "yes"]
     assert [(row["left"], row["right"]) for row in known] == [("L0", "R0")]
 

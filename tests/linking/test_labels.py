@@ -34,8 +34,8 @@ def test_a_pair_that_is_match_and_non_match_is_left_out(tables):
     assert len(labels.non_matches) == 0
     assert labels.report.contradictory == [("a", "b")]
     assert labels.report.repeated == []
-    assert "left out" in labels.report.note("a", "b")
-    assert labels.report.note("a", "c") == ""
+    assert "left out" in labels.report.fault("a", "b")
+    assert labels.report.fault("a", "c") == ""
 
 
 def test_both_orders_of_a_pair_are_one_pair_in_one_table():
@@ -82,3 +82,18 @@ def test_dates_are_dates():
     assert text_of(datetime(2024, 3, 1)) == "2024-03-01"
     assert text_of(pd.NaT) == ""
     assert text_of(np.datetime64("NaT")) == ""
+
+
+def test_a_complete_list_says_that_other_pairs_do_not_match():
+    left, right, matches = make_tables(40)
+    right = {name: values + values for name, values in right.items()}  # each twice
+    complete = Linker(["title"], random_state=0).fit(
+        left, right, matches[:25], [(0, 1)], complete=True
+    )
+    open_list = Linker(["title"], random_state=0).fit(
+        left, right, matches[:25], [(0, 1)]
+    )
+    copies = matches[:25] + np.array([0, 40])
+    assert (
+        complete.predict_proba(copies).mean() < open_list.predict_proba(copies).mean()
+    )

@@ -52,7 +52,7 @@ def test_every_method_has_its_line(data, tmp_path):
     assert {*lines} == {*linking.METHODS}
     for method, line in lines.items():
         if "left_out" not in line:
-            assert 0 <= line["low"] <= line["f1"] <= line["high"] <= 1
+            assert 0 <= line["low"] <= line["f1_at_half"] <= line["high"] <= 1
             found = [line["found"][str(k)] for k in linking.RECALL_AT]
             assert sorted(found) == found
             assert found[-1] <= line["n_matches"] == 15

@@ -2,89 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import cache
 
 import numpy as np
+from scipy.special import expit
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import QuantileTransformer
+from threadpoolctl import ThreadpoolController
 
+from .forest import Forest
 from .known import N_FOLDS
+from .normal_scores import NormalScores
 
 #: Randomized trees of each fold.
 N_TREES = 125
-
-#: Quantiles by which numbers become normal ones, and the limit of these.
-N_QUANTILES = 200
-MAX_NORMAL = 3.0
 
 #: What a missing number is for randomized trees: below all others, in 32 bits.
 BELOW_ALL = -1e6
 
 #: Inverse strength of the penalty of the linear classifier.
-C = 0.1
+C = 0.3
+
+#: Pairs that are less probable by boosted trees are not asked of the other classifiers:
+#: most candidates are such pairs, and none of them would be a match.
+SURELY_NONE = 0.01
 
 
-class Classifier(Protocol):
-    """A classifier of rows with missing numbers."""
-
-    def fit(self, X: np.ndarray, labels: np.ndarray) -> object:
-        """Learn from rows with labels 0 and 1."""
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of both labels."""
+#: Up to so many pairs go through the boosted trees on one thread.
+FEW_PAIRS = 2000
 
 
-class RandomizedTrees:
-    """Randomized trees on numbers of which some are missing.
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return what sets the number of threads: to look for it takes milliseconds."""
+    return ThreadpoolController()
+
+
+class FoldClassifiers:
+    """Boosted trees, randomized trees and logistic regression of one fold.
 
     Parameters
     ----------
+    X : ndarray of shape (n_pairs, n_features)
+        NaN is a missing value.
+    scores : ndarray of shape (n_pairs, n_scores)
+        The same as normal scores.
+    labels : ndarray of shape (n_pairs,)
+        1 for a match.
+    min_leaf : int
+        Least number of pairs in a leaf of the boosted trees.
     seed : int
     """
 
-    def __init__(self, seed: int) -> None:
-        self._trees = ExtraTreesClassifier(
+    def __init__(
+        self,
+        X: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
+        *,
+        min_leaf: int,
+        seed: int,
+    ) -> None:
+        self._boosted = HistGradientBoostingClassifier(
+            max_iter=75,
+            learning_rate=0.1,
+            max_leaf_nodes=8,
+            max_features=0.3,
+            min_samples_leaf=min_leaf,
+            random_state=seed,
+        )
+        self.randomized = ExtraTreesClassifier(
             N_TREES, max_features=1 / 3, random_state=seed
         )
+        self._logistic = LogisticRegression(C=C, max_iter=1000)
+        self._boosted.fit(_without_empty_columns(X), labels)
+        self.randomized.fit(_filled(X), labels)
+        self._logistic.fit(scores, labels)
 
-    def fit(self, X: np.ndarray, labels: np.ndarray) -> RandomizedTrees:
-        """Learn from rows with labels 0 and 1."""
-        self._trees.fit(_filled(X), labels)
-        return self
+    def boosted(self, X: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by boosted trees."""
+        if len(X) > FEW_PAIRS:
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        # For few pairs, each tree would wait for its threads longer than it takes.
+        with _thread_pools().limit(limits=1, user_api="openmp"):
+            return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of both labels."""
-        return np.asarray(self._trees.predict_proba(_filled(X)))
-
-
-class NormalLogistic:
-    """Logistic regression on numbers that are made normal by their quantiles.
-
-    A missing number is the median, and a feature that says so.
-    """
-
-    def __init__(self) -> None:
-        self._regression = LogisticRegression(C=C, max_iter=500)
-
-    def fit(self, X: np.ndarray, labels: np.ndarray) -> NormalLogistic:
-        """Learn from rows with labels 0 and 1."""
-        self._quantiles = QuantileTransformer(
-            n_quantiles=min(N_QUANTILES, len(X)),
-            output_distribution="normal",
-            subsample=None,
-        )
-        self._quantiles.fit(X)
-        self._regression.fit(self._normal(X), labels)
-        return self
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of both labels."""
-        return np.asarray(self._regression.predict_proba(self._normal(X)))
-
-    def _normal(self, X: np.ndarray) -> np.ndarray:
-        normal = np.clip(self._quantiles.transform(X), -MAX_NORMAL, MAX_NORMAL)
-        return np.column_stack([np.nan_to_num(normal, nan=0.0), np.isnan(X)])
+    def logistic(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by logistic regression."""
+        log_odds = scores @ self._logistic.coef_[0] + self._logistic.intercept_[0]
+        return np.asarray(expit(log_odds))
 
 
 class CrossFittedClassifier:
@@ -102,23 +108,38 @@ class CrossFittedClassifier:
         1 for a match.
     fold : ndarray of shape (n_pairs,)
     seed : int
+    n_jobs : int, default=None
+        Threads.
     """
 
     def __init__(
-        self, X: np.ndarray, labels: np.ndarray, fold: np.ndarray, seed: int
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        fold: np.ndarray,
+        seed: int,
+        *,
+        n_jobs: int | None = None,
     ) -> None:
-        self._classifiers: dict[int, list[Classifier]] = {}
+        self._n_jobs = n_jobs
+        self._scores = NormalScores(X)
+        scores = self._scores(X)
+        self._folds: dict[int, FoldClassifiers] = {}
         for number in range(N_FOLDS):
             rows = fold != number
             if len(np.unique(labels[rows])) < 2:
                 continue
-            rows_of_others = _without_empty_columns(X[rows])
-            classifiers = _make_classifiers(labels, seed)
-            for classifier in classifiers:
-                classifier.fit(rows_of_others, labels[rows])
-            self._classifiers[number] = classifiers
-        if not self._classifiers:
+            self._folds[number] = FoldClassifiers(
+                X[rows],
+                scores[rows],
+                labels[rows],
+                # Larger leaves the more matches there are.
+                min_leaf=int(np.clip(labels.sum() / 10, 2, 20)),
+                seed=seed,
+            )
+        if not self._folds:
             raise ValueError("No fold has matches and other pairs to learn from.")
+        self._forest = Forest([each.randomized for each in self._folds.values()])
 
     def held_out(self, X: np.ndarray, fold: np.ndarray) -> np.ndarray:
         """Return the probability of each known pair, by the classifiers without its fold.
@@ -126,34 +147,30 @@ class CrossFittedClassifier:
         NaN where the fold has none.
         """
         probability = np.full(len(X), np.nan)
-        for number, classifiers in self._classifiers.items():
+        for number, classifiers in self._folds.items():
             rows = fold == number
             if rows.any():
-                probability[rows] = _mean_probability(classifiers, X[rows])
+                forest = Forest([classifiers.randomized])
+                probability[rows] = self._mean(X[rows], [classifiers], forest)
         return probability
 
     def probability(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of new pairs, the mean of all classifiers."""
-        folds = self._classifiers.values()
-        return np.mean([_mean_probability(fold, X) for fold in folds], axis=0)
+        return self._mean(X, [*self._folds.values()], self._forest)
 
-
-def _make_classifiers(labels: np.ndarray, seed: int) -> list[Classifier]:
-    """Return small classifiers; trees have larger leaves the more matches there are."""
-    boosted = HistGradientBoostingClassifier(
-        max_iter=75,
-        learning_rate=0.1,
-        max_leaf_nodes=8,
-        max_features=0.3,
-        min_samples_leaf=int(np.clip(labels.sum() / 10, 2, 20)),
-        random_state=seed,
-    )
-    return [boosted, RandomizedTrees(seed), NormalLogistic()]
-
-
-def _mean_probability(classifiers: list[Classifier], X: np.ndarray) -> np.ndarray:
-    """Return the mean of the probabilities of a match."""
-    return np.mean([each.predict_proba(X)[:, 1] for each in classifiers], axis=0)
+    def _mean(
+        self, X: np.ndarray, folds: list[FoldClassifiers], forest: Forest
+    ) -> np.ndarray:
+        """Return the mean of the probabilities by three kinds of classifiers."""
+        probability = np.asarray(np.mean([each.boosted(X) for each in folds], axis=0))
+        rows = np.flatnonzero(probability >= SURELY_NONE)
+        if len(rows) == 0:
+            return probability
+        randomized = forest.probability(_filled(X[rows]), self._n_jobs)
+        scores = self._scores(X[rows])
+        logistic = np.mean([each.logistic(scores) for each in folds], axis=0)
+        probability[rows] = (probability[rows] + randomized + logistic) / 3
+        return probability
 
 
 def _filled(X: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ MAX_DIGITS = 15
 
 #: A number, perhaps with thousands, a currency before it or a unit behind it.
 AMOUNT = re.compile(
-    r"\W?\s*(-?\d{1,15}|-?\d{1,3}(?:,\d{3}){1,4})(\.\d{1,15})?\s*[^\W\d_]{0,3}\W?"
+    r"[^\w\s-]?\s*(-?\d{1,15}|-?\d{1,3}(?:,\d{3}){1,4})(\.\d{1,15})?\s*[^\W\d_]{0,3}\W?"
 )
 
 #: Year, month and day, as ISO writes them, perhaps with a time.
@@ -34,10 +34,10 @@ def amount(text: str) -> float:
     >>> [amount(text) for text in ("$1,299.50", "12", "4 GB", "DSC-12")]
     [1299.5, 12.0, 4.0, nan]
     """
-    found = AMOUNT.fullmatch(text)
-    if found is None:
+    match = AMOUNT.fullmatch(text)
+    if match is None:
         return np.nan
-    return float(found[1].replace(",", "") + (found[2] or ""))
+    return float(match[1].replace(",", "") + (match[2] or ""))
 
 
 def day(text: str) -> float:
@@ -48,21 +48,21 @@ def day(text: str) -> float:
     >>> day("2024-03-01") - day("20240229"), day("2024-13-01")
     (1.0, nan)
     """
-    found = DATE.fullmatch(text)
-    if found is None:
+    match = DATE.fullmatch(text)
+    if match is None:
         return np.nan
     try:
-        return float(date(int(found[1]), int(found[3]), int(found[4])).toordinal())
+        return float(date(int(match[1]), int(match[3]), int(match[4])).toordinal())
     except ValueError:
         return np.nan
 
 
 def first_number(text: str) -> float:
     """Return the first number in a text, NaN if there is none."""
-    found = NUMBER.search(text)
-    if found is None:
+    match = NUMBER.search(text)
+    if match is None:
         return np.nan
-    return float(found[0])
+    return float(match[0])
 
 
 def read_values(texts: Sequence[str], read: Callable[[str], float]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,30 @@ class Group(NamedTuple):
     name: str
     columns: list[int]
     names: list[str]
+
+
+def groups_of(subjects: Iterable[tuple[str, list[str]]]) -> list[Group]:
+    """Return the numbers of pairs in groups, one per subject.
+
+    Parameters
+    ----------
+    subjects : iterable of (str, list of str)
+        What numbers are about, and their names, in the order of the numbers. A subject
+        may come twice.
+
+    Examples
+    --------
+    >>> groups_of([("price", ["equal"]), ("words", ["both"]), ("price", ["far"])])[0]
+    Group(name='price', columns=[0, 2], names=['equal', 'far'])
+    """
+    groups: dict[str, Group] = {}
+    n_numbers = 0
+    for subject, names in subjects:
+        group = groups.setdefault(subject, Group(subject, [], []))
+        group.columns.extend(range(n_numbers, n_numbers + len(names)))
+        group.names.extend(names)
+        n_numbers += len(names)
+    return [*groups.values()]
 
 
 class Contributions(NamedTuple):

@@ -44,7 +44,7 @@ class LabelReport(NamedTuple):
             if pairs
         ]
 
-    def note(self, left: Any, right: Any) -> str:
+    def fault(self, left: Any, right: Any) -> str:
         """Return what is wrong with a pair, in a few words; nothing if it counts."""
         pair = (text_of(left), text_of(right))
         if pair in self.contradictory:
@@ -116,7 +116,9 @@ def read_labels(tables: Tables, matches: Any, non_matches: Any) -> Labels:
 
 def _read(tables: Tables, pairs: Any, *, is_match: bool) -> list[KnownPair]:
     """Return known pairs with one answer; the records of an unknown id are -1 and -1."""
-    name = "matches" if is_match else "non_matches"
+    name = "non_matches"
+    if is_match:
+        name = "matches"
     named = tables.named_pairs(pairs, name)
     known = []
     for ids, records in zip(named.ids, named.records.tolist(), strict=True):
@@ -135,5 +137,5 @@ def _with_answer(
     answers: dict[tuple[int, ...], set[bool]], *, is_match: bool
 ) -> np.ndarray:
     """Return the pairs that have one answer, this one."""
-    pairs = [pair for pair, given in answers.items() if given == {is_match}]
+    pairs = [pair for pair, known in answers.items() if known == {is_match}]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)

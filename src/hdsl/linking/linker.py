@@ -19,7 +19,7 @@ from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
-from ..input.parameters import check_number
+from ..input.parameters import check_number, check_word
 from ..progress import Progress
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
@@ -28,6 +28,7 @@ from .assignment import best_assignment, first_free
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
 from .consequences import Consequences
+from .contributions import Contributions, contributions, groups_of
 from .entities import (
     Entities,
     PairProbabilities,
@@ -54,7 +55,7 @@ from .results import Links, Measures, as_links, in_form_of, library_of
 from .searched import Rewrite, SearchedRecords, check_numbers
 from .similarity import learn_similarity, rewrite, widened
 from .sure_pairs import SurePairs, draw_sure_pairs
-from .tables import Table, Tables, make_table, read_later, read_tables, text_of
+from .tables import Field, Table, Tables, make_table, read_later, read_tables, text_of
 from .word_model import WordModel
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -66,6 +67,9 @@ MIXTURE_STATEMENT = (
     "Probabilities are those of a mixture of matches and other pairs, fitted without "
     "labels to how alike the columns are."
 )
+
+#: By what records are compared.
+SIMILARITIES = ("learned", "cosine")
 
 #: Attributes that a file holds as they are.
 SAVED = ("columns", "id_column", "statement_", "recall_", "_seed", "_learned_share")
@@ -82,6 +86,9 @@ class Linker(LinkedToPages, BaseEstimator):
     id_column : str or (str, str), default=None
         Column with a different value per record, or one of each table. Matches name
         records by it, and so do answers.
+    similarity : {"learned", "cosine"}, default="learned"
+        "cosine" learns only what makes a match, not which words count: it takes less
+        time, and mostly finds less.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads.
@@ -123,18 +130,26 @@ class Linker(LinkedToPages, BaseEstimator):
         columns: list[str] | None = None,
         *,
         id_column: Any = None,
+        similarity: str = "learned",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.columns = columns
         self.id_column = id_column
+        self.similarity = similarity
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(
-        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()
+        self,
+        left: Any,
+        right: Any = None,
+        matches: Any = (),
+        non_matches: Any = (),
+        *,
+        complete: bool = False,
     ) -> Linker:
         """Learn from known matches.
 
@@ -144,23 +159,29 @@ class Linker(LinkedToPages, BaseEstimator):
             None as `right` looks for duplicates in `left`.
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with
-            `id_column`. Matches of matches count too. In tables whose columns do not
-            tell matches without labels, name all matches of a record, or none: its
-            other near pairs count as non-matches.
+            `id_column`. A pair may be listed twice; one of a record that no table has is
+            left out, and so is one that is a non-match, too. A match of a match is a
+            match.
         non_matches : array-like of shape (n, 2), default=()
-            Pairs known to be different.
+            Pairs known to be different. Without any, or with few, the most similar
+            other records of a match count as non-matches.
+        complete : bool, default=False
+            Whether `matches` has all matches of each record that it names. Then the
+            most similar other records are known to be different.
 
         Returns
         -------
         Linker
         """
+        check_word("Linker", "similarity", self.similarity, SIMILARITIES)
         learned = copy(self)  # an error or an interrupt leaves this one as it was
         # Threads of OpenMP that wait for one another take longer.
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
             learned._library = library_of(left)
-            learned._set_data(tables, KnownPairs(tables, matches, non_matches))
+            known = KnownPairs(tables, matches, non_matches, is_complete=complete)
+            learned._set_data(tables, known)
             learned._records = RecordFeatures.of_tables(tables)
             learned._search_by_cosine()
             progress.stage("comparing columns")
@@ -239,7 +260,7 @@ class Linker(LinkedToPages, BaseEstimator):
         )
         if known is None:
             return
-        training = known.for_classifier()
+        training = known.for_classifier(self._seed, draws=self._mixture is None)
         self._word_model = WordModel(
             self._records.first_words, training.pairs, training.labels, training.fold
         )
@@ -266,7 +287,7 @@ class Linker(LinkedToPages, BaseEstimator):
                 "learned is used: label more. Probabilities are cosines divided by "
                 "ranks, and only their order means something."
             )
-        elif len(self._known.non_matches) == 0:
+        elif len(self._known.non_matches) == 0 and not self._known.is_complete:
             self.statement_ += (
                 " Learned from matches alone, probabilities are too high."
             )
@@ -286,10 +307,12 @@ class Linker(LinkedToPages, BaseEstimator):
         is_known_match = training.is_match & training.is_known
         learned_rank = learned.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
-        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.recall_ = Measures(recall)
+        self.recall_ = Measures(recall_table(cosine=cosine_rank, learned=learned_rank))
         self.statement_ = recall_sentence(self.recall_, len(learned_rank))
         mrr = (1 / learned_rank).mean()
+        if self.similarity == "cosine":
+            self.statement_ += " Records are compared by cosine, as it was asked for."
+            return cosine
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             progress.stage("learning, all matches")
             self.model_ = self._learn_similarity(known)
@@ -301,7 +324,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
     def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
         """Return candidates without an answer that the mixture is sure of."""
-        if self._mixture is None:
+        if self._mixture is None or self._known.is_complete:
             return None
         is_unknown = np.isnan(self._consequences.answers(candidates))
         candidates = candidates[is_unknown]
@@ -359,6 +382,8 @@ class Linker(LinkedToPages, BaseEstimator):
         self, known: TrainingPairs, training: TrainingPairs, progress: Progress
     ) -> Standing:
         """Return where pairs stand by similarities learned without their fold."""
+        if self.similarity == "cosine":
+            return self._by_cosine.standing(training.pairs)
         standing = Standing.empty(len(training.pairs))
         for fold in range(N_FOLDS):
             progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
@@ -384,7 +409,13 @@ class Linker(LinkedToPages, BaseEstimator):
         X = self._training["X"]
         labels = self._training["labels"]
         fold = self._training["fold"]
-        self._classifier = CrossFittedClassifier(X, labels, fold, self._seed)
+        self._classifier = CrossFittedClassifier(
+            X,
+            labels,
+            fold,
+            self._seed,
+            n_jobs=self.n_jobs,
+        )
         self.is_learned_ = True
         probability = self._classifier.held_out(X, fold)
         self.reliability_ = Measures(reliability_table(labels, probability))
@@ -413,11 +444,8 @@ class Linker(LinkedToPages, BaseEstimator):
         if self._classifier is not None:
             standing = self._by_learned.standing(pairs)
             features = self._pair_features(pairs, learned=standing)
-            learned = self._classifier.probability(features.matrix())
-            if self._mixture is None:
-                return learned
-            log_odds = self._mixture.log_odds(self._records.cosines(pairs))
-            return pooled(learned, log_odds, self._learned_share)
+            rows = [features.matrix(), self._unlearned_log_odds(pairs)]
+            return self._probability_of_rows(np.column_stack(rows))
         if self._mixture is not None:
             return self._mixture.probability(self._records.cosines(pairs))
         return self._by_learned.standing(pairs).score_by_rank()
@@ -730,6 +758,60 @@ class Linker(LinkedToPages, BaseEstimator):
             similarity, X[[first]], X[[second]], feature_names=names, top=top
         )
 
+    def explain_probability(self, left: Any, right: Any) -> Contributions:
+        """Return what pushed the probability of a pair up or down, in log odds.
+
+        Each group of numbers, by which the classifiers compare two records, has how
+        much it adds to the log odds of known pairs. Of a known pair it is the
+        probability that it would have otherwise.
+
+        Raises
+        ------
+        ValueError
+            If the probability is not that of classifiers: nothing was learned.
+        """
+        check_is_fitted(self, "statement_")
+        if self._classifier is None:
+            raise ValueError(
+                "No probability was learned that could be explained: `explain` has the "
+                "parts of the cosine."
+            )
+        pairs = self._tables.pairs([(left, right)], "explain_probability")
+        standing = self._by_learned.standing(pairs)
+        features = self._pair_features(pairs, learned=standing)
+        row = np.append(features.matrix()[0], self._unlearned_log_odds(pairs))
+        known = self._training["pairs"]
+        background = np.column_stack(
+            [self._training["X"], self._unlearned_log_odds(known)]
+        )
+        strings = self._records.strings.comparisons
+        groups = groups_of(
+            [
+                *features.standing_names(),
+                *self._records.overlap_names(),
+                *((each.subject, each.names) for each in strings),
+                ("single words", ["log odds"]),
+                ("mixture of columns", ["log odds"]),
+            ]
+        )
+        return contributions(
+            self._probability_of_rows, row, background, groups, self._seed
+        )
+
+    def _unlearned_log_odds(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs by the mixture, 0 where there is none."""
+        if self._mixture is None:
+            return np.zeros(len(pairs))
+        return self._mixture.log_odds(self._records.cosines(pairs))
+
+    def _probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by their features and then their log odds."""
+        assert self._classifier is not None
+        learned = self._classifier.probability(rows[:, :-1])
+        if self._mixture is None:
+            return learned
+        return pooled(learned, rows[:, -1], self._learned_share)
+
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
         """Return the words and pairs of words that make two records most alike.
 
@@ -744,6 +826,12 @@ class Linker(LinkedToPages, BaseEstimator):
                 name = str(part["name"])
             values[name] = values.get(name, 0.0) + float(part["value"])
         return sorted(values.items(), key=lambda item: -abs(item[1]))[:n]
+
+    def fields(self, left: Any, right: Any) -> list[Field]:
+        """Return the columns of two records, side by side, those of both tables first."""
+        check_is_fitted(self, "statement_")
+        first, second = self._tables.records([(left, right)], "fields")[0].tolist()
+        return self._tables.fields(first, second)
 
     def records(self, links: Any) -> list[dict[str, Any]]:
         """Return links to read, or to write as a table: with texts, and what is known.

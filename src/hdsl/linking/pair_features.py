@@ -22,6 +22,12 @@ class PairFeatures(NamedTuple):
     strings: np.ndarray
     words: np.ndarray
 
+    @staticmethod
+    def standing_names() -> list[tuple[str, list[str]]]:
+        """Return the similarities by which pairs stand, and what is known of each."""
+        subjects = ("similarity, as learned", "similarity, by cosine", "spelling")
+        return [(subject, [*Standing._fields]) for subject in subjects]
+
     def matrix(self) -> np.ndarray:
         """Return one row per pair."""
         return np.column_stack(

@@ -18,6 +18,18 @@ from .vocabulary import Tokens, Vocabulary
 MAX_COLUMNS = 12
 
 
+#: What whole records are compared by.
+SUBJECTS = ("words in common", "words with digits", "letters in common")
+
+#: What is known of each subject.
+OVERLAP_NAMES = (
+    "share of the left",
+    "share of the right",
+    "rarest that only the left has",
+    "rarest that only the right has",
+)
+
+
 class Block(NamedTuple):
     """Rows of all records over some features, and the square of the length of each."""
 
@@ -169,6 +181,16 @@ class RecordFeatures:
             vocabulary=self.vocabulary,
         )
 
+    def overlap_names(self) -> list[tuple[str, list[str]]]:
+        """Return the subjects of `overlap`, and what its columns are called."""
+        subjects = [*SUBJECTS, *self.strings.columns]
+        names = [
+            (subject, [*OVERLAP_NAMES])
+            for subject, width in zip(subjects, self._first_widths(), strict=True)
+            if width
+        ]
+        return [*names, ("lengths", ["of the left", "of the right"])]
+
     def overlap(self, pairs: np.ndarray) -> np.ndarray:
         """Return what pairs have in common, by block of features, and their lengths.
 
@@ -193,15 +215,20 @@ class RecordFeatures:
 
     def _first_blocks(self) -> list[Block]:
         """Return the blocks that had features from the first."""
+        return [
+            block
+            for block, width in zip(self._blocks, self._first_widths(), strict=True)
+            if width
+        ]
+
+    def _first_widths(self) -> list[int]:
+        """Return how many features each block had from the first."""
         vocabulary = self.vocabulary
         n_words = int((vocabulary.word_columns < vocabulary.n_first).sum())
         n_digits = int(vocabulary.has_digit[:n_words].sum())
         n_grams = vocabulary.n_first - n_words
         widths = [n_words, n_digits]
-        widths += [n_grams] * (len(self._blocks) - len(widths))
-        return [
-            block for block, width in zip(self._blocks, widths, strict=True) if width
-        ]
+        return widths + [n_grams] * (len(self._blocks) - len(widths))
 
     def cosines(self, pairs: np.ndarray) -> np.ndarray:
         """Return how alike pairs are, by block of features, the shared columns last.

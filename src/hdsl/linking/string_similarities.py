@@ -31,7 +31,6 @@ Scorer = Callable[..., float]
 OF_RECORDS: dict[str, Scorer] = {
     "words in any order": fuzz.token_sort_ratio,
     "words that both have": fuzz.token_set_ratio,
-    "longest common part": fuzz.partial_ratio,
     "letters": Levenshtein.normalized_similarity,
 }
 
@@ -78,10 +77,13 @@ class Comparison(ABC):
         rows = {name: values[records] for name, values in self._rows().items()}
         return replace(self, **rows)
 
-    def joined(self, later: Sequence[Self]) -> Self:
-        """Return the comparison of these records, followed by later ones."""
-        each = [self._rows(), *(comparison._rows() for comparison in later)]
-        rows = {name: _stacked([part[name] for part in each]) for name in each[0]}
+    def followed_by(self, later: Self) -> Self:
+        """Return the comparison of these records and of later ones."""
+        rows_of_later = later._rows()
+        rows = {
+            name: _stacked(values, rows_of_later[name])
+            for name, values in self._rows().items()
+        }
         return replace(self, **rows)
 
     def _rows(self) -> dict[str, Any]:
@@ -268,6 +270,13 @@ class StringSimilarities:
         return cls(comparisons)
 
     @property
+    def columns(self) -> list[str]:
+        """The columns that are compared one by one."""
+        return [
+            each.subject for each in self.comparisons if isinstance(each, ColumnTexts)
+        ]
+
+    @property
     def column_kinds(self) -> dict[str, str]:
         """Which columns are of amounts, and which of days."""
         kinds = {}
@@ -285,7 +294,9 @@ class StringSimilarities:
     def followed_by(self, later: StringSimilarities) -> StringSimilarities:
         """Return the comparisons of these records and of later ones."""
         pairs = zip(self.comparisons, later.comparisons, strict=True)
-        return StringSimilarities([first.joined([second]) for first, second in pairs])
+        return StringSimilarities(
+            [first.followed_by(second) for first, second in pairs]
+        )
 
     def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the numbers of pairs, shape (n_pairs, n_numbers)."""
@@ -343,8 +354,8 @@ def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
 
 
-def _stacked(parts: list[Any]) -> Any:
-    """Return the rows of arrays, or of matrices, one after the other."""
-    if sp.issparse(parts[0]):
-        return sp.csr_array(sp.vstack(parts, format="csr"))
-    return np.concatenate(parts)
+def _stacked(first: Any, second: Any) -> Any:
+    """Return the rows of two arrays, or of two matrices."""
+    if sp.issparse(first):
+        return sp.csr_array(sp.vstack([first, second], format="csr"))
+    return np.concatenate([first, second])

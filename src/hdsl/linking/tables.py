@@ -31,6 +31,12 @@ class Table(NamedTuple):
         records = zip(*self.columns.values(), strict=True)
         return [" ".join(filter(None, record)) for record in records]
 
+    def text(self, name: str, row: int) -> str:
+        """Return the value of a column, empty where the table does not have it."""
+        if name not in self.columns:
+            return ""
+        return self.columns[name][row]
+
     def take(self, rows: np.ndarray) -> Table:
         """Return some of the records, by the numbers of their rows."""
         numbers = rows.tolist()
@@ -74,6 +80,14 @@ class NamedPairs(NamedTuple):
 
     ids: list[tuple[str, str]]
     records: np.ndarray
+
+
+class Field(NamedTuple):
+    """A column of two records; a text is empty where it is missing."""
+
+    name: str
+    left: str
+    right: str
 
 
 class Tables:
@@ -172,6 +186,15 @@ class Tables:
         left = self.left.ids[pairs[..., 0]]
         right = self.right.ids[pairs[..., 1] - self.first_right]
         return left, right
+
+    def fields(self, left: int, right: int) -> list[Field]:
+        """Return the columns of a left and a right record, shared ones first."""
+        right_row = right - self.first_right
+        every = [*self.shared_columns(), *self.left.columns, *self.right.columns]
+        return [
+            Field(name, self.left.text(name, left), self.right.text(name, right_row))
+            for name in dict.fromkeys(every)
+        ]
 
     def record_ids(self) -> np.ndarray:
         """Return the ids of all records, by their numbers."""
