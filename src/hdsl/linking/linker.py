@@ -40,11 +40,11 @@ from .entities import (
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .layers import LayeredIndex
 from .measures import (
+    held_out_sentence,
     orders_as_well,
     recall_sentence,
     recall_table,
     reliability_table,
-    told_right_sentence,
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
@@ -359,7 +359,7 @@ class Linker(LinkedToPages, BaseEstimator):
         probability = probability[judged.is_known]
         labels = judged.labels[judged.is_known]
         self.reliability_ = Measures(reliability_table(labels, probability))
-        self.statement_ += told_right_sentence(labels, probability)
+        self.statement_ += held_out_sentence(labels, probability)
 
     def _drop_learned(self) -> None:
         """Use what there is without labels."""

@@ -37,12 +37,12 @@ def recall_sentence(recall: list[dict[str, Any]], n_matches: int) -> str:
     )
 
 
-def told_right_sentence(labels: np.ndarray, probability: np.ndarray) -> str:
+def held_out_sentence(labels: np.ndarray, probability: np.ndarray) -> str:
     """Return how many held-out answers a probability of 0.5 tells right.
 
     Examples
     --------
-    >>> told_right_sentence(np.array([1.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.1]))
+    >>> held_out_sentence(np.array([1.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.1]))
     ' Held out, 1 of 2 matches have a probability from 0.5 on, 1 of 1 others a lower one.'
     """
     is_match = labels == 1.0
