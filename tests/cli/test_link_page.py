@@ -43,6 +43,14 @@ def test_pairs_are_new_and_doubtful_ones_come_first(page):
     assert text.count("<th>title<th>price") == len(pairs)
 
 
+def test_doubtful_pairs_say_what_pushed_their_probability(page):
+    path, _ = page
+    doubtful, links = path.read_text(encoding="utf-8").split("doubtful ones first")
+    parts = re.findall(r"– probability: [^<]*?(\w+ [+-]\d+\.\d)", doubtful)
+    assert len(parts) == doubtful.count("<article")
+    assert "– probability" not in links
+
+
 def test_words_that_only_one_record_has_are_marked():
     assert _marked("Acme X10, new", "new ACME <x20>") == "Acme <mark>X10</mark>, new"
     assert _marked("a & b", "b") == "<mark>a</mark> &amp; b"

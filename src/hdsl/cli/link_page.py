@@ -26,6 +26,9 @@ MAX_LETTERS = 300
 #: What is compared of two texts, and marked where only one of them has it.
 WORD = re.compile(r"\w+")
 
+#: Parts of a probability that are shown.
+N_PARTS = 5
+
 #: Reasons that add less than this to a score are left out.
 SMALL = 0.005
 
@@ -91,16 +94,32 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
         found=html.escape(about_links),
         n_pairs=len(doubtful) + len(shown),
         links=_html_pairs(linker, shown),
-        doubtful=_html_pairs(linker, doubtful),
+        doubtful=_html_pairs(linker, doubtful, has_parts=linker.is_learned_),
     )
 
 
-def _html_pairs(linker: Linker, links: list[Record]) -> str:
-    """Return pairs of records as HTML, each with its reasons and its columns."""
-    return "\n".join(_html_pair(linker, link) for link in links)
+def _html_pairs(linker: Linker, links: list[Record], *, has_parts: bool = False) -> str:
+    """Return pairs of records as HTML, each with its reasons and its columns.
+
+    `has_parts` adds what pushed their probabilities.
+    """
+    pairs = []
+    for link in links:
+        reasons = _reasons(linker, link)
+        if has_parts:
+            reasons += f" – probability: {_parts(linker, link)}"
+        pairs.append(_html_pair(linker, link, reasons))
+    return "\n".join(pairs)
 
 
-def _html_pair(linker: Linker, link: Record) -> str:
+def _parts(linker: Linker, link: Record) -> str:
+    """Return what pushed the probability of a link most, in log odds."""
+    why = linker.explain_probability(link["left"], link["right"])
+    strongest = why.parts[:N_PARTS]
+    return ", ".join(f"{part['name']} {part['log_odds']:+.1f}" for part in strongest)
+
+
+def _html_pair(linker: Linker, link: Record, reasons: str) -> str:
     left_id = html.escape(str(link["left"]))
     right_id = html.escape(str(link["right"]))
     fields = linker.fields(link["left"], link["right"])
@@ -118,7 +137,7 @@ def _html_pair(linker: Linker, link: Record) -> str:
         f'<article class="pair" data-left="{left_id}" data-right="{right_id}">'
         f"<p><b>{link['probability']:.2f}</b> "
         '<button value="yes">yes</button> <button value="no">no</button> '
-        f"{html.escape(_reasons(linker, link))}</p>"
+        f"{html.escape(reasons)}</p>"
         f"<table><tr><th>{header}"
         f'<tr class="left"><th>{left_id}{left}'
         f'<tr class="right"><th>{right_id}{right}</table></article>'

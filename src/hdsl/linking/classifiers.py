@@ -28,10 +28,6 @@ C = 0.3
 SURELY_NONE = 0.01
 
 
-#: Up to so many pairs go through the boosted trees on one thread.
-FEW_PAIRS = 2000
-
-
 @cache
 def _thread_pools() -> ThreadpoolController:
     """Return what sets the number of threads: to look for it takes milliseconds."""
@@ -75,15 +71,15 @@ class FoldClassifiers:
             N_TREES, max_features=1 / 3, random_state=seed
         )
         self._logistic = LogisticRegression(C=C, max_iter=1000)
-        self._boosted.fit(_without_empty_columns(X), labels)
-        self.randomized.fit(_filled(X), labels)
-        self._logistic.fit(scores, labels)
+        # Threads that wait for one another take longer than one.
+        with _thread_pools().limit(limits=1):
+            self._boosted.fit(_without_empty_columns(X), labels)
+            self.randomized.fit(_filled(X), labels)
+            self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by boosted trees."""
-        if len(X) > FEW_PAIRS:
-            return np.asarray(self._boosted.predict_proba(X)[:, 1])
-        # For few pairs, each tree would wait for its threads longer than it takes.
+        # Each of the trees would wait for its threads.
         with _thread_pools().limit(limits=1, user_api="openmp"):
             return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
