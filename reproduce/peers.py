@@ -101,14 +101,13 @@ def cells(settings: Settings) -> list[Cell]:
         ) from None
     names = settings.by_size(full=tuple(SETS), quick=("1",))
     counts = settings.by_size(full=N_LABELS, quick=(0, 50))
-    every: list[Cell] = []
-    for name in names:
-        every += [
-            {"set": name, "method": method, "labels": n}
-            for method in METHODS
-            for n in counts
-            if (n > 0 or method != "logistic") and (n == 0 or method != "ecm")
-        ]
+    every: list[Cell] = [
+        {"set": name, "method": method, "labels": n}
+        for n in counts
+        for name in names
+        for method in METHODS
+        if (n > 0 or method != "logistic") and (n == 0 or method != "ecm")
+    ]
     loops = settings.by_size(full=("3",), quick=("1",))
     every += [{"set": name, "method": "loop", "labels": N_QUESTIONS} for name in loops]
     return every
@@ -245,7 +244,7 @@ def _splink(people: People, answers: Answers) -> list[Pair]:
             library.ExactMatch("state"),
         ],
     )
-    names = ["left", "right"][: len(frames)]
+    names = ["first_table", "second_table"][: len(frames)]
     tables = [
         database.register(frame.astype(object), dataset_display_name=name)
         for frame, name in zip(frames, names, strict=True)
@@ -361,7 +360,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         "Rounds of 20 questions of `to_label` with truthful answers, F1 in percent."
     )
     by_method: dict[tuple[str, str], dict[int, Line]] = {}
-    for line in others:
+    for line in sorted(others, key=_set_and_method):
         cell = line["cell"]
         by_method.setdefault((cell["set"], cell["method"]), {})[cell["labels"]] = line
     counts = sorted({line["cell"]["labels"] for line in others})
@@ -394,6 +393,12 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             Table("loop", loop_head, rounds, [loop_note]),
         ]
     )
+
+
+def _set_and_method(line: Line) -> tuple[int, int]:
+    """Return where a line stands in the table."""
+    cell = line["cell"]
+    return [*SETS].index(cell["set"]), [*METHODS].index(cell["method"])
 
 
 def _f1(line: Line | None) -> str:

@@ -95,7 +95,7 @@ def link(arguments: Namespace) -> None:
         check_texts(linker, labelled, arguments.label_file)
     links = _predict(linker, arguments)
     _write(linker, links, labelled, arguments)
-    _show(linker, links, arguments)
+    _show(linker, links, arguments, has_questions=bool(labelled))
     _write_entities(linker, arguments)
 
 
@@ -246,7 +246,9 @@ def _write_entities(linker: Linker, arguments: Namespace) -> None:
 # --- what is shown --------------------------------------------------------------------
 
 
-def _show(linker: Linker, links: list[Record], arguments: Namespace) -> None:
+def _show(
+    linker: Linker, links: list[Record], arguments: Namespace, *, has_questions: bool
+) -> None:
     """Print how good the links are, and where they stand."""
     from .link_page import measured_lines
 
@@ -266,6 +268,11 @@ def _show(linker: Linker, links: list[Record], arguments: Namespace) -> None:
         )
         return
     show(linker.statement_, *measured_lines(linker))
+    if has_questions and linker.is_learned_:
+        show(
+            "Pairs that were asked about are harder than most: these shares are lower "
+            "than those of all pairs, and may fall while the links get better."
+        )
     line = f"{counted(len(links), 'link')} {_threshold(arguments)}"
     if n_known > 0:
         line += f", {n_known:,} of them known"

@@ -138,6 +138,7 @@ def training_pairs(
     is_new = np.isnan(known.answers(candidates))
     matches = np.concatenate([known.matches, candidates[is_new & (answers == 1.0)]])
     others = np.concatenate([known.non_matches, candidates[is_new & (answers == 0.0)]])
+    knows_rest = known.is_complete and sure is None
     if sure is None:
         has_match = np.isin(candidates, known.matches).any(axis=1)
         near_pairs = candidates[has_match & np.isnan(answers)]
@@ -155,7 +156,7 @@ def training_pairs(
         pairs=pairs,
         labels=labels,
         fold=_folds(pairs, things, np.unique(things[all_matches]), seed),
-        is_known=is_answered | known.is_complete,
+        is_known=is_answered | knows_rest,
         stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
     )
 

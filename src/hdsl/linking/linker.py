@@ -40,11 +40,11 @@ from .entities import (
 from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
 from .layers import LayeredIndex
 from .measures import (
+    held_out_sentence,
     orders_as_well,
     recall_sentence,
     recall_table,
     reliability_table,
-    told_right_sentence,
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
@@ -98,10 +98,11 @@ class Linker(LinkedToPages, BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if the cosine is used: there were too few matches, or it finds held-out
-        matches better.
+        None if the cosine is used: there were too few matches, it finds held-out
+        matches better, or columns tell matches without labels.
     is_learned_ : bool
-        Whether there were matches enough to learn from.
+        Whether something that was learned from matches is used. It is not where there
+        were too few of them, or where it is worse on held-out pairs.
     statement_ : str
         What was learned, in a sentence.
     label_report_ : LabelReport
@@ -159,7 +160,8 @@ class Linker(LinkedToPages, BaseEstimator):
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with
             `id_column`. A pair may be listed twice; one of a record that no table has is
-            left out, and so is one that is a non-match, too.
+            left out, and so is one that is a non-match, too. A match of a match is a
+            match.
         non_matches : array-like of shape (n, 2), default=()
             Pairs known to be different. Without any, or with few, the most similar
             other records of a match count as non-matches.
@@ -281,14 +283,17 @@ class Linker(LinkedToPages, BaseEstimator):
         if self._mixture is not None:
             self._judge(training, self._mixture, probability)
             return
-        if len(self._known.non_matches) == 0:
-            self.statement_ += (
-                " Learned from matches alone, probabilities are too high."
-            )
         by_cosine = features.cosine.score_by_rank()
         if not orders_as_well(training.labels, probability, by_cosine):
+            self._drop_learned()
             self.statement_ += (
-                " Held-out pairs are ranked no better than by cosine: label more."
+                " Held-out pairs are ranked worse than by cosine, so nothing that was "
+                "learned is used: label more. Probabilities are cosines divided by "
+                "ranks, and only their order means something."
+            )
+        elif len(self._known.non_matches) == 0 and not self._known.is_complete:
+            self.statement_ += (
+                " Learned from matches alone, probabilities are too high."
             )
 
     def _choose_similarity(
@@ -349,9 +354,7 @@ class Linker(LinkedToPages, BaseEstimator):
             errors[share] = np.average(squares, weights=judged.stands_for)
         self._learned_share = min(errors, key=errors.__getitem__)
         if self._learned_share == 0.0:
-            self._classifier = None
-            self._training = {}
-            self.is_learned_ = False
+            self._drop_learned()
             self.statement_ += (
                 f" What is learned from {len(self._known.matches)} matches is not "
                 "used, as it tells held-out pairs no better."
@@ -360,7 +363,15 @@ class Linker(LinkedToPages, BaseEstimator):
         probability = probability[judged.is_known]
         labels = judged.labels[judged.is_known]
         self.reliability_ = Measures(reliability_table(labels, probability))
-        self.statement_ += told_right_sentence(labels, probability)
+        self.statement_ += held_out_sentence(labels, probability)
+
+    def _drop_learned(self) -> None:
+        """Use what there is without labels."""
+        self.model_ = None
+        self._classifier = None
+        self._training = {}
+        self.is_learned_ = False
+        self.reliability_ = Measures()
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
