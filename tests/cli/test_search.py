@@ -43,6 +43,22 @@ def test_search(folder):
         assert total == pytest.approx(hit["similarity"])
 
 
+def test_plain_search_finds_one_particular_document(folder):
+    model = folder / "model.hdsl"
+    text = load(model).documents.texts[7]
+    facts = told("search", model, text, "--plain")
+    assert facts["order"] == "cosine"
+    assert facts["neighbours"][0]["row"] == 7
+    assert facts["neighbours"][0]["cosine"] == pytest.approx(1.0)
+    head, first, why, *_ = good("search", model, text, "--plain").stdout.splitlines()
+    assert head.split()[:3] == ["cosine", "as", "learned"]
+    assert first.split()[0] == "1.00"
+    parts = [float(term) for term in re.findall(r" ([+-][\d.]+)", why)]
+    assert sum(parts) == pytest.approx(1.0, abs=0.006 * (1 + len(parts)))
+    by_row = told("search", model, "--row", "7", "--plain", "-k", 3)["neighbours"]
+    assert by_row == load(model).search(None, 3, row=7, plain=True)
+
+
 def test_a_document_is_found_by_its_id_or_number(folder):
     model = folder / "model.hdsl"
     by_number = told("search", model, "--row", "4", "-k", 3)

@@ -17,10 +17,19 @@ def add(commands: Any) -> None:
     shared_options.add_model(parser)
     parser.add_argument("query", metavar="WORDS", nargs="*", help="words to search for")
     options = OptionGroup(parser, "search")
-    about_row = "A document in the model, by its id, or its number from 0."
+    about_row = (
+        "A document in the model, by its id, or its number from 0; or a query of the "
+        "fit, by its id, as query:ID where a document has it too."
+    )
     options.add_text("--row", about_row, metavar="ROW")
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     options.add_path("--queries", "File of queries, one text per line.", metavar="FILE")
     options.add_integer("-k", "Neighbours to show.", 5, dest="n_neighbors")
+    about_plain = (
+        "Order by the plain cosine: to find one particular document, which the learned "
+        "cosine may put behind others of its kind."
+    )
+    options.add_flag("--plain", about_plain)
     options.add_integer("--why", "Reasons to show per neighbour.", 4)
     shared_options.add_json(options)
 
@@ -31,7 +40,7 @@ def search(arguments: Namespace) -> None:
     Each has its learned cosine, its rank by plain cosine, and the parts that the
     learned cosine is the sum of. "a ~ b" is a pair: a is in one text and b in the
     other. A single word is in both. Words that the model does not know are named: the
-    score rests on the others.
+    score rests on the others. All documents are compared.
 
     For example:
 
@@ -39,15 +48,20 @@ def search(arguments: Namespace) -> None:
 
       hdsl search model.hdsl --row 17 -k 10
 
+      hdsl search model.hdsl "the exact words of one document" --plain
+
       hdsl search model.hdsl --queries queries.txt --json
     """
     _check_options(arguments)
     from . import models
 
     texts = _read_queries(arguments)
-    collection = models.load_collection(arguments.model)
-    if collection.documents.facts.get("verdict") == "worse":
-        say("warning: on rows held out, this model makes more errors than the cosine.")
+    collection = models.load_collection(arguments.model, arguments.encoder)
+    if not arguments.plain and collection.documents.facts.get("verdict") == "worse":
+        say(
+            "warning: on rows held out, this model makes more errors than the cosine: "
+            "--plain orders by the cosine."
+        )
     if arguments.row is not None:
         answers = [_answer_of_row(collection, arguments)]
     else:
@@ -95,9 +109,19 @@ def _read_queries(arguments: Namespace) -> list[str]:
 def _answer_of_row(collection: Any, arguments: Namespace) -> dict[str, Any]:
     """Return the neighbours of a document in the model."""
     hits = collection.search(
-        None, arguments.n_neighbors, why=arguments.why, row=arguments.row
+        None,
+        arguments.n_neighbors,
+        why=arguments.why,
+        row=arguments.row,
+        plain=arguments.plain,
     )
-    return {"query": arguments.row, "neighbours": hits}
+    order = _order(arguments)
+    return {"query": arguments.row, "order": order, "neighbours": hits}
+
+
+def _order(arguments: Namespace) -> str:
+    """Return what documents are ordered by."""
+    return "cosine" if arguments.plain else "learned"
 
 
 def _answers_of_texts(
@@ -108,7 +132,11 @@ def _answers_of_texts(
         collection.row_of_text(texts[0])  # an error where no word is known
     k = arguments.n_neighbors
     neighbors = collection.search_rows(
-        collection.rows_of(texts), k, why=arguments.why, first_by_cosine=True
+        collection.rows_of(texts),
+        k,
+        why=arguments.why,
+        first_by_cosine=True,
+        plain=arguments.plain,
     )
     answers = []
     for text, hits in zip(texts, neighbors, strict=True):
@@ -116,6 +144,7 @@ def _answers_of_texts(
         answers.append(
             {
                 "query": text,
+                "order": _order(arguments),
                 "unknown words": collection.unknown_words(text),
                 "known share": collection.known_share(text),
                 "neighbours": hits[:k],
