@@ -74,7 +74,7 @@ class Collection(NamedTuple):
         return int(self.D.shape[0])
 
     @property
-    def X(self) -> sp.csr_array:
+    def X(self) -> sp.csr_array:  # noqa: N802
         """The documents, then the queries."""
         return sp.csr_array(sp.vstack([self.D, self.Q]))
 

@@ -279,3 +279,35 @@ def test_damaged_queries_are_refused(home, name, values, message):
     n_features = collection.scored.n_features
     with pytest.raises(ValueError, match=message):
         Queries.from_arrays(arrays, 90, n_features)
+
+
+# --- positions ------------------------------------------------------------------------
+
+
+def test_positions_weigh_clicks_and_comparisons_decide(home):
+    header = ("query", "event", "item", "clicked")
+    write_csv(home / "clicks.csv", clicks(), header)
+    command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
+    plain = told(*command)
+    shown = good(*command).stdout
+    assert "Only what the old order showed was clicked" in shown
+    assert plain["measure"] == "share of judgements that are wrong"
+    collection = load("model.hdsl")
+    held_out = collection.queries.clicks
+    assert held_out.weights is None
+    assert plain["measured on"] == len(held_out.triplets) > 0
+    assert (held_out.triplets[:, 0] >= 90).all()
+    assert told("evaluate", "model.hdsl")["error"] == plain["error"]
+    ranked = [(*line, 1 + k % 2) for k, line in enumerate(clicks())]
+    write_csv(home / "clicks.csv", ranked, (*header, "position"))
+    same = told(*command)  # each click is at the first of two
+    assert same["error"] == plain["error"]
+    assert (load("model.hdsl").queries.clicks.weights == 1.0).all()
+    ranked = [(*line, 1 + (k // 2) % 3) for k, line in enumerate(clicks())]
+    write_csv(home / "clicks.csv", ranked, (*header, "position"))
+    weighted = told(*command)
+    assert {*load("model.hdsl").queries.clicks.weights.tolist()} <= {1.0, 2.0, 3.0}
+    assert weighted["triplets"] == plain["triplets"]
+    assert told("evaluate", "model.hdsl")["error"] == weighted["error"]
+    new = told("evaluate", "model.hdsl", "--clicks", "clicks.csv")
+    assert new["comparison"]["n"] == 120

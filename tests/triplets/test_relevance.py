@@ -183,3 +183,13 @@ def test_clicks_on_rows_that_are_gone_are_left_out_and_counted():
         choice_triplets(log, ids=["a", "b"], queries=["q"], max_unknown=0.02)
     with pytest.raises(ValueError, match=r"'q'"):  # all anchors are unknown
         choice_triplets(log, ids=["a", "b", "gone"])
+
+
+def test_a_click_weighs_as_much_as_its_rank():
+    log = [(0, [1, 2, 3], [2, 3]), (4, [3, 1], 3)]
+    triplets, weights = choice_triplets(log, position="rank")
+    assert triplets.tolist() == [[0, 2, 1], [0, 3, 1], [4, 3, 1]]
+    assert weights.tolist() == [2.0, 3.0, 1.0]
+    table = {"event": [0, 0], "anchor": [0, 0], "item": [1, 2], "clicked": [1, 0]}
+    with pytest.raises(ValueError, match="ranks are numbered from 1"):
+        choice_triplets(table | {"rank": [0, 1]}, position="rank")

@@ -50,19 +50,24 @@ def _read_judgements(
     if kind == "grades":
         return triplets.graded_triplets(path, ids=data.ids, random_state=0)
     if kind == "clicks":
-        return read_clicks(path, ids=data.ids, max_unknown=max_unknown), None
+        return read_clicks(path, ids=data.ids, max_unknown=max_unknown)
     links, signs = _read_links(path, data)
     return triplets.link_triplets(links, signs, random_state=0), None
 
 
-def read_clicks(path: Path, *, anchor: str = "anchor", **options: Any) -> np.ndarray:
-    """Return triplets of clicks; without a column of events, an anchor is an event."""
-    try:
-        return triplets.choice_triplets(path, anchor=anchor, **options)
-    except tables.MissingColumnError as error:
-        if "event" in error.columns:
-            raise
-    return triplets.choice_triplets(path, event=anchor, anchor=anchor, **options)
+def read_clicks(
+    path: Path, *, anchor: str = "anchor", **options: Any
+) -> WeightedComparisons:
+    """Return triplets of clicks, with weights where the table has positions.
+
+    Without a column of events, an anchor is an event.
+    """
+    names = tables.column_names(path)
+    if "event" not in names:
+        options["event"] = anchor
+    if "position" not in names:
+        return triplets.choice_triplets(path, anchor=anchor, **options), None
+    return triplets.choice_triplets(path, anchor=anchor, position="position", **options)
 
 
 def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from .. import text
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
-from ..text import TEST, Collection, Documents, Queries, Words
+from ..text import TEST, Clicks, Collection, Documents, Queries, Words
 from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
 from . import measure
@@ -271,7 +271,11 @@ def _vectorize_queries(
         ids=_plain(queries.ids),
         part=parts,
     )
-    return Queries(rows, data.relevance)
+    clicks = None
+    if data.comparisons is not None and rows.is_new.any():
+        is_new = np.concatenate([np.zeros(data.n_rows, dtype=bool), rows.is_new])
+        clicks = Clicks(data.comparisons, data.weights).of_rows(is_new)
+    return Queries(rows, data.relevance, clicks)
 
 
 def _training_of_queries(
@@ -299,14 +303,17 @@ def _training_of_queries(
             "sample_weight": judged.weights,
         }
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
-    learned = restrict(data.comparisons, is_row, len(is_row))
-    if not len(learned):
+    learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
+    if not len(learned.triplets):
         raise ValueError(
             "No click is left to learn from, as each query is learned from or held "
             "out: change --test, or set it to 0."
         )
-    X = stack_rows(documents.X, Q)
-    return {"X": X, "triplets": learned}
+    return {
+        "X": stack_rows(documents.X, Q),
+        "triplets": restrict(learned.triplets, is_row, len(is_row)),
+        "sample_weight": learned.weights,
+    }
 
 
 def _is_scored(X: sp.csr_array, y: Any) -> bool:

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, split_labels
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import MixedRows, sparse_block, stack_rows
 from ..relevance import Relevance
 from ..report import Measured, measure_judgements, measure_labels, measure_searches
-from ..text import Collection, Documents, weigh_counts
+from ..text import Clicks, Collection, Documents, Queries, weigh_counts
 from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
@@ -77,8 +77,7 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
     y = labels_of(documents)
     new = documents.is_new
     if X is not None and collection.queries is not None:
-        queries = collection.queries
-        return _searches(scored, queries.rows.X, X, queries.held_out)
+        return _held_out_searches(scored, collection.queries, X)
     if X is None or not new.any():
         return None
     if documents.judgements is not None:
@@ -112,13 +111,35 @@ def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
     return rows[np.sort(sample)]
 
 
-def _searches(
-    scored: Any, queries: sp.csr_array, documents: sp.csr_array, relevance: Relevance
+def _held_out_searches(
+    scored: Any, queries: Queries, documents: sp.csr_array
 ) -> Measured | None:
-    """Return how well queries find what is relevant; None where no query has anything."""
+    """Return how well queries that were held out find what is relevant; None without any."""
+    relevance = queries.held_out
     if not relevance.by_query():
         return None
-    return measure_searches(scored, queries, documents, relevance)
+    return _searches(scored, queries.rows.X, documents, relevance, queries.clicks)
+
+
+def _searches(
+    scored: Any,
+    queries: sp.csr_array,
+    documents: sp.csr_array,
+    relevance: Relevance,
+    clicks: Clicks | None,
+) -> Measured:
+    """Return how well queries find what is relevant; of clicks also the share that is wrong."""
+    measured = measure_searches(scored, queries, documents, relevance)
+    if clicks is None:
+        return measured
+    errors = measure_judgements(
+        scored,
+        stack_rows(documents, queries),
+        clicks.triplets,
+        clicks.weights,
+        np.arange(0),
+    ).errors
+    return replace(measured, errors=errors, is_of_clicks=True)
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
@@ -130,7 +151,8 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
             "rows that it was not learned from."
         )
     if measured.searches is not None:
-        rows = f" {AMONG_DOCUMENTS}, {_queries(measured.n)} held out"
+        n_queries = measured.searches.n_queries
+        rows = f" {AMONG_DOCUMENTS}, {_queries(n_queries)} held out"
     elif measured.n_neighbors == 0:
         rows = f", {counted(measured.n, 'judgement')} held out"
     else:
@@ -192,9 +214,13 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
     if isinstance(D, MixedRows):
         assert data.queries.texts is not None  # words make no rows of numbers
         Q = collection.rows_of(data.queries.texts)
-    measured = measure_searches(collection.scored, Q, D, data.relevance)
+    clicks = None
+    if data.comparisons is not None:
+        clicks = Clicks(data.comparisons, data.weights)
+    measured = _searches(collection.scored, Q, D, data.relevance, clicks)
     is_new = _are_new_queries(Q, collection)
-    rows = f" {among}, {_queries(measured.n)}{_doubt(is_new)}"
+    n_queries = measured.searches.n_queries  # type: ignore[union-attr]
+    rows = f" {among}, {_queries(n_queries)}{_doubt(is_new)}"
     return Evaluation(measured, rows, is_new)
 
 

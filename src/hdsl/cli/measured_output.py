@@ -18,7 +18,14 @@ def show_measured(title: str, measured: Measured) -> None:
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
     if measured.searches is not None:
         _show_searches(measured.searches)
-    else:
+    if measured.is_of_clicks:
+        show(
+            "Only what the old order showed was clicked, which favours it: the clicks "
+            f"beside what was shown decide, {measured.n:,} comparisons held out.",
+        )
+    elif measured.searches is not None:
+        show(measured.searches.sentence)
+    if measured.searches is None or measured.is_of_clicks:
         rows = [
             (*_error_cells(name, rate), _note(name, measured))
             for name, rate in measured.rates.items()
@@ -42,7 +49,6 @@ def _show_searches(searches: SearchComparison) -> None:
     gains = [_gain(searches, measure) for measure in names]
     rows.append(("  gain", *gains))
     show_table(rows)
-    show(searches.sentence)
 
 
 def _show_row_searches(searches: SearchComparison) -> None:

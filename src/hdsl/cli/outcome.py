@@ -267,7 +267,7 @@ def _show_errors(outcome: Outcome) -> None:
         n_new = int(outcome.collection.documents.is_new.sum())
         trials = share_of(measured.n, n_new, outcome.kind)
     if measured.searches is not None:
-        trials = counted(measured.n, "query", "queries")
+        trials = counted(measured.searches.n_queries, "query", "queries")
     title = f"{measured.title}, {trials} held out"
     show_measured(title, measured)
 

@@ -74,7 +74,7 @@ def _with_clicks(
         anchor = "query"
     if queries is None:
         queries = _typed_queries(path, path, anchor, data)
-    comparisons = read_clicks(
+    comparisons, weights = read_clicks(
         path,
         anchor=anchor,
         ids=_names(data, path),
@@ -88,7 +88,11 @@ def _with_clicks(
         grades=np.ones(len(clicked)),
     )
     with_clicks = replace(
-        data, queries=queries, relevance=relevance, comparisons=comparisons
+        data,
+        queries=queries,
+        relevance=relevance,
+        comparisons=comparisons,
+        weights=weights,
     )
     return _of_judged_queries(with_clicks)
 

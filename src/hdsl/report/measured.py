@@ -100,10 +100,13 @@ class Measured:
         Whether rows have several labels.
     searches : SearchComparison or None
         How well queries find what was judged relevant among all documents. The errors
-        are then 1 - nDCG of each query.
+        are then 1 - nDCG of each query, or those of clicks.
     row_searches : SearchComparison or None
         How well the anchors of triplets find, among all rows, those that win their
         comparisons.
+    is_of_clicks : bool
+        Whether what is relevant was clicked. Only what the old order showed can be, so
+        that the errors of comparisons with what was shown beside it decide.
     """
 
     errors: ErrorComparison
@@ -114,6 +117,7 @@ class Measured:
     is_of_sets: bool = False
     searches: SearchComparison | None = None
     row_searches: SearchComparison | None = None
+    is_of_clicks: bool = False
 
     @property
     def n(self) -> int:
@@ -127,21 +131,23 @@ class Measured:
             return f"1 - F1 of the labels by {self.n_neighbors} nearest neighbours"
         if self.n_neighbors:
             return f"error of {self.n_neighbors} nearest neighbours"
-        if self.searches is not None:
+        if self.searches is not None and not self.is_of_clicks:
             return f"1 - nDCG@{self.searches.before.k} of judged queries"
         return "share of judgements that are wrong"
 
     @property
     def title(self) -> str:
         """What was measured, for a heading."""
-        if self.searches is not None:
-            return "search by judged queries"
-        return self.measure
+        if self.searches is None:
+            return self.measure
+        if self.is_of_clicks:
+            return "search by clicked queries"
+        return "search by judged queries"
 
     @property
     def verdict(self) -> str:
-        """Either "better", "worse" or "no difference", by searches where there are any."""
-        if self.searches is not None:
+        """Either "better", "worse" or "no difference", by judged searches where there are any."""
+        if self.searches is not None and not self.is_of_clicks:
             return self.searches.verdict
         return self.errors.verdict
 
@@ -185,6 +191,8 @@ class Measured:
             facts["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
         if self.searches is not None:
             facts["searches"] = self.searches.to_dict()
+            facts["is_of_clicks"] = self.is_of_clicks
+        if self.searches is not None and not self.is_of_clicks:
             facts["verdict"] = self.verdict
             facts["sentence"] = self.searches.sentence
         if self.known_items:

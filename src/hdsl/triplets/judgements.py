@@ -193,8 +193,9 @@ def choice_triplets(
     clicked: str = "clicked",
     ids: Any = None,
     queries: Any = None,
+    position: str | None = None,
     max_unknown: float = 0.1,
-) -> np.ndarray:
+) -> Any:
     """Return triplets from choices: (query, chosen, not chosen) for all items of an event.
 
     Parameters
@@ -209,14 +210,19 @@ def choice_triplets(
     queries : array-like of shape (n_queries,), default=None
         The ids of queries, or the texts that were typed, where anchors are no rows of
         `ids`: query k is the row ``len(ids) + k`` of X.
+    position : str, default=None
+        Name of the column of ranks at which items were shown, from 1; in a list, items
+        have the ranks of their order. People look at the first items most, so a click
+        weighs as much as its rank.
     max_unknown : float, default=0.1
         Most lines, as a share of all, whose anchor or item has no id: rows that are
         gone. They are left out with a warning that counts them.
 
     Returns
     -------
-    ndarray of shape (n_triplets, 3)
-        An event in which all items or none were chosen makes no triplet.
+    ndarray of shape (n_triplets, 3), or Judgements
+        An event in which all items or none were chosen makes no triplet. With
+        `position` also the weights.
 
     Examples
     --------
@@ -230,8 +236,11 @@ def choice_triplets(
     if queries is not None and ids is None:
         raise ValueError("queries stand after the rows of ids: pass ids too.")
     if isinstance(events, list | tuple):
-        events = _long_format(events, (event, anchor, item, clicked))
+        columns = (event, anchor, item, clicked, position or "position")
+        events = _long_format(events, columns)
     names = {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    if position is not None:
+        names["position"] = position
     data = tables.read_table(events, names)
     index = tables.row_index(ids, data.is_text)
     anchor_index = index
@@ -242,26 +251,40 @@ def choice_triplets(
     data = tables.without_unknown(data, anchor, anchor_index, max_unknown)
     data = tables.without_unknown(data, item, index, max_unknown)
     anchors = first_anchor + tables.row_numbers(data, anchor, anchor_index)
-    triplets = compare_grades(
+    # Lines are compared, and not items, so that each comparison has the rank of a line.
+    compared = compare_grades(
         group_numbers(group_numbers(data.columns[event]), anchors),
         anchors,
-        items=tables.row_numbers(data, item, index),
+        items=np.arange(len(anchors)),
         grades=tables.flags(data, clicked),
     ).triplets
+    items = tables.row_numbers(data, item, index)
+    chosen = items[compared[:, 1]]
+    others = items[compared[:, 2]]
+    differs = chosen != others
+    triplets = np.column_stack([compared[:, 0], chosen, others])[differs]
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no event has both an item that was chosen and "
             "one that was not."
         )
-    return triplets
+    if position is None:
+        return triplets
+    ranks = tables.numbers(data, position)
+    data.check(position, ranks >= 1, "ranks are numbered from 1")
+    return Judgements(triplets, ranks[compared[:, 1]][differs])
 
 
-def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any]:
-    """Return a list of (query, shown, chosen) as columns: event, anchor, item, clicked."""
+def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a list of (query, shown, chosen) as columns.
+
+    `names` are those of events, anchors, items, clicks and ranks.
+    """
     numbers = []
     anchors = []
     items = []
     clicks = []
+    ranks = []
     for k, choice in enumerate(events):
         if not isinstance(choice, list | tuple) or len(choice) != 3:
             raise ValueError(
@@ -282,4 +305,6 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
         anchors += [query] * len(shown)
         items += shown
         clicks += [item in chosen for item in shown]
-    return dict(zip(names, (numbers, anchors, items, clicks), strict=True))
+        ranks += range(1, len(shown) + 1)
+    columns = (numbers, anchors, items, clicks, ranks)
+    return dict(zip(names, columns, strict=True))

@@ -127,6 +127,8 @@ class BestByShare(NamedTuple):
 
     def repeated(self, n_shares: int) -> "BestByShare":
         """Return as many shares, each of which begins with the best of this one."""
+        if n_shares == 1:
+            return self
         return BestByShare(
             values=self.values.repeat(n_shares, axis=0),
             partners=self.partners.repeat(n_shares, axis=0),
@@ -136,13 +138,16 @@ class BestByShare(NamedTuple):
 
     def best(self) -> "BestByShare":
         """Return one share with the best of all, the smallest of equals."""
+        if len(self.values) == 1:
+            return self
         is_best = self.values == self.values.max(axis=0)
         partners = np.where(is_best, self.partners, NO_FEATURE)
         share = partners.argmin(axis=0)[None]
+        column = np.arange(WIDTH)
         return BestByShare(
-            values=np.take_along_axis(self.values, share, axis=0),
-            partners=np.take_along_axis(self.partners, share, axis=0),
-            entries=np.take_along_axis(self.entries, share, axis=0),
+            values=self.values[share, column],
+            partners=self.partners[share, column],
+            entries=self.entries[share, column],
             S=self.S[:1],
         )
 

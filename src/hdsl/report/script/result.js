@@ -60,7 +60,7 @@ function wordsOfErrors(errors) {
   }
   const ofClassifier = (classifier) =>
     ` ${classifier.name}${sampleOf(classifier)} gets ${percent(classifier.error)} of them wrong.`;
-  if (errors.searches) {
+  if (errors.searches && !errors.is_of_clicks) {
     return {
       subject: "As learned, the first ten documents of a query have a mean 1 − nDCG of",
       trials: ` on ${counted(n, "judged query", "judged queries")} held out`,
