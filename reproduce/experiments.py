@@ -38,6 +38,8 @@ NAMES = (
     "cisi",
     "embeddings",
     "linking",
+    "linking_sizes",
+    "peers",
     "topics",
     "phase",
     "local",

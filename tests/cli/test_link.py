@@ -82,21 +82,6 @@ def test_what_was_measured_is_shown(linked):
     assert all("%" in line for line in ranks)
 
 
-def test_the_page_shows_links_and_is_plain(linked):
-    folder, pairs, _ = linked
-    page = (folder / "links.html").read_text(encoding="utf-8")
-    assert page.count("<table") == 2  # new links, those to ask about
-    assert "Held-out matches" in page
-    links = {row["left"]: row["known"] for row in rows_of(folder / "links.csv")}
-    assert {left for left, known in links.items() if known} == {
-        left for left, _ in pairs[:25]
-    }
-    assert all(f"<td>{left}: " in page for left, known in links.items() if not known)
-    assert "width=device-width" in page
-    assert "<script" not in page
-    assert "http" not in page
-
-
 def test_each_table_names_its_own_ids(files, tmp_path):
     folder, pairs = files
     tables = []
@@ -210,8 +195,6 @@ def test_duplicates_in_one_table(files, tmp_path):
     ("content", "words"),
     [
         ("left,right\nL0,nobody\n", "'nobody'"),
-        ("left,right\nL0,R0\nL0,R0\n", "twice"),
-        ("left,right,match\nL0,R0,yes\nL0,R0,no\n", "both a match and a non-match"),
         ("left,right,label\nL0,R0,1\nL1,R2,0\n", "'label'"),
         ("left\nL0\n", "two columns"),
         ("left,right\nL0\n", "1 field"),
@@ -231,6 +214,27 @@ def test_bad_answers_are_named_and_nothing_is_written(files, tmp_path, content, 
     )
     assert words in message
     assert not (tmp_path / "links.csv").exists()
+
+
+def test_faulty_labels_are_left_out_named_and_marked(files, tmp_path):
+    folder, _ = files
+    labels = tmp_path / "labels.csv"
+    lines = ["yes,L0,R0", "yes,L0,R0", "no,L1,R1", "yes,L1,R1", "yes,L2,nobody"]
+    lines += ["no,L3,R4", "no,L4,R5", "no,L5,R6", "no,L6,R7"]
+    labels.write_text("\n".join(["match,left,right", *lines]), encoding="utf-8")
+    ended = good(
+        "link",
+        folder / "left.csv",
+        folder / "right.csv",
+        *("-o", tmp_path / "links.csv"),
+        *("--label", 3, "--label-file", labels),
+    )
+    for pair in ("('L0', 'R0')", "('L1', 'R1')", "('L2', 'nobody')"):
+        assert pair in ended.stderr
+    faults = [row["fault"] for row in rows_of(labels)][: len(lines)]
+    assert [fault != "" for fault in faults] == [True] * 5 + [False] * 4
+    known = [row for row in rows_of(tmp_path / "links.csv") if row["known"] == "yes"]
+    assert [(row["left"], row["right"]) for row in known] == [("L0", "R0")]
 
 
 def test_bad_tables_and_options_are_named(files, tmp_path):

@@ -35,7 +35,7 @@ def test_a_fold_that_leaves_matches_alone_has_no_classifier(pairs):
     probability = classifier.held_out(X, fold)
     assert np.isnan(probability[fold == 2]).all()
     assert (probability[fold != 2] > 0.5).all()  # they match
-    np.testing.assert_allclose(classifier.probability(X[labels == 1.0]), 1.0, atol=0.2)
+    np.testing.assert_allclose(classifier.probability(X[labels == 1.0]), 1.0, atol=0.3)
 
 
 def test_non_matches_of_one_record_do_not_pull_probabilities_down():

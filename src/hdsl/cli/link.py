@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from .link_answers import Answer
     from .link_tables import Columns, Record
 
-#: Columns of a file of links; one of pairs to label has answers before.
-NAMES = ("left", "right", "probability", "left_text", "right_text")
-
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
@@ -36,6 +33,8 @@ def add(commands: Any) -> None:
         "Several files may be given."
     )
     options.add_paths("--matches", about_matches)
+    about_complete = "All matches of each record that is in one are listed."
+    options.add_flag("--complete", about_complete)
     options.add_path("-o --output", "Links to write.", Path("links.csv"))
     about_ids = "Column of ids, or one per table: sku,code. Default: id, if there."
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
@@ -47,7 +46,13 @@ def add(commands: Any) -> None:
     about_labels = "Pairs to label: fill in match, run again."
     options.add_path("--label-file", about_labels, Path("labels.csv"))
     options.add_path("--html", "HTML page with links and reasons.", dest="page")
-    options.add_path("--model", "Model file to write, for hdsl.load.")
+    options.add_path("--entities", "Entities to write: which records are one thing.")
+    options.add_path("--model", "Model file to write, for hdsl.load and --into.")
+    about_into = "Link one table of new records with those of this model file."
+    options.add_path("--into", about_into)
+    about_side = "Table that new records belong to, for --into: right or left."
+    options.add_choice("--side", about_side, ("right", "left"))
+    options.add_integer("--jobs", "Threads; -1 is all cores.")
     shared_options.add_separator(options)
     shared_options.add_encoding(options, "Encoding of the tables.")
     shared_options.add_seed(options)
@@ -67,9 +72,16 @@ def link(arguments: Namespace) -> None:
 
       hdsl link people.csv --label 20     # fill in labels.csv, then the same command
       again
+
+      hdsl link --into links.hdsl new.csv --model links.hdsl
     """
     _check_options(arguments)
     _check_files(arguments)
+    if arguments.into is not None:
+        from .link_into import link_into
+
+        link_into(arguments)
+        return
     from .link_answers import check_texts, read_answers, read_labelled
     from .link_tables import Format, id_columns_of, ids_of, read_columns
 
@@ -89,7 +101,8 @@ def link(arguments: Namespace) -> None:
     announce("finding links", quiet=quiet)
     links = _predict(linker, arguments)
     _write(linker, links, labelled, arguments)
-    _show(linker, links, arguments)
+    _show(linker, links, arguments, has_questions=bool(labelled))
+    _write_entities(linker, arguments)
 
 
 def _check_options(arguments: Namespace) -> None:
@@ -98,6 +111,8 @@ def _check_options(arguments: Namespace) -> None:
     if not is_share or arguments.label < 0 or len(arguments.tables) > 2:
         limits = "--threshold a number from 0 to 1, and --label a number of pairs"
         raise ValueError(f"One or two tables are linked, {limits}.")
+    if arguments.jobs == 0:
+        raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
     label_file = _label_file(arguments)
     if label_file is not None and label_file.suffix.lower() != ".csv":
         raise ValueError(
@@ -111,7 +126,14 @@ def _check_files(arguments: Namespace) -> None:
 
     taken = [*arguments.tables, *_match_files(arguments)]
     label_file = _label_file(arguments)
-    for path in (arguments.output, arguments.page, arguments.model, label_file):
+    outputs = (
+        arguments.output,
+        arguments.page,
+        arguments.entities,
+        arguments.model,
+        label_file,
+    )
+    for path in outputs:
         if path is not None:
             files.check_output(path, taken=taken)
             taken.append(path)
@@ -151,13 +173,20 @@ def _fit(
         arguments.columns,
         id_column=id_columns or None,
         random_state=arguments.seed,
+        n_jobs=arguments.jobs,
         verbose=is_watched(shared_options.is_quiet(arguments)),
     )
     left = tables[0]
     right = None
     if len(tables) == 2:
         right = tables[1]
-    return linker.fit(left, right, matches=pairs[True], non_matches=pairs[False])
+    return linker.fit(
+        left,
+        right,
+        matches=pairs[True],
+        non_matches=pairs[False],
+        complete=arguments.complete,
+    )
 
 
 def _predict(linker: Linker, arguments: Namespace) -> list[Record]:
@@ -176,19 +205,29 @@ def _write(
     linker: Linker, links: list[Record], labelled: list[Answer], arguments: Namespace
 ) -> None:
     """Write the links, and the pairs to label, the page and the model where they are asked for."""
-    from .link_tables import write_csv
+    from .link_tables import LINK_COLUMNS, write_csv
 
-    write_csv(arguments.output, (*NAMES, "known"), links)
+    write_csv(arguments.output, (*LINK_COLUMNS, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
-        answered = [answer.record for answer in labelled]  # others are asked about anew
-        header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(answered)))
+        answered = [_marked(answer, linker) for answer in labelled]
+        # others are asked about anew
+        header = dict.fromkeys(("match", *LINK_COLUMNS, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
         write_csv(label_file, header, answered + doubtful)
     if arguments.page is not None:
         _write_page(linker, links, arguments)
     if arguments.model is not None:
         linker.save(arguments.model)
+
+
+def _marked(answer: Answer, linker: Linker) -> Record:
+    """Return the record of an answer, with its fault if it has one."""
+    record = answer.record
+    fault = linker.label_report_.fault(record["left"], record["right"])
+    if fault:
+        return record | {"fault": fault}
+    return record
 
 
 def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> None:
@@ -200,10 +239,22 @@ def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> No
     write(arguments.page, text)
 
 
+def _write_entities(linker: Linker, arguments: Namespace) -> None:
+    """Write the entities where they are asked for, and say what became of earlier ones."""
+    from . import link_entities
+
+    if arguments.entities is not None:
+        changes = link_entities.write(linker, arguments)
+        if not arguments.as_json:
+            show(*link_entities.lines(changes, arguments.entities))
+
+
 # --- what is shown --------------------------------------------------------------------
 
 
-def _show(linker: Linker, links: list[Record], arguments: Namespace) -> None:
+def _show(
+    linker: Linker, links: list[Record], arguments: Namespace, *, has_questions: bool
+) -> None:
     """Print how good the links are, and where they stand."""
     from .link_page import measured_lines
 
@@ -218,10 +269,16 @@ def _show(linker: Linker, links: list[Record], arguments: Namespace) -> None:
                 "statement": linker.statement_,
                 "recall": linker.recall_,
                 "reliability": linker.reliability_,
+                "label_report": linker.label_report_._asdict(),
             }
         )
         return
     show(linker.statement_, *measured_lines(linker))
+    if has_questions and linker.is_learned_:
+        show(
+            "Pairs that were asked about are harder than most: these shares are lower "
+            "than those of all pairs, and may fall while the links get better."
+        )
     line = f"{counted(len(links), 'link')} {_threshold(arguments)}"
     if n_known > 0:
         line += f", {n_known:,} of them known"

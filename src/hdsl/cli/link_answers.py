@@ -103,11 +103,22 @@ def _word(value: object) -> str:
 
 
 def check_texts(linker: Linker, labelled: list[Answer], path: Path) -> None:
-    """Raise ValueError where answers are about other texts than those of the records now."""
+    """Raise ValueError where answers are about other texts than those of the records now.
+
+    Answers about records that are gone do not count, and are left as they are.
+    """
     import numpy as np
 
     from ..linking import Links
+    from ..linking.tables import text_of
 
+    unknown = {*linker.label_report_.unknown}
+    labelled = [
+        answer
+        for answer in labelled
+        if (text_of(answer.record["left"]), text_of(answer.record["right"]))
+        not in unknown
+    ]
     left = np.array([answer.record["left"] for answer in labelled], dtype=object)
     right = np.array([answer.record["right"] for answer in labelled], dtype=object)
     current = linker.records(Links(left, right, np.zeros(len(labelled))))

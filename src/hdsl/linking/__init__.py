@@ -3,12 +3,23 @@
 Records become rows of words and of character n-grams. `HDSL` learns from each match
 against the nearest other rows of both tables. Whether a pair is a match is then told by
 numbers: its score, how far it is above or below the best other row of either record,
-its rank on both sides, the words that only one record has, the columns. A small
-classifier of these learns from scores that are cross-fitted, by models that have not
-seen the match.
+its rank on both sides, the words that only one record has, the columns as strings,
+numbers and dates. The mean of three classifiers of these learns from scores that are
+cross-fitted, by models that have not seen the match.
 """
 
+from .contributions import Contributions
+from .entities import Changes, Entities, entity_changes
+from .labels import LabelReport
 from .linker import Linker
-from .tables import Links
+from .results import Links
 
-__all__ = ["Linker", "Links"]
+__all__ = [
+    "Changes",
+    "Contributions",
+    "Entities",
+    "LabelReport",
+    "Linker",
+    "Links",
+    "entity_changes",
+]

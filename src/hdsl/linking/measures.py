@@ -12,6 +12,9 @@ from ..evaluate import wilson_interval
 #: Numbers of candidates that recall is shown for.
 RECALL_AT = (1, 2, 5, 10, 20)
 
+#: An average precision from which on there is nothing more to learn.
+NEARLY_ALL = 0.99
+
 #: Limits of the bins of probability that reliability is shown for.
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -31,6 +34,23 @@ def recall_sentence(recall: list[dict[str, Any]], n_matches: int) -> str:
     return (
         f"Of {n_matches} matches, each held out, the right record is first for "
         f"{100 * learned:.0f} % as learned and for {100 * cosine:.0f} % by cosine."
+    )
+
+
+def held_out_sentence(labels: np.ndarray, probability: np.ndarray) -> str:
+    """Return how many held-out answers a probability of 0.5 tells right.
+
+    Examples
+    --------
+    >>> held_out_sentence(np.array([1.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.1]))
+    ' Held out, 1 of 2 matches have a probability from 0.5 on, 1 of 1 others a lower one.'
+    """
+    is_match = labels == 1.0
+    is_link = probability >= 0.5
+    return (
+        f" Held out, {(is_match & is_link).sum()} of {is_match.sum()} matches have a "
+        f"probability from 0.5 on, {(~is_match & ~is_link).sum()} of "
+        f"{(~is_match).sum()} others a lower one."
     )
 
 
@@ -73,14 +93,21 @@ def probability_bins(probability: np.ndarray) -> np.ndarray:
 def orders_as_well(
     labels: np.ndarray, probability: np.ndarray, score: np.ndarray
 ) -> bool:
-    """Return whether probabilities put matches first as well as scores do.
+    """Return whether probabilities put matches first as well as scores do, or nearly all.
 
     Pairs whose probability is NaN do not count.
+
+    Examples
+    --------
+    >>> labels = np.array([1.0, 0.0, 0.0])
+    >>> score = np.array([0.9, 0.5, 0.1])
+    >>> orders_as_well(labels, score, score), orders_as_well(labels, -score, score)
+    (True, False)
     """
     counts = ~np.isnan(probability)
     by_probability = average_precision_score(labels[counts], probability[counts])
     by_score = average_precision_score(labels[counts], score[counts])
-    return bool(by_probability >= by_score)
+    return bool(by_probability >= min(by_score, NEARLY_ALL))
 
 
 def share(hits: np.ndarray) -> tuple[float, float, float]:

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from ..search import top_k
 from ..similarity.products import row_products
 from .blocks import row_blocks
+from .layers import LayeredIndex, LayeredRows
+from .records import RecordFeatures
 
 #: Nearest records that are known of each, among which a pair has its ranks.
 DEPTH = 20
@@ -57,43 +59,71 @@ class NearestRecords:
     ----------
     X : csr_array of shape (n_records, n_features)
         Rows whose dot products are the scores.
-    n_left : int
-        Records of the left table; all of them if there is one table.
-    n_jobs : int or None
-    records : array of int, default=None
-        Records to search for; None is all.
+    neighbors, scores : ndarray of shape (n_records, depth)
+        Nearest records of each, best first, and their scores. Where there is none: -1
+        and -inf, which need not be at the end.
     """
 
     def __init__(
-        self, X: sp.csr_array, n_left: int, n_jobs: int | None, records: Any = None
+        self, X: sp.csr_array, neighbors: np.ndarray, scores: np.ndarray
     ) -> None:
-        n = X.shape[0]
-        is_single = n_left == n
-        depth = DEPTH
-        if is_single:
-            depth += 1  # each finds itself
         self.X = X
-        self.neighbors = np.full((n, depth), -1)
-        self.scores = np.full((n, depth), -np.inf)
-        records = np.arange(n) if records is None else np.unique(records)
-        left = records[records < n_left]
-        right = records[records >= n_left]
-        if is_single:
-            self._search(left, X, first_row=0, n_jobs=n_jobs)
-            self._drop_self()
-        else:
-            self._search(left, X[n_left:], first_row=n_left, n_jobs=n_jobs)
-            self._search(right, X[:n_left], first_row=0, n_jobs=n_jobs)
+        self.neighbors = neighbors
+        self.scores = scores
 
-    def _search(
-        self, records: np.ndarray, index: Any, first_row: int, n_jobs: int | None
-    ) -> None:
-        """Fill in the neighbors of records in an index that begins at a row of X."""
-        depth = self.neighbors.shape[1]
-        nearest = top_k(self.X[records], index, depth, n_jobs=n_jobs)
-        is_empty = nearest.rows < 0
-        self.neighbors[records] = np.where(is_empty, -1, nearest.rows + first_row)
-        self.scores[records] = nearest.scores
+    @classmethod
+    def search(
+        cls, X: sp.csr_array, n_left: int, n_jobs: int | None, records: Any = None
+    ) -> NearestRecords:
+        """Return the nearest records by the dot products of rows.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_records, n_features)
+        n_left : int
+            Records of the left table; all of them if there is one table.
+        n_jobs : int or None
+        records : array of int, default=None
+            Records to search for; None is all.
+        """
+        nearest = cls(X, *_empty_lists(X.shape[0], n_left))
+        records = np.arange(X.shape[0]) if records is None else np.unique(records)
+        for side in _sides(X.shape[0], n_left, records):
+            found = top_k(X[side.queries], X[side.index], nearest.depth, n_jobs=n_jobs)
+            nearest._fill(side, found.rows, found.scores)
+        nearest._drop_self()
+        return nearest
+
+    @classmethod
+    def search_layers(
+        cls, records: RecordFeatures, n_left: int, n_jobs: int | None
+    ) -> tuple[NearestRecords, NearestRecords]:
+        """Return the nearest records by spelling and by cosine, searched for at once."""
+        n = records.X.shape[0]
+        layered = LayeredRows.of_records(records)
+        by_spelling = cls(records.grams, *_empty_lists(n, n_left))
+        by_cosine = cls(records.X, *_empty_lists(n, n_left))
+        for side in _sides(n, n_left, np.arange(n)):
+            index = LayeredIndex(layered.take(side.index))
+            queries = layered.take(side.queries)
+            neighbors, scores = index.top(queries, by_cosine.depth, n_jobs)
+            for layer, nearest in enumerate([by_spelling, by_cosine]):
+                nearest._fill(side, neighbors[layer], scores[layer])
+        by_spelling._drop_self()
+        by_cosine._drop_self()
+        return by_spelling, by_cosine
+
+    @property
+    def depth(self) -> int:
+        """Longest list of nearest records, a record itself included in one table."""
+        return self.neighbors.shape[1]
+
+    def _fill(self, side: Side, neighbors: np.ndarray, scores: np.ndarray) -> None:
+        """Write the nearest records of the queries, numbered from that of the index on."""
+        is_empty = neighbors < 0
+        first_row = side.index.start
+        self.neighbors[side.queries] = np.where(is_empty, -1, neighbors + first_row)
+        self.scores[side.queries] = scores
 
     def _drop_self(self) -> None:
         """Remove each record from its own neighbors."""
@@ -103,10 +133,9 @@ class NearestRecords:
 
     def candidates(self) -> np.ndarray:
         """Return the pairs of each record with its nearest ones, each pair once."""
-        is_neighbor = self.neighbors >= 0
-        is_candidate = is_neighbor & (is_neighbor.cumsum(axis=1) <= N_CANDIDATES)
-        records, _ = np.nonzero(is_candidate)
-        pairs = np.column_stack([records, self.neighbors[is_candidate]])
+        is_pair = is_candidate(self.neighbors)
+        records, _ = np.nonzero(is_pair)
+        pairs = np.column_stack([records, self.neighbors[is_pair]])
         return np.unique(np.sort(pairs, axis=1), axis=0)
 
     def standing(self, pairs: np.ndarray) -> Standing:
@@ -132,6 +161,37 @@ class NearestRecords:
         """Return the scores of records with their nearest ones but for their partners."""
         is_partner = self.neighbors[records] == partners[:, None]
         return np.where(is_partner, -np.inf, self.scores[records])
+
+
+def is_candidate(neighbors: np.ndarray) -> np.ndarray:
+    """Return which of the nearest records are candidates: the first ones of each list."""
+    is_neighbor = neighbors >= 0
+    return is_neighbor & (is_neighbor.cumsum(axis=1) <= N_CANDIDATES)
+
+
+class Side(NamedTuple):
+    """Records to search for, and the rows among which they are searched."""
+
+    queries: np.ndarray
+    index: slice
+
+
+def _sides(n_records: int, n_left: int, records: np.ndarray) -> list[Side]:
+    """Return the searches among the only table, or of each table in the other one."""
+    if n_left == n_records:
+        return [Side(records, slice(0, n_records))]
+    left = records[records < n_left]
+    right = records[records >= n_left]
+    return [Side(left, slice(n_left, n_records)), Side(right, slice(0, n_left))]
+
+
+def _empty_lists(n_records: int, n_left: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists of nearest records without any yet, and their scores."""
+    depth = DEPTH
+    if n_left == n_records:
+        depth += 1  # each finds itself
+    shape = (n_records, depth)
+    return np.full(shape, -1), np.full(shape, -np.inf)
 
 
 def _lead(score: np.ndarray, rivals: np.ndarray) -> np.ndarray:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
 from .blocks import row_blocks
+from .string_similarities import StringSimilarities
 from .tables import Tables
+from .vocabulary import Tokens, Vocabulary
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
 
-#: Lengths of character n-grams.
-GRAM_LENGTHS = (3, 4)
 
-#: In more records than this, a word must be in two.
-MIN_RECORDS = 50
+#: What whole records are compared by.
+SUBJECTS = ("words in common", "words with digits", "letters in common")
+
+#: What is known of each subject.
+OVERLAP_NAMES = (
+    "share of the left",
+    "share of the right",
+    "rarest that only the left has",
+    "rarest that only the right has",
+)
 
 
 class Block(NamedTuple):
@@ -30,6 +35,21 @@ class Block(NamedTuple):
 
     rows: sp.csr_array
     squares: np.ndarray
+
+    def take(self, records: np.ndarray) -> Block:
+        """Return the rows of some records."""
+        return Block(self.rows[records], self.squares[records])
+
+    def followed_by(self, later: Block) -> Block:
+        """Return these rows and later ones."""
+        squares = np.concatenate([self.squares, later.squares])
+        return Block(_stacked(self.rows, later.rows), squares)
+
+    def cosine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the cosine of pairs of records, NaN where a record has nothing."""
+        common = row_products(self.rows[left], self.rows[right])
+        with np.errstate(invalid="ignore"):
+            return common / np.sqrt(self.squares[left] * self.squares[right])
 
     def overlap(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return what pairs of records have in common, shape (n_pairs, 4).
@@ -59,34 +79,117 @@ class RecordFeatures:
         Words and n-grams, weighted by TF-IDF, at unit length.
     grams : csr_array of shape (n_records, n_grams)
         The n-grams alone, which tell spelling, at unit length.
-    names : list of str
-        Names of the features; the n-grams, in quotes, come before the words.
-    n_grams : int
+    strings : StringSimilarities
+        Comparisons of the texts.
+    vocabulary : Vocabulary
+        The features; the n-grams come before the words.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(
+        self,
+        X: sp.csr_array,
+        grams: sp.csr_array,
+        strings: StringSimilarities,
+        blocks: list[Block],
+        vocabulary: Vocabulary,
+    ) -> None:
+        self.X = X
+        self.grams = grams
+        self.strings = strings
+        self.vocabulary = vocabulary
+        self._blocks = blocks
+
+    @classmethod
+    def of_tables(
+        cls,
+        tables: Tables,
+        vocabulary: Vocabulary | None = None,
+        column_kinds: dict[str, str] | None = None,
+    ) -> RecordFeatures:
+        """Return the records of tables.
+
+        Features, their weights and the kinds of columns are those of earlier records,
+        or of these where they are None.
+        """
         n = tables.n_records
         columns = tables.shared_columns()[:MAX_COLUMNS]
         texts = tables.texts()
         for name in columns:
             texts += tables.column(name)
-        weights, self.names = _weigh(texts, n)
-        self.n_grams = sum(is_gram(name) for name in self.names)
-        grams = weights[:, : self.n_grams]
-        words = weights[:n, self.n_grams :]
-        self.grams = unit_rows(grams[:n])
-        rows = sp.hstack([self.grams, unit_rows(words)])
-        self.X = unit_rows(sp.csr_array(rows))
-        word_names = self.names[self.n_grams :]
-        has_digit = [any(map(str.isdigit, word)) for word in word_names]
-        firsts = range(0, n * (1 + len(columns)), n)
+        tokens = Tokens.of_texts(texts)
+        if vocabulary is None:
+            # Single columns do not say how rare a feature is.
+            vocabulary = Vocabulary.of_tokens(tokens.first(n))
+        strings = StringSimilarities.of_tables(tables, column_kinds)
+        weights = vocabulary.weigh(tokens)
+        grams = _columns(weights, vocabulary.gram_columns)
+        words = _columns(weights[:n], vocabulary.word_columns)
+        unit_grams = unit_rows(grams[:n])
+        rows = unit_rows(sp.csr_array(sp.hstack([unit_grams, unit_rows(words)])))
+        if not vocabulary.is_unchanged():
+            columns_of_rows = [vocabulary.gram_columns, vocabulary.word_columns]
+            rows = rows[:, np.argsort(np.concatenate(columns_of_rows))]
+        firsts = [n * number for number in range(1 + len(columns))]
         gram_blocks = [grams[first : first + n] for first in firsts]
-        blocks = [words, words[:, has_digit], *gram_blocks]
-        self._blocks = [
-            Block(block, row_products(block, block))
-            for block in blocks
-            if block.shape[1]
+        blocks = [words, words[:, vocabulary.has_digit], *gram_blocks]
+        return cls(
+            X=rows,
+            grams=unit_grams,
+            strings=strings,
+            blocks=[Block(block, row_products(block, block)) for block in blocks],
+            vocabulary=vocabulary,
+        )
+
+    def resized(self, vocabulary: Vocabulary) -> RecordFeatures:
+        """Return the records by a vocabulary that has more features, or fewer.
+
+        They have none of those that come, and lose those that go.
+        """
+        n_grams = len(vocabulary.gram_columns)
+        n_digits = int(vocabulary.has_digit.sum())
+        widths = [len(vocabulary.word_columns), n_digits]
+        widths += [n_grams] * (len(self._blocks) - len(widths))
+        return RecordFeatures(
+            X=resized(self.X, len(vocabulary.names)),
+            grams=resized(self.grams, n_grams),
+            strings=self.strings,
+            blocks=[
+                Block(resized(block.rows, width), block.squares)
+                for block, width in zip(self._blocks, widths, strict=True)
+            ],
+            vocabulary=vocabulary,
+        )
+
+    def followed_by(self, later: RecordFeatures) -> RecordFeatures:
+        """Return these records and later ones, by the same vocabulary."""
+        blocks = zip(self._blocks, later._blocks, strict=True)
+        return RecordFeatures(
+            X=_stacked(self.X, later.X),
+            grams=_stacked(self.grams, later.grams),
+            strings=self.strings.followed_by(later.strings),
+            blocks=[block.followed_by(later_block) for block, later_block in blocks],
+            vocabulary=later.vocabulary,
+        )
+
+    def take(self, records: np.ndarray) -> RecordFeatures:
+        """Return some of the records, in the order of their numbers in an array."""
+        return RecordFeatures(
+            X=self.X[records],
+            grams=self.grams[records],
+            strings=self.strings.take(records),
+            blocks=[block.take(records) for block in self._blocks],
+            vocabulary=self.vocabulary,
+        )
+
+    def overlap_names(self) -> list[tuple[str, list[str]]]:
+        """Return the subjects of `overlap`, and what its columns are called."""
+        subjects = [*SUBJECTS, *self.strings.columns]
+        names = [
+            (subject, [*OVERLAP_NAMES])
+            for subject, width in zip(subjects, self._first_widths(), strict=True)
+            if width
         ]
+        return [*names, ("lengths", ["of the left", "of the right"])]
 
     def overlap(self, pairs: np.ndarray) -> np.ndarray:
         """Return what pairs have in common, by block of features, and their lengths.
@@ -99,58 +202,62 @@ class RecordFeatures:
         for rows in row_blocks(len(pairs)):
             left = pairs[rows, 0]
             right = pairs[rows, 1]
-            columns = [block.overlap(left, right) for block in self._blocks]
+            columns = [block.overlap(left, right) for block in self._first_blocks()]
             columns += [lengths[left], lengths[right]]
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
 
+    @property
+    def first_words(self) -> sp.csr_array:
+        """TF-IDF weights of the words that the first records had."""
+        n_words = (self.vocabulary.word_columns < self.vocabulary.n_first).sum()
+        return resized(self._blocks[0].rows, int(n_words))
 
-def _weigh(texts: list[str], n_records: int) -> tuple[sp.csr_array, list[str]]:
-    """Return the TF-IDF weights of texts, and the names of the features.
+    def _first_blocks(self) -> list[Block]:
+        """Return the blocks that had features from the first."""
+        return [
+            block
+            for block, width in zip(self._blocks, self._first_widths(), strict=True)
+            if width
+        ]
 
-    Only the first texts, those of whole records, say which features there are and how
-    rare they are; the others are single columns.
-    """
-    tokens = CountVectorizer(
-        preprocessor=_fold_case, tokenizer=str.split, token_pattern=None
-    )
-    token_counts = tokens.fit_transform(texts)
-    # The words and n-grams of each token are found once, however often it occurs.
-    words = CountVectorizer(analyzer=words_and_grams)
-    counts_of_token = words.fit_transform(tokens.get_feature_names_out())
-    counts = sp.csr_array(token_counts @ counts_of_token)
-    whole = counts[:n_records]
-    frequencies = np.bincount(whole.indices, minlength=counts.shape[1])
-    least = 2 if n_records > MIN_RECORDS else 1
-    kept = np.flatnonzero(frequencies >= least)
-    if not len(kept):
-        raise ValueError("No word is in two records: nothing to link by.")
-    tfidf = TfidfTransformer(sublinear_tf=True, norm=None).fit(whole[:, kept])
-    weights = sp.csr_array(tfidf.transform(counts[:, kept]))
-    return weights, words.get_feature_names_out()[kept].tolist()
+    def _first_widths(self) -> list[int]:
+        """Return how many features each block had from the first."""
+        vocabulary = self.vocabulary
+        n_words = int((vocabulary.word_columns < vocabulary.n_first).sum())
+        n_digits = int(vocabulary.has_digit[:n_words].sum())
+        n_grams = vocabulary.n_first - n_words
+        widths = [n_words, n_digits]
+        return widths + [n_grams] * (len(self._blocks) - len(widths))
 
+    def cosines(self, pairs: np.ndarray) -> np.ndarray:
+        """Return how alike pairs are, by block of features, the shared columns last.
 
-def words_and_grams(token: str) -> list[str]:
-    """Return the words of a token, and its character n-grams in quotes.
-
-    Examples
-    --------
-    >>> words_and_grams("x-10")
-    ['x', '10', "' x-'", "'x-1'", "'-10'", "'10 '", "' x-1'", "'x-10'", "'-10 '"]
-    """
-    padded = f" {token} "
-    features = re.findall(r"\w+", token)
-    for length in GRAM_LENGTHS:
-        starts = range(len(padded) - length + 1)
-        features += [repr(padded[start : start + length]) for start in starts]
-    return features
+        NaN where a record has nothing. The blocks are those of `overlap`.
+        """
+        blocks = self._first_blocks()
+        cosines = np.empty((len(pairs), len(blocks)))
+        for rows in row_blocks(len(pairs)):
+            left = pairs[rows, 0]
+            right = pairs[rows, 1]
+            for number, block in enumerate(blocks):
+                cosines[rows, number] = block.cosine(left, right)
+        return cosines
 
 
-def is_gram(name: str) -> bool:
-    """Return whether a feature is an n-gram, by its name, and no word."""
-    return name.startswith(("'", '"'))
+def resized(X: sp.csr_array, n_columns: int) -> sp.csr_array:
+    """Return rows with more columns, which are empty, or with the first ones only."""
+    if n_columns < X.shape[1]:
+        return X[:, :n_columns]
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_columns))
 
 
-def _fold_case(text: str) -> str:
-    """Return a text in lower case, the same for all ways to write its characters."""
-    return normalize("NFKC", text).lower()
+def _columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return some columns, of which neighbouring ones are faster."""
+    if len(columns) and columns[-1] - columns[0] == len(columns) - 1:
+        return X[:, columns[0] : columns[-1] + 1]
+    return X[:, columns]
+
+
+def _stacked(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(sp.vstack([first, second], format="csr"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
+from ..similarity import Similarity
+from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
 from .known import TrainingPairs
 from .nearest import N_CANDIDATES, NearestRecords
@@ -48,6 +52,12 @@ def learn_similarity(
     return model
 
 
+def widened(model: HDSL, n_features: int) -> Similarity:
+    """Return what was learned, for rows with later features that nothing is learned of."""
+    return replace(model.similarity_, n_features=n_features)
+
+
 def rewrite(model: HDSL, X: sp.csr_array) -> sp.csr_array:
     """Return rows whose dot products are the learned cosine."""
-    return sp.csr_array(model.transform(X, cosine=True))
+    similarity = widened(model, X.shape[1])
+    return sp.csr_array(unit_rows(similarity.transform(X)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,18 +12,7 @@ import numpy as np
 from ..input.errors import first_few
 from ..input.labels import is_missing
 from ..readers.tables import read_columns, unique_index
-
-
-class Links(NamedTuple):
-    """Pairs of records, and how likely each pair is one thing.
-
-    `left` and `right` are ids where the tables have a column of ids, and row numbers
-    otherwise.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    probability: np.ndarray
+from .results import Links, library_of
 
 
 class Table(NamedTuple):
@@ -41,17 +31,63 @@ class Table(NamedTuple):
         records = zip(*self.columns.values(), strict=True)
         return [" ".join(filter(None, record)) for record in records]
 
+    def text(self, name: str, row: int) -> str:
+        """Return the value of a column, empty where the table does not have it."""
+        if name not in self.columns:
+            return ""
+        return self.columns[name][row]
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Return some of the records, by the numbers of their rows."""
+        numbers = rows.tolist()
+        columns = {
+            name: [texts[number] for number in numbers]
+            for name, texts in self.columns.items()
+        }
+        return make_table(columns, self.ids[rows].tolist())
+
+    def followed_by(self, later: Table) -> Table:
+        """Return these records and later ones."""
+        columns = {
+            name: texts + later.columns[name] for name, texts in self.columns.items()
+        }
+        return make_table(columns, self.ids.tolist() + later.ids.tolist())
+
     def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
         """Return the rows of ids; `side` and `name` say in a message whose they are."""
         texts = [text_of(value) for value in ids]
-        unknown = [text for text in texts if text not in self.row_of]
+        rows = self.find(texts)
+        unknown = [text for text, row in zip(texts, rows, strict=True) if row < 0]
         if unknown:
             raise ValueError(
                 f"{name} has {first_few(unknown)} as {side} record, but these are "
-                f"{first_few(self.row_of, 3)}: name row numbers, or ids with id_column "
-                "(--id)."
+                f"{first_few(self.row_of, 3)}: name ids of the column that id_column "
+                "(--id) names, or row numbers where it names none."
             )
-        return np.array([self.row_of[text] for text in texts], dtype=np.int64)
+        return rows
+
+    def find(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the rows of ids as texts, -1 where the table has no such id."""
+        rows = [self.row_of.get(text, -1) for text in texts]
+        return np.array(rows, dtype=np.int64)
+
+
+class NamedPairs(NamedTuple):
+    """Pairs of ids as texts, and the numbers of their records.
+
+    The numbers are -1 where a table has no such id.
+    """
+
+    ids: list[tuple[str, str]]
+    records: np.ndarray
+
+
+class Field(NamedTuple):
+    """A column of two records; a text is empty where it is missing."""
+
+    name: str
+    left: str
+    right: str
 
 
 class Tables:
@@ -78,6 +114,37 @@ class Tables:
         """The table, or both."""
         return [self.left] if self.is_single else [self.left, self.right]
 
+    def emptied(self, later: Table, side: str) -> Tables:
+        """Return the same tables with nothing but later records of one side."""
+        if self.is_single:
+            return Tables(later)
+        no_row = np.zeros(0, dtype=np.int64)
+        if side == "left":
+            return Tables(later, self.right.take(no_row))
+        return Tables(self.left.take(no_row), later)
+
+    def only(self, records: np.ndarray) -> Tables:
+        """Return tables with some of the records, by number."""
+        left = self.left.take(records[records < self.n_left])
+        if self.is_single:
+            return Tables(left)
+        is_right = records >= self.n_left
+        return Tables(left, self.right.take(records[is_right] - self.n_left))
+
+    def with_later(self, later: Table, side: str) -> Tables:
+        """Return tables with later records of one side."""
+        if self.is_single:
+            return Tables(self.left.followed_by(later))
+        if side == "left":
+            return Tables(self.left.followed_by(later), self.right)
+        return Tables(self.left, self.right.followed_by(later))
+
+    def side(self, side: str) -> Table:
+        """Return the table of a side, left or right."""
+        if side == "left":
+            return self.left
+        return self.right
+
     def texts(self) -> list[str]:
         """Return each record as one text."""
         return [text for table in self.each for text in table.texts()]
@@ -100,6 +167,16 @@ class Tables:
         right = self.right.row_numbers((pair[1] for pair in pairs), "right", name)
         return np.column_stack([left, right + self.first_right])
 
+    def named_pairs(self, pairs: Any, name: str) -> NamedPairs:
+        """Return pairs of ids, known or not, as texts and as numbers of records."""
+        ids = [
+            (text_of(left), text_of(right)) for left, right in _as_pairs(pairs, name)
+        ]
+        left = self.left.find(left for left, _ in ids)
+        right = self.right.find(right for _, right in ids)
+        numbers = np.where(right < 0, -1, right + self.first_right)
+        return NamedPairs(ids, np.column_stack([left, numbers]))
+
     def pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids as numbers of records, the smaller one first."""
         return np.sort(self.records(pairs, name), axis=1)
@@ -110,6 +187,31 @@ class Tables:
         right = self.right.ids[pairs[..., 1] - self.first_right]
         return left, right
 
+    def fields(self, left: int, right: int) -> list[Field]:
+        """Return the columns of a left and a right record, shared ones first."""
+        right_row = right - self.first_right
+        every = [*self.shared_columns(), *self.left.columns, *self.right.columns]
+        return [
+            Field(name, self.left.text(name, left), self.right.text(name, right_row))
+            for name in dict.fromkeys(every)
+        ]
+
+    def record_ids(self) -> np.ndarray:
+        """Return the ids of all records, by their numbers."""
+        if self.is_single:
+            return self.left.ids
+        ids = self.left.ids.tolist() + self.right.ids.tolist()
+        return _as_ids(ids)
+
+
+def _as_ids(ids: list[Any]) -> np.ndarray:
+    """Return ids as an array that changes none of them."""
+    array = np.array(ids)
+    if array.tolist() != ids:
+        # Numbers that lose digits, texts that end in a null character.
+        array = np.array(ids, dtype=object)
+    return array
+
 
 def _as_pairs(pairs: Any, name: str) -> list[Any]:
     """Return pairs of ids from links, a frame or any sequence, as a list."""
@@ -117,7 +219,7 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
         return []
     if isinstance(pairs, Links):
         return [*zip(pairs.left, pairs.right, strict=True)]
-    if hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+    if library_of(pairs) is not None:
         pairs = _pairs_of_frame(pairs, name)
     pairs = [*pairs]
     if any(isinstance(pair, str) or np.size(pair) != 2 for pair in pairs):
@@ -127,6 +229,9 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
 
 def _pairs_of_frame(frame: Any, name: str) -> Iterable[Any]:
     """Return the pairs in the columns left and right, or in the only two columns."""
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(frame, eager_only=True)
     if "match" in frame.columns:
         raise ValueError(
             f"{name} has a column match, which is not read: pass the rows that match, "
@@ -172,6 +277,48 @@ def read_tables(
     return tables
 
 
+def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
+    """Return records that come later, with the columns of their table.
+
+    Parameters
+    ----------
+    table : DataFrame, list of str or of dicts, or mapping of columns
+        A column that is not there is empty, and others do not count.
+    tables : Tables
+        The earlier ones.
+    id_column : str, (str, str) or None
+        Column of ids, or one per table. Without one the records are numbered on.
+    side : {"left", "right"}
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right'. Got {side!r}.")
+    earlier = tables.side(side)
+    values = _columns_of(table)
+    n_rows = _check_n_rows(values, "new")
+    if earlier.columns.keys().isdisjoint(values):
+        raise ValueError(
+            f"The new table has no column {first_few(earlier.columns)}, as the {side} "
+            f"one has, only {first_few(values)}."
+        )
+    first_row = len(earlier.ids)
+    ids: list[Any] = [*range(first_row, first_row + n_rows)]
+    names = dict(zip(("left", "right"), _id_columns(id_column), strict=True))
+    if names[side] is not None:
+        ids = _read_ids(values, names[side], "new")
+        known = [value for value in ids if text_of(value) in earlier.row_of]
+        if known:
+            raise ValueError(
+                f"The {side} table has {first_few(known)} already: leave out records "
+                "that are there, or give them other ids."
+            )
+    empty = [""] * n_rows
+    columns = {
+        name: [text_of(value) for value in values.get(name, empty)]
+        for name in earlier.columns
+    }
+    return make_table(columns, ids)
+
+
 def _id_columns(id_column: Any) -> tuple[Any, Any]:
     """Return the column of ids of the left table and of the right one."""
     if np.ndim(id_column) == 0:
@@ -188,13 +335,7 @@ def _read_table(
     n_rows = _check_n_rows(values, side)
     ids: list[Any] = [*range(n_rows)]
     if id_column is not None:
-        if id_column not in values:
-            raise ValueError(
-                f"The {side} table has no column {id_column!r}, only "
-                f"{first_few(values)}."
-            )
-        ids = values[id_column]
-        _check_ids(ids, id_column, side)
+        ids = _read_ids(values, id_column, side)
     texts = {
         name: [text_of(value) for value in column]
         for name, column in values.items()
@@ -223,11 +364,9 @@ def make_table(columns: Mapping[str, list[str]], ids: list[Any]) -> Table:
     lengths = {len(column) for column in columns.values()}
     if lengths != {len(ids)}:
         raise ValueError("A table must have one text per record and column.")
-    array = np.array(ids)
-    if array.tolist() != ids:
-        # Numbers that lose digits, texts that end in a null character.
-        array = np.array(ids, dtype=object)
-    return Table(dict(columns), array, unique_index([text_of(value) for value in ids]))
+    return Table(
+        dict(columns), _as_ids(ids), unique_index([text_of(value) for value in ids])
+    )
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]]:
@@ -263,13 +402,19 @@ def _check_n_rows(values: dict[str, list[Any]], side: str) -> int:
     return lengths.pop()
 
 
-def _check_ids(ids: list[Any], id_column: str, side: str) -> None:
-    """Raise ValueError with the first row that has no id."""
+def _read_ids(values: dict[str, list[Any]], id_column: str, side: str) -> list[Any]:
+    """Return the ids of records; raise ValueError with the first row that has none."""
+    if id_column not in values:
+        raise ValueError(
+            f"The {side} table has no column {id_column!r}, only {first_few(values)}."
+        )
+    ids = values[id_column]
     for row, value in enumerate(ids):
         if text_of(value) == "":
             raise ValueError(
                 f"Row {row} of the {side} table has no {id_column!r}: fill it in."
             )
+    return ids
 
 
 def _is_content(name: str, texts: list[str]) -> bool:
@@ -293,9 +438,22 @@ def text_of(value: Any) -> str:
     --------
     >>> [text_of(value) for value in (" a ", 3.0, 3.5, None, float("nan"))]
     ['a', '3', '3.5', '', '']
+    >>> text_of(np.datetime64("2024-03-01T00:00"))
+    '2024-03-01'
     """
     if is_missing(value):
         return ""
+    if isinstance(value, datetime | np.datetime64):
+        return _text_of_time(value)
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def _text_of_time(value: datetime | np.datetime64) -> str:
+    """Return a time as text, without the hour where it is midnight."""
+    if isinstance(value, np.datetime64):
+        text = str(value.astype("datetime64[s]")).replace("T", " ")
+    else:
+        text = value.isoformat(sep=" ", timespec="seconds")
+    return text.removesuffix(" 00:00:00")

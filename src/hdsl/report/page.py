@@ -77,16 +77,21 @@ def _filled_template(title: str, data: dict[str, Any]) -> str:
     modules = [(folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT]
     script = '"use strict";\n(() => {\n' + "\n".join(modules) + "})();\n"
     slots = {
-        # Styles and script are allowed by their hashes, and nothing else is.
-        "policy": f"default-src 'none'; style-src '{_hash(css)}'; "
-        f"script-src '{_hash(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'",
+        "policy": policy(css, script),
         "title": html.escape(title),
         "css": css,
         "data": _json(data),
         "js": script,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], template)
+
+
+def policy(css: str, script: str) -> str:
+    """Return the policy of a page: its styles and script by their hashes, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:

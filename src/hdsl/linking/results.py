@@ -1,0 +1,126 @@
+"""Results as tables: in the form of the tables that came in, as text, and in a notebook."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tabular import Columns, frame_of
+
+#: Rows that are printed.
+N_SHOWN = 20
+
+
+class Links(NamedTuple):
+    """Pairs of records, and how likely each pair is one thing.
+
+    `left` and `right` are ids where the tables have a column of ids, and row numbers
+    otherwise.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    probability: np.ndarray
+
+    def to_frame(self) -> Any:
+        """Return the links as a pandas DataFrame."""
+        return frame_of(self._asdict())
+
+    def __repr__(self) -> str:
+        return text_of_columns(self._asdict(), len(self.left))
+
+    def _repr_html_(self) -> str:
+        return html_of_columns(self._asdict(), len(self.left))
+
+
+class Measures(list[dict[str, Any]]):
+    """Lines of a table of measures; shares come with their 95 % interval."""
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas DataFrame, with a column for each limit."""
+        return frame_of(self.columns())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns, with one for each limit of an interval."""
+        columns: dict[str, list[Any]] = {}
+        for line in self:
+            for name, value in line.items():
+                names = [name]
+                values = [value]
+                if isinstance(value, tuple | list):
+                    names = [name, f"{name}_low", f"{name}_high"]
+                    values = list(value)
+                for column, cell in zip(names, values, strict=True):
+                    columns.setdefault(column, []).append(cell)
+        return columns
+
+    def _repr_html_(self) -> str:
+        columns = {name: np.array(values) for name, values in self.columns().items()}
+        return html_of_columns(columns, len(self))
+
+
+def text_of_columns(columns: dict[str, np.ndarray], n_rows: int) -> str:
+    """Return the first rows of columns as text."""
+    text = repr(_first_rows(columns))
+    if n_rows > N_SHOWN:
+        text += f"\n… {n_rows - N_SHOWN:,} more"
+    return text
+
+
+def html_of_columns(columns: dict[str, np.ndarray], n_rows: int) -> str:
+    """Return the first rows of columns as an HTML table."""
+    text = _first_rows(columns).to_html()
+    if n_rows > N_SHOWN:
+        text += f"<p>… {n_rows - N_SHOWN:,} more</p>"
+    return text
+
+
+def _first_rows(columns: dict[str, np.ndarray]) -> Columns:
+    return Columns({name: values[:N_SHOWN] for name, values in columns.items()})
+
+
+def library_of(table: Any) -> str | None:
+    """Return the library of a DataFrame; None if a table is none.
+
+    Examples
+    --------
+    >>> library_of(["a text"]) is None
+    True
+    """
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    return str(nw.get_native_namespace(frame).__name__)
+
+
+def in_form_of(result: Any, library: str | None) -> Any:
+    """Return a result of columns as a DataFrame of a library; None leaves it as it is."""
+    if library is None:
+        return result
+    import narwhals.stable.v1 as nw
+
+    columns = {
+        name: nw.new_series(name, values.tolist(), native_namespace=_module(library))
+        for name, values in result._asdict().items()
+    }
+    frame = nw.from_dict(columns, native_namespace=_module(library))
+    return frame.to_native()
+
+
+def _module(library: str) -> Any:
+    return import_module(library)
+
+
+def as_links(links: Any) -> Links:
+    """Return links that are a frame or `Links`, as `Links`."""
+    if isinstance(links, Links):
+        return links
+    return Links(
+        left=np.asarray(links["left"]),
+        right=np.asarray(links["right"]),
+        probability=np.asarray(links["probability"]),
+    )

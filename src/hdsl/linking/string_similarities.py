@@ -1,0 +1,361 @@
+"""How alike the texts of two records are, by letters, by words and by numbers."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+from unicodedata import normalize
+
+import numpy as np
+import scipy.sparse as sp
+from rapidfuzz import fuzz, process
+from rapidfuzz.distance import JaroWinkler, Levenshtein
+
+from ..similarity.products import row_products
+from .column_values import NUMBER, amount, are_values, day, first_number, read_values
+from .tables import Tables
+
+#: Most columns that are compared one by one.
+MAX_COLUMNS = 12
+
+#: Characters of a text that are compared; the time grows with their square.
+MAX_LENGTH = 500
+
+Scorer = Callable[..., float]
+
+#: Similarities of whole records.
+OF_RECORDS: dict[str, Scorer] = {
+    "words in any order": fuzz.token_sort_ratio,
+    "words that both have": fuzz.token_set_ratio,
+    "letters": Levenshtein.normalized_similarity,
+}
+
+#: Similarities of the values of a column.
+OF_VALUES: dict[str, Scorer] = {
+    "beginning": JaroWinkler.normalized_similarity,
+    "letters": Levenshtein.normalized_similarity,
+    "words that both have": fuzz.token_set_ratio,
+}
+
+#: Kinds of words that are counted, each by the pattern of a whole word.
+KINDS = {
+    "numbers": re.compile(r"\d+"),
+    "words with digits": re.compile(r"\w*\d\w*"),
+    "words of letters and digits": re.compile(r"(?=\w*\d)\w*[^\W\d_]\w*"),
+}
+
+WORD = re.compile(r"\w+")
+
+#: Hashes of words: two words rarely have the same.
+N_HASHES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Comparison(ABC):
+    """What is known of each record, and how two of them are compared.
+
+    `subject` says what is compared; all other fields have a row per record.
+    """
+
+    subject: str
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+
+    @abstractmethod
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return the numbers of pairs, shape (n_pairs, n_names)."""
+
+    def take(self, records: np.ndarray) -> Self:
+        """Return the comparison of some records, in the order of their numbers."""
+        rows = {name: values[records] for name, values in self._rows().items()}
+        return replace(self, **rows)
+
+    def followed_by(self, later: Self) -> Self:
+        """Return the comparison of these records and of later ones."""
+        rows_of_later = later._rows()
+        rows = {
+            name: _stacked(values, rows_of_later[name])
+            for name, values in self._rows().items()
+        }
+        return replace(self, **rows)
+
+    def _rows(self) -> dict[str, Any]:
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "subject"
+        }
+
+
+@dataclass(frozen=True)
+class WholeRecords(Comparison):
+    """Whole records, compared as texts."""
+
+    texts: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+        return [*OF_RECORDS]
+
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return the similarities of pairs."""
+        return _similarities(OF_RECORDS, self.texts[left], self.texts[right], n_jobs)
+
+
+@dataclass(frozen=True)
+class WordCounts(Comparison):
+    """Words of one kind, and how many of them two records have in common.
+
+    `words` has a 1 for each word of a record, in the column of its hash.
+    """
+
+    words: sp.csr_array
+
+    @classmethod
+    def of_kind(cls, kind: str, words: Sequence[Sequence[str]]) -> WordCounts:
+        """Return the words of records that are of a kind."""
+        pattern = KINDS[kind]
+        return cls(
+            kind,
+            _indicators(
+                [
+                    {word for word in record if pattern.fullmatch(word)}
+                    for record in words
+                ]
+            ),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+        return ["both have", "only the left has", "only the right has"]
+
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return how many words both records of pairs have, and only one of them."""
+        left_words = self.words[left]
+        right_words = self.words[right]
+        common = row_products(left_words, right_words)
+        left_only = np.diff(left_words.indptr) - common
+        right_only = np.diff(right_words.indptr) - common
+        return np.column_stack([common, left_only, right_only])
+
+
+@dataclass(frozen=True)
+class ColumnTexts(Comparison):
+    """The texts of one column, empty where they are missing, and the numbers in them.
+
+    `first` is the first number of each, `numbers` are all of them.
+    """
+
+    texts: np.ndarray
+    first: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of_column(cls, name: str, texts: Sequence[str]) -> ColumnTexts:
+        """Return the texts of a column."""
+        return cls(
+            name,
+            texts=_as_array(texts),
+            first=np.array([first_number(text) for text in texts]),
+            numbers=_as_array([" ".join(NUMBER.findall(text)) for text in texts]),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+        return [*OF_VALUES, "equal", "first number", "same numbers"]
+
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return the numbers of pairs, NaN where a value is missing."""
+        left_texts = self.texts[left]
+        right_texts = self.texts[right]
+        similarities = _similarities(OF_VALUES, left_texts, right_texts, n_jobs)
+        is_equal = left_texts == right_texts
+        left_first = self.first[left]
+        right_first = self.first[right]
+        has_numbers = ~np.isnan(left_first) | ~np.isnan(right_first)
+        is_same = self.numbers[left] == self.numbers[right]
+        numbers = np.column_stack(
+            [
+                similarities,
+                is_equal,
+                relative_difference(left_first, right_first),
+                np.where(has_numbers, is_same, np.nan),
+            ]
+        )
+        numbers[(left_texts == "") | (right_texts == "")] = np.nan
+        return numbers
+
+
+@dataclass(frozen=True)
+class ColumnAmounts(Comparison):
+    """A column of numbers, NaN where they are missing: how far two are apart."""
+
+    amounts: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+        return ["difference", "relative difference"]
+
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return the numbers of pairs, NaN where a value is missing."""
+        left_amounts = self.amounts[left]
+        right_amounts = self.amounts[right]
+        difference = np.log1p(abs(left_amounts - right_amounts))
+        relative = relative_difference(left_amounts, right_amounts)
+        return np.column_stack([difference, relative])
+
+
+@dataclass(frozen=True)
+class ColumnDays(Comparison):
+    """A column of dates, as numbers of days: how many days two are apart."""
+
+    days: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """What the numbers of a pair are called."""
+        return ["days apart"]
+
+    def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return the numbers of pairs, NaN where a value is missing."""
+        return np.log1p(abs(self.days[left] - self.days[right]))[:, None]
+
+
+class StringSimilarities:
+    """Comparisons of whole records, of their words with digits, and of each column."""
+
+    def __init__(self, comparisons: Sequence[Comparison]) -> None:
+        self.comparisons = comparisons
+
+    @classmethod
+    def of_tables(
+        cls, tables: Tables, column_kinds: dict[str, str] | None = None
+    ) -> StringSimilarities:
+        """Return the comparisons of the records of tables.
+
+        Which columns are numbers or dates is as with earlier records, or by the values
+        where `column_kinds` is None.
+        """
+        texts = [folded(text) for text in tables.texts()]
+        words = [WORD.findall(text) for text in texts]
+        whole = _as_array([text[:MAX_LENGTH] for text in texts])
+        comparisons: list[Comparison] = [WholeRecords("whole record", whole)]
+        comparisons += [WordCounts.of_kind(kind, words) for kind in KINDS]
+        for name in tables.shared_columns()[:MAX_COLUMNS]:
+            values = [folded(text)[:MAX_LENGTH] for text in tables.column(name)]
+            comparisons.append(ColumnTexts.of_column(name, values))
+            amounts = read_values(values, amount)
+            days = read_values(values, day)
+            if column_kinds is None:
+                has_days = are_values(values, days)
+                has_amounts = are_values(values, amounts) and not has_days
+            else:
+                has_days = column_kinds.get(name) == "days"
+                has_amounts = column_kinds.get(name) == "amounts"
+            if has_days:
+                comparisons.append(ColumnDays(name, days))
+            if has_amounts:
+                comparisons.append(ColumnAmounts(name, amounts))
+        return cls(comparisons)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are compared one by one."""
+        return [
+            each.subject for each in self.comparisons if isinstance(each, ColumnTexts)
+        ]
+
+    @property
+    def column_kinds(self) -> dict[str, str]:
+        """Which columns are of amounts, and which of days."""
+        kinds = {}
+        for each in self.comparisons:
+            if isinstance(each, ColumnAmounts):
+                kinds[each.subject] = "amounts"
+            elif isinstance(each, ColumnDays):
+                kinds[each.subject] = "days"
+        return kinds
+
+    def take(self, records: np.ndarray) -> StringSimilarities:
+        """Return the comparisons of some records, in the order of their numbers."""
+        return StringSimilarities([each.take(records) for each in self.comparisons])
+
+    def followed_by(self, later: StringSimilarities) -> StringSimilarities:
+        """Return the comparisons of these records and of later ones."""
+        pairs = zip(self.comparisons, later.comparisons, strict=True)
+        return StringSimilarities(
+            [first.followed_by(second) for first, second in pairs]
+        )
+
+    def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """Return the numbers of pairs, shape (n_pairs, n_numbers)."""
+        left = pairs[:, 0]
+        right = pairs[:, 1]
+        return np.column_stack(
+            [each.compare(left, right, n_jobs or 1) for each in self.comparisons]
+        )
+
+
+def relative_difference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return differences divided by the larger number of both, 0 of equal ones.
+
+    Examples
+    --------
+    >>> relative_difference(np.array([4.0, 0.0]), np.array([5.0, 0.0])).tolist()
+    [0.2, 0.0]
+    """
+    largest = np.maximum(abs(left), abs(right))
+    return abs(left - right) / np.where(largest == 0.0, 1.0, largest)
+
+
+def _similarities(
+    scorers: Mapping[str, Scorer], left: np.ndarray, right: np.ndarray, n_jobs: int
+) -> np.ndarray:
+    """Return similarities of texts, those of a row by all scorers, in 32 bits."""
+    columns = [
+        process.cpdist(left, right, scorer=scorer, workers=n_jobs, dtype=np.float32)
+        for scorer in scorers.values()
+    ]
+    return np.column_stack(columns)
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case, the same for all ways to write its characters."""
+    return normalize("NFKC", text).lower()
+
+
+def _as_array(texts: Sequence[str]) -> np.ndarray:
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def _indicators(sets: list[set[str]]) -> sp.csr_array:
+    """Return a row per set, with a 1 in the column of the hash of each member."""
+    columns = [sorted({_hash(word) for word in words}) for words in sets]
+    indices = np.array([column for row in columns for column in row], dtype=np.int64)
+    indptr = np.cumsum([0, *map(len, columns)])
+    shape = (len(sets), N_HASHES)
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+
+
+def _hash(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
+
+
+def _stacked(first: Any, second: Any) -> Any:
+    """Return the rows of two arrays, or of two matrices."""
+    if sp.issparse(first):
+        return sp.csr_array(sp.vstack([first, second], format="csr"))
+    return np.concatenate([first, second])

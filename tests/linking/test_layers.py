@@ -1,0 +1,94 @@
+"""Several similarities in one search: the same records as one by one, on dense rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from hdsl.linking import layers
+from hdsl.linking.layers import LayeredIndex, LayeredRows
+from hdsl.linking.records import RecordFeatures
+from hdsl.linking.tables import read_tables
+from hdsl.search import top_k
+from hdsl.similarity.rows import unit_rows
+from products import make_tables
+from strategies import INTEGERS, matrices
+
+WIDTHS = (2, 3, 1)
+
+
+def layered(X):
+    """Rows of whole numbers as layers of some widths; factors are whole numbers too."""
+    ends = np.cumsum(WIDTHS)
+    parts = np.split(X[:, : ends[-1]], ends[:-1], axis=1)
+    factors = X[:, ends[-1] :].T
+    rows = sp.csr_array(np.hstack(parts))
+    first_features = (0, *ends[:-1].tolist())
+    plain = list(zip(parts, factors, strict=True))
+    return LayeredRows(rows, first_features, factors), plain
+
+
+@st.composite
+def cases(draw):
+    n_columns = sum(WIDTHS) + len(WIDTHS)
+    X = draw(matrices(INTEGERS, n_columns, n_columns))
+    n_queries = draw(st.integers(1, len(X) - 1))
+    return X[:n_queries], X[n_queries:], draw(st.integers(1, 6))
+
+
+@given(cases(), st.sampled_from([1, 2]))
+def test_layers_have_the_rows_of_the_slow_twin(case, n_jobs):
+    X, Y, k = case
+    queries, plain_queries = layered(X)
+    rows, plain_rows = layered(Y)
+    records, scores = LayeredIndex(rows).top(queries, k, n_jobs)
+    expected = reference.top_by_layers(plain_queries, plain_rows, k)
+    n_rows = min(k, len(Y))
+    for layer, (expected_rows, expected_scores) in enumerate(expected):
+        assert_array_equal(records[layer, :, :n_rows], expected_rows)
+        assert_allclose(scores[layer, :, :n_rows], expected_scores)
+    assert (records[:, :, n_rows:] == -1).all()
+
+
+def record_features(n=70):
+    left, right, _ = make_tables(n)
+    tables = read_tables(left, right, None, "sku")
+    return RecordFeatures.of_tables(tables), n
+
+
+def test_layers_of_records_are_spelling_and_cosine_and_what_was_learned():
+    records, n = record_features()
+    rng = np.random.default_rng(0)
+    pairs = sp.random_array(
+        (2 * n, 5), density=0.5, rng=rng, data_sampler=rng.standard_normal
+    )
+    learned = unit_rows(sp.csr_array(sp.hstack([pairs, 2.0 * records.X])))
+    rows = LayeredRows.of_records(records, learned)
+    index = LayeredIndex(rows.take(slice(n, 2 * n)))
+    neighbors, scores = index.top(rows.take(np.arange(n)), 9, n_jobs=1)
+    for layer, X in enumerate([records.grams, records.X, learned]):
+        expected = top_k(X[:n], X[n:], 9)
+        assert_allclose(scores[layer], expected.scores, rtol=0, atol=1e-12)
+        assert (neighbors[layer] == expected.rows).mean() > 0.99  # but for ties
+
+
+def test_blocks_change_nothing(monkeypatch):
+    records, n = record_features()
+    rows = LayeredRows.of_records(records)
+    queries = rows.take(np.arange(n))
+    whole = LayeredIndex(rows).top(queries, 7, n_jobs=1)
+    monkeypatch.setattr(layers, "BLOCK_SIZE", 16)
+    in_blocks = LayeredIndex(rows).top(queries, 7, n_jobs=1)
+    assert_array_equal(whole[0], in_blocks[0])
+    assert_array_equal(whole[1], in_blocks[1])
+
+
+@pytest.mark.parametrize("n_queries", [0, 1])
+def test_no_query_and_one(n_queries):
+    records, _ = record_features()
+    rows = LayeredRows.of_records(records)
+    neighbors, scores = LayeredIndex(rows).top(rows.take(slice(n_queries)), 3, None)
+    assert neighbors.shape == scores.shape == (2, n_queries, 3)
