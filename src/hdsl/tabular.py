@@ -27,6 +27,10 @@ class Columns(dict[str, np.ndarray]):
         return text_table([*self], self._cells())
 
     def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self) -> str:
+        """Return the columns as an HTML table."""
         return html_table([*self], self._cells())
 
     def _cells(self) -> list[list[str]]:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .link_answers import Answer
     from .link_tables import Columns, Record
 
-#: Columns of a file of links; one of pairs to label has answers before.
-NAMES = ("left", "right", "probability", "left_text", "right_text")
-
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
@@ -202,14 +199,14 @@ def _write(
     linker: Linker, links: list[Record], labelled: list[Answer], arguments: Namespace
 ) -> None:
     """Write the links, and the pairs to label, the page and the model where they are asked for."""
-    from .link_tables import write_csv
+    from .link_tables import LINK_COLUMNS, write_csv
 
-    write_csv(arguments.output, (*NAMES, "known"), links)
+    write_csv(arguments.output, (*LINK_COLUMNS, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
         answered = [_marked(answer, linker) for answer in labelled]
         # others are asked about anew
-        header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(answered)))
+        header = dict.fromkeys(("match", *LINK_COLUMNS, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
         write_csv(label_file, header, answered + doubtful)
     if arguments.page is not None:

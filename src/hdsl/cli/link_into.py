@@ -19,7 +19,7 @@ LEARNING = ("matches", "id_columns", "columns", "label", "page", "one_to_one")
 def link_into(arguments: Namespace) -> None:
     """Link the records of one table with those of a linker, and keep them in it."""
     from . import link_entities
-    from .link_tables import Format, read_columns, write_csv
+    from .link_tables import LINK_COLUMNS, Format, read_columns, write_csv
 
     _check_options(arguments)
     linker = _load(arguments)
@@ -29,9 +29,7 @@ def link_into(arguments: Namespace) -> None:
     links = linker.link(columns, arguments.threshold, side=arguments.side)
     linker.add(columns, side=arguments.side)
     records = linker.records(links)
-    from .link import NAMES
-
-    write_csv(arguments.output, (*NAMES, "known"), records)
+    write_csv(arguments.output, (*LINK_COLUMNS, "known"), records)
     changes = None
     if arguments.entities is not None:
         changes = link_entities.write(linker, arguments)

@@ -12,6 +12,9 @@ from ..files.atomic import atomic_write
 from ..readers import tables
 from .files import check_input, separator
 
+#: Columns of a file of links; one of pairs to label has answers before.
+LINK_COLUMNS = ("left", "right", "probability", "left_text", "right_text")
+
 Columns = dict[str, list[Any]]
 Record = dict[str, Any]
 

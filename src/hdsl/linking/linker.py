@@ -179,10 +179,8 @@ class Linker(LinkedToPages, BaseEstimator):
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
             tables = read_tables(left, right, self.columns, self.id_column)
-            learned._library = library_of(left)
             known = KnownPairs(tables, matches, non_matches, is_complete=complete)
-            learned._set_data(tables, known)
-            learned._records = RecordFeatures.of_tables(tables)
+            learned._set_data(tables, known, library_of(left))
             learned._search_by_cosine()
             progress.stage("comparing columns")
             learned._compare()
@@ -194,9 +192,13 @@ class Linker(LinkedToPages, BaseEstimator):
             warn(sentence)
         return self
 
-    def _set_data(self, tables: Tables, known: KnownPairs) -> None:
-        """Take tables and known pairs. Nothing is searched or learned yet."""
+    def _set_data(self, tables: Tables, known: KnownPairs, library: str | None) -> None:
+        """Take tables and known pairs. Nothing is searched or learned yet.
+
+        `library` is that of the DataFrames of results, None for plain arrays.
+        """
         self._tables = tables
+        self._library = library
         self._set_known(known)
         self.label_report_ = known.report
         self._texts = tables.texts()
@@ -225,6 +227,8 @@ class Linker(LinkedToPages, BaseEstimator):
         )
 
     def _search_by_cosine(self) -> None:
+        """Read the records as rows of features, and find the nearest ones of each."""
+        self._records = RecordFeatures.of_tables(self._tables)
         self._by_spelling, self._by_cosine = NearestRecords.search_layers(
             self._records, self._tables.n_left, self.n_jobs
         )
@@ -908,11 +912,11 @@ class Linker(LinkedToPages, BaseEstimator):
         linker = cls()
         tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
         matches, non_matches = state["known"]
-        linker._set_data(tables, KnownPairs(tables, matches, non_matches))
+        known = KnownPairs(tables, matches, non_matches)
+        linker._set_data(tables, known, state["library"])
         for name in SAVED:
             setattr(linker, name, state[name])
         linker.recall_ = Measures(linker.recall_)
-        linker._library = state["library"]
         linker._training = part_of(arrays, "training")
         mixture_arrays = part_of(arrays, "mixture")
         if mixture_arrays:

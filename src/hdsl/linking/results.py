@@ -71,7 +71,7 @@ def text_of_columns(columns: dict[str, np.ndarray], n_rows: int) -> str:
 
 def html_of_columns(columns: dict[str, np.ndarray], n_rows: int) -> str:
     """Return the first rows of columns as an HTML table."""
-    text = _first_rows(columns)._repr_html_()
+    text = _first_rows(columns).to_html()
     if n_rows > N_SHOWN:
         text += f"<p>… {n_rows - N_SHOWN:,} more</p>"
     return text
