@@ -86,9 +86,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         metavar="FILE",
         help="print two result files side by side",
     )
-    add(
-        "--task", help=argparse.SUPPRESS
-    )  # one task as JSON: what a process of its own runs
+    # One task as JSON: what a process of its own runs.
+    add("--task", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in registered()]
     if unknown:

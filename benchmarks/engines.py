@@ -102,9 +102,8 @@ class Engine:
     def size(self) -> int:
         """Return the bytes that the documents take on disk."""
         files = (path for path in Path(self.folder).rglob("*") if path.is_file())
-        return sum(
-            512 * path.stat().st_blocks for path in files
-        )  # files may have holes
+        # Files may have holes.
+        return sum(512 * path.stat().st_blocks for path in files)
 
 
 def _children(process: int) -> list[int]:

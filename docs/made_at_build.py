@@ -22,6 +22,7 @@ ORDER = (
     "tickets_that_were_solved",
     "choose_the_prior",
     "judgements_from_a_table",
+    "clicks_on_typed_queries",
     "link_two_tables",
     "signed_links",
     "molecules_as_fingerprints",

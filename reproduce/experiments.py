@@ -36,6 +36,7 @@ NAMES = (
     "published",
     "defaults",
     "cisi",
+    "embeddings",
     "linking",
     "linking_sizes",
     "peers",

@@ -242,9 +242,8 @@ def clocks(count: int, seed: int) -> str:
         rng = random.Random(seed)
         while jumps < count:
             off = [0.0]
-            backwards = (
-                rng.random() < 0.5
-            )  # the system promises that monotonic is, not more
+            # The system promises that monotonic is, not more.
+            backwards = rng.random() < 0.5
 
             def jumping(
                 clock: Callable[[], float], off=off, backwards=backwards

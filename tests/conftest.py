@@ -49,6 +49,12 @@ if "MUTANT_UNDER_TEST" in os.environ:
     pytest.Item._nodeid = property(lambda item: item.nodeid)
 
 
+@pytest.fixture(autouse=True)
+def no_stage_lines(monkeypatch):
+    """Commands name no stages on stderr, however long they take on a busy machine."""
+    monkeypatch.setattr("hdsl.cli.stages.INTERVAL", 1e6)
+
+
 @pytest.fixture
 def write_each_iteration(monkeypatch):
     """Let checkpoints be written at every iteration."""

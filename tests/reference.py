@@ -560,3 +560,57 @@ def rank_measures(ranking, grades, k):
     ideal = sorted(grades.values(), reverse=True)[:k]
     best = sum(grade / np.log2(1 + rank) for rank, grade in enumerate(ideal, 1))
     return reciprocal, n_right / k, gain / best
+
+
+# --- ranks among all rows -------------------------------------------------------------
+
+
+def judged_ranks(search, similarity, ranking):
+    """Return the ranks of judged rows from all scores, dense; ties share the middle rank."""
+    scores = similarity.pairwise(search.queries, search.rows)
+    if ranking == "cosine":
+        own = np.diag(similarity.pairwise(search.rows))
+        scores = scores / np.sqrt(np.where(own > 0, own, 1.0))
+    for query, hidden in enumerate(search.hidden_rows):
+        if hidden >= 0:
+            scores[query, hidden] = -np.inf
+    ranks = []
+    for query, row in zip(search.judged_queries, search.judged_rows, strict=True):
+        target = scores[query, row]
+        n_above = np.sum(scores[query] > target + 1e-9)
+        n_from = np.sum(scores[query] > target - 1e-9)
+        ranks.append(n_above + (n_from - n_above + 1) / 2)
+    return np.array(ranks)
+
+
+def discounted_gains(ranks, grades, queries):
+    """Return the gain of each query as a share of the largest possible."""
+    gains = []
+    for query in np.unique(queries):
+        judged = [
+            (rank, grade)
+            for rank, grade, owner in zip(ranks, grades, queries, strict=True)
+            if owner == query
+        ]
+        gain = sum(grade / np.log2(1 + rank) for rank, grade in judged)
+        best_grades = sorted((grade for _, grade in judged), reverse=True)
+        best = sum(
+            grade / np.log2(1 + rank) for rank, grade in enumerate(best_grades, 1)
+        )
+        gains.append(gain / best)
+    return np.array(gains)
+
+
+def grades_of_triplets(triplets, weights):
+    """Return the share of comparisons with an anchor that a row wins, where it is positive."""
+    won = {}
+    compared = {}
+    for (anchor, winner, loser), weight in zip(triplets, weights, strict=True):
+        won[anchor, winner] = won.get((anchor, winner), 0.0) + weight
+        for row in (winner, loser):
+            compared[anchor, row] = compared.get((anchor, row), 0.0) + weight
+    return {
+        pair: wins / compared[pair]
+        for pair, wins in won.items()
+        if wins > 0 and pair[0] != pair[1]
+    }

@@ -67,9 +67,8 @@ def run_in_parts(
     if weighted:
         weights = rng.random(len(T))
     init = "zero"
-    if (
-        rule == "pairwise"
-    ):  # from 0, or to the end, it leaves ties that rounding settles
+    # From 0, or to the end, it leaves ties that rounding settles.
+    if rule == "pairwise":
         init = "oracle"
     return run(
         make_twin(X, T, loss, 5.0, prior, weights, layout=layout),

@@ -38,9 +38,8 @@ def count_code(path):
             and ast.get_docstring(node, clean=False) is not None
         ):
             empty |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-        elif isinstance(
-            node, ast.Constant | ast.JoinedStr
-        ):  # a # in a long string is no comment
+        # A # in a long string is no comment.
+        elif isinstance(node, ast.Constant | ast.JoinedStr):
             inside |= set(range(node.lineno + 1, node.end_lineno + 1))
     comments = {
         k for k, line in enumerate(lines, start=1) if line.lstrip().startswith("#")

@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -13,10 +15,11 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from hdsl.class_scores import sample
 from sklearn_checks import every_check
 from small_fits import dense
 
@@ -117,9 +120,8 @@ def test_small_classes_are_scored_too():
     Z = dense(ClassScores(cv=5, random_state=0).fit_transform(X, y))
     assert Z[0, X.shape[1]] == 0.0  # "alone" comes first
     assert np.isfinite(Z).all()
-    Z = ClassScores(cv=9, weight=1.0).fit_transform(
-        X[:2], ["a", "b"]
-    )  # each fold knows one class
+    # Each fold knows one class.
+    Z = ClassScores(cv=9, weight=1.0).fit_transform(X[:2], ["a", "b"])
     assert_array_equal(dense(Z)[:, -2:], [[0, 1], [1, 0]])
 
 
@@ -390,3 +392,65 @@ def test_a_class_without_weight_is_not_the_likely_one():
         .transform(X)
     )
     assert (scores[:, -2] > scores[:, -1]).all()
+
+
+# --- many rows ------------------------------------------------------------------------
+
+
+class Counted(Memory):
+    """Remembers how many rows it was fitted on."""
+
+    def fit(self, X, y):
+        self.n_rows_ = X.shape[0]
+        return super().fit(np.asarray(dense(X)), y)
+
+    def predict_proba(self, X):
+        return super().predict_proba(np.asarray(dense(X)))
+
+
+def test_a_classifier_is_fitted_on_a_sample_of_many_rows():
+    """All rows are scored, each by a classifier that has not seen it."""
+    X, y = make_rows(n_rows=300)
+    scores = ClassScores(Counted(), weight=1.0, cv=3, max_rows=60, random_state=0)
+    scored = dense(scores.fit_transform(X, y))
+    assert_allclose(scored[:, -3:], 1 / np.sqrt(3))  # a row it had seen would be 1
+    assert scores.n_rows_fitted_ == scores.classifier_.n_rows_ == 60
+    assert scores.fit(X, y).classifier_.n_rows_ == 60
+    everything = ClassScores(Counted(), max_rows=None, random_state=0).fit(X, y)
+    assert everything.n_rows_fitted_ == everything.classifier_.n_rows_ == 300
+
+
+def test_few_rows_are_no_sample_and_many_cost_what_is_known_before(monkeypatch):
+    X, y = make_rows(n_rows=300)
+    plain = dense(ClassScores(random_state=0, max_rows=None).fit_transform(X, y))
+    assert_array_equal(plain, dense(ClassScores(random_state=0).fit_transform(X, y)))
+    monkeypatch.setattr(sample, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(sample.n_affordable_rows, "__defaults__", (X.nnz,))
+    scores = ClassScores(random_state=0).fit(X, y)
+    assert 100 <= scores.n_rows_fitted_ <= 103  # a third, as there are three classes
+    assert scores.classifier_.dual is True
+    assert scores.classifier_.max_iter == sample.MAX_PASSES
+    own = ClassScores(LinearSVC(dual=False), random_state=0).fit(X, y)
+    assert own.classifier_.dual is False
+
+
+@given(st.lists(st.integers(0, 3), min_size=8), st.data())
+def test_a_sample_has_each_class_and_no_row_of_weight_zero(codes, data):
+    y = np.array(codes)
+    weights = np.array(
+        data.draw(st.lists(st.integers(0, 1), min_size=len(y), max_size=len(y)))
+    )
+    weights[:1] = 1
+    n_rows = data.draw(st.integers(1, len(y)))
+    rows = sample.sample_rows(y, n_rows, np.random.RandomState(0), weights)
+    assert (np.diff(rows) > 0).all()
+    assert weights[rows].all()
+    assert set(y[rows]) == set(y[weights > 0])
+
+
+def test_label_sets_are_sampled_too():
+    X, y = make_rows(n_rows=200)
+    sets = [(label, "fruit") for label in y]
+    scores = ClassScores(max_rows=50, random_state=0).fit(X, sets)
+    assert scores.n_rows_fitted_ == 50
+    assert dense(scores.transform(X)).shape == (200, X.shape[1] + 4)

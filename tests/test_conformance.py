@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.cpu.comparisons
+import hdsl.cpu.pairs
 import reference
-from hdsl.cpu.kernels.compiled import CHUNK
+from hdsl.cpu.kernels.losses import CHUNK
+from hdsl.layout.sides import sides_of
+from hdsl.mixed_rows import MixedRows
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Correction, Move
@@ -36,6 +39,33 @@ from strategies import (
     triplet_weights,
 )
 
+# --- an embedding beside the features -------------------------------------------------
+
+
+@every_layout
+@fewer
+@given(data=st.data())
+def test_an_embedding_counts_in_inner_products_alone(layout, data):
+    X = data.draw(matrices())
+    T = data.draw(comparisons(len(X)))
+    order = np.argsort(T[:, 0], kind="stable")
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    Z = rng.integers(-4, 5, size=(len(X), 3)).astype(np.float32)
+    rows = MixedRows(sp.csr_array(X), Z)
+    laid_out = layout(rows, T)
+    problem = laid_out.problem(losses.get("smoothed_hinge"), 1.0, (2.0,))
+    sides = sides_of(T[order].T)
+    inner = X @ X.T + Z.astype(float) @ Z.astype(float).T
+    expected = 2.0 * (inner[sides[0], sides[1]] - inner[sides[2], sides[3]])
+    margins = flat(problem.margins(*NOTHING))
+    assert_allclose(margins, expected, atol=1e-12 * (1 + np.abs(inner).max()))
+    statistics = laid_out.statistics()
+    squares = np.square(X).sum(axis=1) + np.square(Z.astype(float)).sum(axis=1)
+    assert laid_out.n_features == problem.n_features <= X.shape[1]
+    assert statistics.own_similarity <= squares.max() * (1 + 1e-9)
+    assert statistics.own_similarity >= squares.min() * (1 - 1e-9)
+
+
 # --- margins, value and steps ---------------------------------------------------------
 
 
@@ -52,9 +82,8 @@ def test_margins_and_value(layout, data):
     assert (ours.n_features, ours.n_comparisons) == (dense.d, dense.T)
     assert_allclose(flat(margins), dense.margins(*model), rtol=0, atol=tolerance)
     assert_allclose(flat(ours.margins(*NOTHING)), dense.offset, rtol=0, atol=tolerance)
-    assert_array_equal(
-        flat(ours.margins(*model)), flat(margins)
-    )  # nothing is left behind
+    # Nothing is left behind.
+    assert_array_equal(flat(ours.margins(*model)), flat(margins))
     assert ours.value(margins) == pytest.approx(dense.value(flat(margins)), rel=1e-12)
     ours.forget()
     assert_allclose(flat(ours.margins(*model)), flat(margins), rtol=0, atol=tolerance)
@@ -376,8 +405,8 @@ def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
 @every_layout
 def test_sums_over_several_chunks(layout, monkeypatch):
     """Sums over many comparisons are the dense ones, in whatever pieces they are made."""
-    for name in ("LEAST_PRODUCTS", "LEAST_SHARE"):
-        monkeypatch.setattr(hdsl.cpu.comparisons, name, 1)
+    for name in ("LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
+        monkeypatch.setattr(hdsl.cpu.pairs, name, 1)
     X, T = random_arrays(0, T=2 * CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T))
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)

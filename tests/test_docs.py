@@ -15,6 +15,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
     "start",
     "supervision",
+    "judged_search",
     "how",
     "explaining",
     "reproducing",

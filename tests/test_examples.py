@@ -126,9 +126,8 @@ def test_hand_over_to_faiss_and_usearch():
     table = re.findall(r"(all|SVD) +\d+ +(\w+) +(\d\.\d+)", output)
     recall = {(space, index): float(share) for space, index, share in table}
     assert len(recall) == 6
-    assert (
-        recall["all", "faiss_flat"] > 0.99
-    )  # exact, but for ties and rounding to float32
+    # Exact, but for ties and rounding to float32.
+    assert recall["all", "faiss_flat"] > 0.99
     assert min(recall["all", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
     assert all(
         0.8 < recall["SVD", index] <= recall["all", index] for _, index in recall
@@ -159,6 +158,22 @@ def test_judgements_from_a_table():
     for fold in "01":
         _, _, before, after, _ = line_of(output, f"{fold}     ")
         assert 50 < before + 3 < after < 97
+
+
+def test_clicks_on_typed_queries():
+    pytest.importorskip("pandas")
+    output = run("clicks_on_typed_queries")
+    (cosine,) = re.findall(r"^cosine +nDCG@10 (0\.\d+)$", output, flags=re.MULTILINE)
+    gains = {
+        int(n_events): numbers(line)
+        for n_events, line in re.findall(
+            r"^ *(\d+) events +nDCG@10 (.*)$", output, flags=re.MULTILINE
+        )
+    }  # nDCG, gain, its limits, prior
+    assert abs(gains[50][1]) < 0.01  # few clicks leave the cosine as it is
+    assert gains[400][3] > -0.01
+    assert gains[4000][0] > float(cosine) + 0.004
+    assert gains[4000][2] > 0.0
 
 
 def test_choose_the_prior():
@@ -221,9 +236,8 @@ def test_fewer_dimensions():
         line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform")
     )
     better = [after < before for before, after in zip(svd[1:], both[1:], strict=True)]
-    assert (
-        sum(better) >= len(better) - 1
-    )  # the texts are those of the Python that runs this
+    # The texts are those of the Python that runs this.
+    assert sum(better) >= len(better) - 1
     assert sum(both) < sum(svd)
 
 

@@ -61,9 +61,8 @@ def compared_rows(model, X):
     """Return the rows as the model compares them: at unit length, or as they are."""
     if model.norm is None:
         return X
-    X = (
-        X / np.where(X.any(axis=1), np.abs(X).max(axis=1), 1.0)[:, None]
-    )  # squares overflow
+    # Squares overflow.
+    X = X / np.where(X.any(axis=1), np.abs(X).max(axis=1), 1.0)[:, None]
     return X / np.where(X.any(axis=1), np.linalg.norm(X, axis=1), 1.0)[:, None]
 
 

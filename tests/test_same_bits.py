@@ -307,9 +307,8 @@ def only_seeded(monkeypatch):
         "seed",
     ):
         monkeypatch.setattr(random, name, fail)
-    monkeypatch.setattr(
-        random.SystemRandom, "getrandbits", fail
-    )  # seeds generators without a seed
+    # Seeds generators without a seed.
+    monkeypatch.setattr(random.SystemRandom, "getrandbits", fail)
     make = np.random.default_rng
 
     def seeded(seed=None):

@@ -35,11 +35,11 @@ def searches(draw, elements):
     return queries, index, draw(st.integers(1, len(index)))
 
 
-def assert_found(found, expected):
+def assert_found(neighbors, expected):
     """Exact arithmetic: the same rows in the same order."""
-    assert_array_equal(found.scores, expected[0])
-    assert_array_equal(found.rows, expected[1])
-    assert (found.size == expected[1].shape[1]).all()
+    assert_array_equal(neighbors.scores, expected[0])
+    assert_array_equal(neighbors.rows, expected[1])
+    assert (neighbors.size == expected[1].shape[1]).all()
 
 
 # --- against all inner products -------------------------------------------------------
@@ -52,8 +52,8 @@ def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
     assert_found(search.top_k(form(queries), form(index), k), reference.top_k(*case))
     k = data.draw(st.integers(1, len(index) - 1))
     rows = form(index)
-    found = search.top_k(rows, rows, k, exclude_self=True)
-    assert_found(found, reference.top_k(index, index, k, exclude_self=True))
+    neighbors = search.top_k(rows, rows, k, exclude_self=True)
+    assert_found(neighbors, reference.top_k(index, index, k, exclude_self=True))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -62,14 +62,14 @@ def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
 def test_scores_are_the_largest_products_up_to_rounding(form, case):
     queries, index, k = case
     make_queries, make_index = FORMS[form]
-    found = search.top_k(make_queries(queries), make_index(index), k)
+    neighbors = search.top_k(make_queries(queries), make_index(index), k)
     assert_allclose(
-        found.scores, reference.top_k(queries, index, k)[0], rtol=0, atol=1e-12
+        neighbors.scores, reference.top_k(queries, index, k)[0], rtol=0, atol=1e-12
     )
-    products = np.take_along_axis(queries @ index.T, found.rows, axis=1)
-    assert_allclose(found.scores, products, rtol=0, atol=1e-12)
-    assert all(len(set(row)) == k for row in found.rows.tolist())
-    assert (np.diff(found.scores, axis=1) <= 0).all()
+    products = np.take_along_axis(queries @ index.T, neighbors.rows, axis=1)
+    assert_allclose(neighbors.scores, products, rtol=0, atol=1e-12)
+    assert all(len(set(row)) == k for row in neighbors.rows.tolist())
+    assert (np.diff(neighbors.scores, axis=1) <= 0).all()
 
 
 @given(searches(INTEGERS), st.sampled_from([np.float32, np.int32]))
@@ -77,9 +77,11 @@ def test_scores_are_the_largest_products_up_to_rounding(form, case):
 def test_products_are_in_float64_whatever_the_input(case, dtype):
     queries, index, k = case
     for form in (np.asarray, sp.csr_array):
-        found = search.top_k(form(queries.astype(dtype)), form(index.astype(dtype)), k)
-        assert found.scores.dtype == np.float64
-        assert_found(found, reference.top_k(queries, index, k))
+        neighbors = search.top_k(
+            form(queries.astype(dtype)), form(index.astype(dtype)), k
+        )
+        assert neighbors.scores.dtype == np.float64
+        assert_found(neighbors, reference.top_k(queries, index, k))
 
 
 @given(X=matrices(elements=INTEGERS), data=st.data())
@@ -87,17 +89,19 @@ def test_neighbors_by_label_are_those_of_the_slow_twin(X, data):
     n = len(X)
     labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
-    found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
+    neighbors = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
     for r in range(n):
-        for near, is_candidate in zip(
-            found, (labels == labels[r], labels != labels[r]), strict=True
+        for same_or_other, is_candidate in zip(
+            neighbors, (labels == labels[r], labels != labels[r]), strict=True
         ):
             candidates = np.flatnonzero(is_candidate & (np.arange(n) != r))
-            scores, rows = reference.top_k(X[[r]], X[candidates], near.rows.shape[1])
+            scores, rows = reference.top_k(
+                X[[r]], X[candidates], same_or_other.rows.shape[1]
+            )
             rows = candidates[rows[0].astype(int)]
-            assert near.size[r] == len(rows)
-            assert_array_equal(near.rows[r, : len(rows)], rows)
-            assert_array_equal(near.scores[r, : len(rows)], scores[0])
+            assert same_or_other.size[r] == len(rows)
+            assert_array_equal(same_or_other.rows[r, : len(rows)], rows)
+            assert_array_equal(same_or_other.scores[r, : len(rows)], scores[0])
 
 
 # --- larger searches ------------------------------------------------------------------
@@ -117,8 +121,8 @@ def large(seed=0, m=101, n=330, d=60, density=0.1):
 def test_many_rows(form):
     queries, index = large()
     for k in (1, 7, 330):
-        found = search.top_k(form(queries), form(index), k)
-        assert_found(found, reference.top_k(queries, index, k))
+        neighbors = search.top_k(form(queries), form(index), k)
+        assert_found(neighbors, reference.top_k(queries, index, k))
 
 
 def test_sparse_blocks_change_nothing(monkeypatch):
@@ -127,10 +131,10 @@ def test_sparse_blocks_change_nothing(monkeypatch):
         np.random.default_rng(0).integers(-1, 3, size=(61, 9)).astype(float)
     )
     labels = np.arange(61) % 3
-    found = search.neighbors_by_label(X, labels, 4, 6)
+    neighbors = search.neighbors_by_label(X, labels, 4, 6)
     monkeypatch.setattr(sparse, "SPARSE_BLOCK", 8)
     for whole, blocks in zip(
-        found, search.neighbors_by_label(X, labels, 4, 6), strict=True
+        neighbors, search.neighbors_by_label(X, labels, 4, 6), strict=True
     ):
         for a, b in zip(whole, blocks, strict=True):
             assert_array_equal(a, b)
@@ -170,8 +174,8 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
         patch.setattr(all_pairs, "BLOCK_ROWS", 64)
         patch.setattr(all_pairs, "LEAST_PRODUCTS", 0.0)
         by_label = search.neighbors_by_label(X, labels, 4, 6, n_jobs=n_jobs)
-        found = *by_label, search.top_k(X, X, 3, exclude_self=True, n_jobs=n_jobs)
-    for one, other in zip(expected, found, strict=True):
+        neighbors = *by_label, search.top_k(X, X, 3, exclude_self=True, n_jobs=n_jobs)
+    for one, other in zip(expected, neighbors, strict=True):
         for a, b in zip(one, other, strict=True):
             assert a.tobytes() == b.tobytes()
 
@@ -184,9 +188,9 @@ def test_equal_dense_rows_come_by_number():
             index = np.repeat(rng.normal(size=(1, n_columns)), n_rows, axis=0)
             for n_queries in (1, 4):
                 queries = rng.normal(size=(n_queries, n_columns))
-                found = search.top_k(queries, index, n_rows)
-                assert (np.diff(found.rows) == 1).all()
-                assert (found.scores == found.scores[:, :1]).all()
+                neighbors = search.top_k(queries, index, n_rows)
+                assert (np.diff(neighbors.rows) == 1).all()
+                assert (neighbors.scores == neighbors.scores[:, :1]).all()
 
 
 @given(matrix=matrices(elements=INTEGERS), columns=st.integers(1, 3))
@@ -236,9 +240,11 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
 def test_pieces_are_short():
     """A piece has a bounded number of multiplications, whatever the number of threads."""
     for n_jobs in (1, 2):
-        with workers.Workers(n_jobs) as of:
+        with workers.Workers(n_jobs) as threads:
             seen = []
-            of.run_pieces(lambda *bounds, seen=seen: seen.append(bounds), 10**6, 1000.0)
+            threads.run_pieces(
+                lambda *bounds, seen=seen: seen.append(bounds), 10**6, 1000.0
+            )
         assert sorted(start for start, _ in seen) == sorted(
             {start for start, _ in seen}
         )
@@ -252,17 +258,17 @@ def test_pieces_are_short():
 @sparse_or_dense
 def test_rows_without_a_shared_feature_come_before_negative_ones(form):
     index = np.array([[-1.0, 0], [0, 5], [-2, 0], [0, 0], [3, 0]])
-    found = search.top_k(form([[1.0, 0]]), form(index), 5)
-    assert found.rows.tolist() == [[4, 1, 3, 0, 2]]
-    assert found.scores.tolist() == [[3.0, 0.0, 0.0, -1.0, -2.0]]
+    neighbors = search.top_k(form([[1.0, 0]]), form(index), 5)
+    assert neighbors.rows.tolist() == [[4, 1, 3, 0, 2]]
+    assert neighbors.scores.tolist() == [[3.0, 0.0, 0.0, -1.0, -2.0]]
 
 
 @sparse_or_dense
 def test_fewer_rows_than_k_and_no_queries(form):
-    found = search.top_k(form([[1.0, 2]]), form([[1.0, 0], [0, 1]]), 3)
-    assert found.rows.tolist() == [[1, 0, -1]]
-    assert found.scores.tolist() == [[2.0, 1.0, -np.inf]]
-    assert found.size.tolist() == [2]
+    neighbors = search.top_k(form([[1.0, 2]]), form([[1.0, 0], [0, 1]]), 3)
+    assert neighbors.rows.tolist() == [[1, 0, -1]]
+    assert neighbors.scores.tolist() == [[2.0, 1.0, -np.inf]]
+    assert neighbors.size.tolist() == [2]
     alone = search.top_k(form([[1.0, 2]]), form([[1.0, 0]]), 1, exclude_self=True)
     assert alone.size.tolist() == [0]
     nothing = search.top_k(form(np.empty((0, 3))), form(np.ones((4, 3))), 2, n_jobs=2)
@@ -275,9 +281,9 @@ def test_unsorted_rows_with_duplicates_and_stored_zeros_are_not_changed():
         shape=(2, 3),
     )
     before = messy.data.copy(), messy.indices.copy()
-    found = search.top_k(messy, np.eye(3), 3)
-    assert found.scores.tolist() == [[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
-    assert found.rows.tolist() == [[2, 0, 1], [0, 1, 2]]
+    neighbors = search.top_k(messy, np.eye(3), 3)
+    assert neighbors.scores.tolist() == [[4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
+    assert neighbors.rows.tolist() == [[2, 0, 1], [0, 1, 2]]
     assert_array_equal(messy.data, before[0])
     assert_array_equal(messy.indices, before[1])
 
@@ -321,9 +327,13 @@ def test_above_is_what_all_products_say(drawn, threshold, is_same):
     products = queries @ index.T
     if is_same:
         np.fill_diagonal(products, 0.0)
-    found = search.above(sp.csr_array(queries), index, threshold, exclude_self=is_same)
-    assert_array_equal(found.toarray(), np.where(products >= threshold, products, 0.0))
-    assert found.has_canonical_format
+    reaching = search.above(
+        sp.csr_array(queries), index, threshold, exclude_self=is_same
+    )
+    assert_array_equal(
+        reaching.toarray(), np.where(products >= threshold, products, 0.0)
+    )
+    assert reaching.has_canonical_format
 
 
 def test_above_of_many_rows_in_blocks():
@@ -350,8 +360,10 @@ def test_above_takes_values_whose_squares_overflow(scales):
     A, B = np.random.default_rng(0).random((2, 9, 5))
     products = (scales[0] * A) @ (scales[1] * B).T
     threshold = float(np.median(products)) * 1.0001
-    found = search.above(scales[0] * A, scales[1] * B, threshold).toarray()
-    assert_allclose(found, np.where(products >= threshold, products, 0.0), rtol=1e-12)
+    reaching = search.above(scales[0] * A, scales[1] * B, threshold).toarray()
+    assert_allclose(
+        reaching, np.where(products >= threshold, products, 0.0), rtol=1e-12
+    )
 
 
 def test_above_says_what_is_wrong():

@@ -57,9 +57,8 @@ def test_every_lock_file_is_made_by_make_lock():
 def test_locked_versions_have_hashes_and_no_address(path):
     text = path.read_text(encoding="utf-8")
     assert "://" not in text
-    assert not re.search(
-        r"^\s*-", re.sub(r"^ +--hash.*$", "", text, flags=re.M), re.M
-    )  # no options
+    # No options.
+    assert not re.search(r"^\s*-", re.sub(r"^ +--hash.*$", "", text, flags=re.M), re.M)
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.M).strip())
     for block in blocks:
         first, *rest = block.replace("\\", "").splitlines()

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
@@ -11,7 +13,9 @@ from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.files import container
 from hdsl.similarity.cosine import LearnedCosine
-from hdsl.text import TEST, TRAIN, Collection, Documents, Words
+from hdsl.text import TEST, TRAIN, Collection, Documents, Words, learn
+from hdsl.text.document_index import Cosines
+from hdsl.text.scored import Scored
 
 TEXTS = np.array(
     [
@@ -77,6 +81,45 @@ def test_learned_and_plain_add_up_to_a_reason(collection):
     learned = sum(reason["learned"] for reason in hit["why"])
     share = hit["similarity"] / explanation.total
     assert learned == pytest.approx(share * explanation.learned)
+
+
+# --- learned in Python ----------------------------------------------------------------
+
+
+def test_a_collection_learned_in_python_is_one_of_the_command_line(tmp_path):
+    ids = [f"d{k}" for k in range(12)]
+    collection = learn(TEXTS, LABELS, ids=ids)
+    assert collection.scores is not None
+    hits = collection.search("late goal", 2)
+    assert {hit["label"] for hit in hits} == {"sport"}
+    assert hits[0]["id"] in ids
+    save(collection, tmp_path / "m.hdsl")
+    again = load(tmp_path / "m.hdsl").search("late goal", 2)
+    assert [hit["row"] for hit in again] == [hit["row"] for hit in hits]
+
+
+def test_a_collection_is_learned_from_judgements():
+    triplets = [[0, 1, 2], [1, 4, 3], [2, 3, 0], [3, 6, 1]]
+    words = Words(ngrams=2)
+    collection = learn(TEXTS, triplets=triplets, words=words, model=HDSL(**MODEL))
+    assert collection.scores is None
+    assert "late goal" in collection.feature_names
+    rows = words.transform(TEXTS)
+    expected = HDSL(**MODEL).fit(rows, triplets=triplets)
+    assert_array_equal(collection.model.atoms_, expected.atoms_)
+
+
+def test_a_collection_is_learned_from_several_labels_per_text():
+    labels = [["sport"], ["sport", "ball"], ["money"], ["money", "bank"]] * 3
+    collection = learn(TEXTS, labels, model=HDSL(**MODEL))
+    assert len(collection.search("goal", 2)) == 2
+
+
+def test_texts_to_learn_from_need_labels_or_judgements():
+    with pytest.raises(ValueError, match="requires y"):
+        learn(TEXTS)
+    with pytest.raises(ValueError, match="takes a list of texts"):
+        learn([1, 2], [0, 1])
 
 
 # --- words ----------------------------------------------------------------------------
@@ -208,6 +251,55 @@ def test_documents_are_indexed_by_the_first_search(collection, monkeypatch):
     answers = [new.search("a late goal", 2) for _ in range(3)]
     assert n_rows == [12]
     assert answers == [collection.search("a late goal", 2)] * 3
+
+
+def test_names_are_those_of_the_first_search(collection, monkeypatch):
+    """A name per feature is not made anew for every document that is found."""
+    names = Scored.names
+    calls = []
+
+    def spy(self, feature_names):
+        calls.append(1)
+        return names(self, feature_names)
+
+    monkeypatch.setattr(Scored, "names", spy)
+    new = Collection(collection.model, collection.words, collection.documents)
+    for _ in range(3):
+        new.search("a late goal", 4)
+    assert len(calls) == 1
+
+
+def test_a_search_without_reasons_looks_for_none(collection, monkeypatch):
+    monkeypatch.setattr(Collection, "_reasons", None)
+    hits = collection.search("a late goal", 3, why=0)
+    assert [hit["why"] for hit in hits] == [[], [], []]
+
+
+def test_a_plain_search_is_ordered_by_the_cosine(collection):
+    """Of all documents; reasons sum up to it, and the learned cosine stands beside."""
+    X = collection.documents.X
+    query = collection.rows_of(["a late goal"])
+    cosines = (X @ query.T).toarray().ravel()
+    hits = collection.search("a late goal", 12, why=3, plain=True)
+    assert [hit["row"] for hit in hits] == np.argsort(-cosines, kind="stable").tolist()
+    assert [hit["rank by cosine"] for hit in hits[:1]] == [1]
+    learned = {hit["row"]: hit for hit in collection.search("a late goal", 12)}
+    for hit in hits:
+        total = sum(reason["value"] for reason in hit["why"]) + hit["more"]["value"]
+        assert total == pytest.approx(cosines[hit["row"]])
+        assert hit["similarity"] == learned[hit["row"]]["similarity"]
+    (nearest,) = collection.search(None, 1, row=5, plain=True)
+    assert nearest["row"] != 5
+    assert nearest["cosine"] == pytest.approx(1.0)
+
+
+@given(st.lists(st.integers(-2, 2), min_size=1), st.integers(1, 9))
+def test_the_nearest_documents_are_those_of_a_full_sort(values, k):
+    cosines = Cosines(np.array(values, dtype=float), np.array(values, dtype=float))
+    order = np.argsort(-cosines.learned, kind="stable")
+    assert cosines.nearest(k) == order[:k].tolist()
+    cosines.leave_out(0)
+    assert cosines.nearest_by_cosine(k) == order[order != 0][:k].tolist()
 
 
 def test_digits_are_an_id_then_a_number_then_a_text():

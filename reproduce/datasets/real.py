@@ -217,9 +217,8 @@ def _read_folder(folder: Path) -> Parts | None:
     """Return the parts stored as ``X_train.npz``, ``y_train.npy``, ..., or None."""
     if not (folder / "X_train.npz").is_file():
         return None
-    parts = dict.fromkeys(
-        [f"{kind}_{name}" for name in PARTS for kind in "Xy"]
-    )  # a missing test set stays None
+    # A missing test set stays None.
+    parts = dict.fromkeys([f"{kind}_{name}" for name in PARTS for kind in "Xy"])
     for name in PARTS:
         rows = folder / f"X_{name}.npz"
         labels = folder / f"y_{name}.npy"

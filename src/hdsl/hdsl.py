@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
+from .fit.fit_tasks import FitTasks, TakesCallbacks, with_callbacks
 from .fit.fixed_parts import fixed_parts
 from .fit.inputs import FitInput
 from .fit.path import model_at
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .solver.protocols import Loss
 
 
-class HDSL(SimilarityModel):
+class HDSL(TakesCallbacks, SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like
@@ -44,7 +45,11 @@ class HDSL(SimilarityModel):
         those within one standard error of the best the largest. With labels the score
         is by the nearest rows, and a prior that harms the search for a row by half of
         its features is left out, unless all do; with comparisons it is the share that
-        holds. ``choice_`` has it all. It is 64 where too little can be held out.
+        holds. Smaller priors are left out where held-out queries may find less among
+        all rows than by the cosine: anchors what they prefer, and of many labeled rows
+        some hundred themselves. Where every prior loses, nothing is learned from
+        triplets, and a warning says so. ``choice_`` has it all. It is 64 where too
+        little can be held out.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is
         then the cosine. Columns that no training row has do not count in a row's
@@ -121,7 +126,9 @@ class HDSL(SimilarityModel):
         which cannot be checked, and must not depend on its own past.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``,
-        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run.
+        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run. From
+        scikit-learn 1.9 on ``set_callbacks`` takes its callbacks too, for which each
+        iteration is a task.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where neighbours are mined and the solver runs: on the processor or on a GPU,
         which needs ``hdsl[cuda]``. Both take the same path up to rounding, and a run
@@ -152,9 +159,17 @@ class HDSL(SimilarityModel):
     choice_ : dict of str to ndarray, or None
         What was tried: prior (inf is the plain cosine), n_iter (0 where the model
         starts from that of the next larger prior), score on held-out data with its
-        standard error, mean reciprocal rank of known items, which was chosen, and with
-        an embedding its weight. It prints as a table, and
+        standard error, mean reciprocal rank of known items, mean gain of a search among
+        all rows (NaN where none was made; 1 / rank, or Σ grade / log2(1 + rank) as a
+        share of the largest possible), which was chosen, and with an embedding its
+        weight. It prints as a table, and
         ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
+    ranking_ : {"cosine", "product"}
+        How held-out anchors of triplets find more among all rows: by the learned
+        cosine, or by S as it is, without dividing rows by their learned lengths.
+        ``rewrite(X, cosine=model.ranking_ == "cosine")`` serves what was measured;
+        `hdsl search`, `export`, `evaluate` and `fit` do so. It is "cosine" wherever
+        this was not measured.
     embedding_weight_ : float or None
         The value used; None without an embedding.
     embedding_width_ : int
@@ -274,6 +289,7 @@ class HDSL(SimilarityModel):
 
     # --- fitting ----------------------------------------------------------------------
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -319,6 +335,7 @@ class HDSL(SimilarityModel):
         -------
         self
         """
+        tasks = self._begin_tasks(X, y)
         fit_input = FitInput(
             X=X,
             y=y,
@@ -328,8 +345,22 @@ class HDSL(SimilarityModel):
             X_val=X_val,
             y_val=y_val,
             triplets_val=triplets_val,
+            tasks=tasks,
         )
-        return self._learn(self, fit_input, continues=self.warm_start)
+        self._learn(self, fit_input, continues=self.warm_start)
+        if tasks is not None:
+            tasks.end()
+        return self
+
+    def _begin_tasks(self, X: Any, y: Any) -> FitTasks | None:
+        """Return what callbacks set by ``set_callbacks`` hear; None where there are none."""
+        if not vars(self).get("_skl_callbacks"):
+            return None
+        max_subtasks = None
+        if isinstance(self.max_iter, int):
+            max_subtasks = self.max_iter + 1
+        context = self._init_callback_context(max_subtasks=max_subtasks)
+        return FitTasks(self, context, X, y)
 
     def partial_fit(
         self,

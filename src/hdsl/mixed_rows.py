@@ -82,6 +82,45 @@ def sparse_block(X: Any) -> Any:
     return X
 
 
+def count_features(X: Any) -> np.ndarray:
+    """Return how many sparse features each row has a value of.
+
+    Examples
+    --------
+    >>> X = MixedRows(sp.csr_array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 3)))
+    >>> count_features(X).tolist()
+    [1, 0]
+    """
+    return np.diff(sparse_block(X).indptr)
+
+
+def is_empty(row: Any) -> bool:
+    """Return whether a row has no value.
+
+    Examples
+    --------
+    >>> is_empty(MixedRows(sp.csr_array((1, 4)), np.array([[0.0, 2.0]])))
+    False
+    """
+    if isinstance(row, MixedRows):
+        return row.sparse.nnz == 0 and not row.dense.any()
+    return row.nnz == 0
+
+
+def stack_rows(X: Any, Y: Any) -> Any:
+    """Return the rows of X and then those of Y, both sparse or both mixed.
+
+    Examples
+    --------
+    >>> X = MixedRows(sp.csr_array([[1.0, 0.0]]), np.ones((1, 3)))
+    >>> stack_rows(X, X).shape
+    (2, 5)
+    """
+    if isinstance(X, MixedRows):
+        return MixedRows(stack_rows(X.sparse, Y.sparse), np.vstack([X.dense, Y.dense]))
+    return sp.csr_array(sp.vstack([X, Y]))
+
+
 def split_columns(X: Any, n_sparse: int) -> MixedRows:
     """Return rows with their columns from `n_sparse` on as a dense block.
 

@@ -191,6 +191,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         if input_features is None:
             return None
         names = np.asarray(input_features, dtype=object)
+        width = getattr(self, "embedding_width_", 0)
+        if width and len(names) == self.n_features_in_ - width:
+            of_embedding = [f"embedding{k}" for k in range(width)]
+            names = np.append(names, np.array(of_embedding, dtype=object))
         if fitted_names is not None and not np.array_equal(names, fitted_names):
             raise ValueError("input_features is not equal to feature_names_in_")
         if len(names) != self.n_features_in_:

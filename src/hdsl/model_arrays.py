@@ -11,8 +11,11 @@ from .files import tables
 from .files.container import Arrays, dumps
 from .files.tables import get_value
 from .input.errors import short
-from .similarity.arrays import similarity_from_arrays, similarity_to_arrays
-from .similarity.cosine import COSINE, RANKINGS
+from .similarity.arrays import (
+    ranking_from,
+    similarity_from_arrays,
+    similarity_to_arrays,
+)
 from .similarity.similarity import Similarity
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .tabular import Columns
@@ -71,7 +74,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     _set_numbers(model, header)
     _set_path(model, arrays, header)
     model.choice_ = choice_from(arrays)
-    model.ranking_ = _ranking_from(header)
+    model.ranking_ = ranking_from(header)
     names_from_arrays(model, arrays)
     return model
 
@@ -134,14 +137,6 @@ def choice_from(arrays: Arrays) -> Columns | None:
     if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
     return Columns({name: choice[name] for name in names})
-
-
-def _ranking_from(header: dict[str, Any]) -> str:
-    """Return how rows are ranked; older files do not say it, and rank by the cosine."""
-    ranking = header.get("ranking", COSINE)
-    if ranking not in RANKINGS:
-        raise ValueError(f"ranking is {short(ranking)}, expected one of {RANKINGS}")
-    return str(ranking)
 
 
 def names_to_arrays(model: Any) -> Arrays:

@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .input.embeddings import check_rows
 from .input.estimators import TakesSparse
 from .input.labels import check_classes
-from .input.matrices import as_user_sparse, check_matrix, check_names
+from .input.matrices import as_user_sparse, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
+from .mixed_rows import MixedRows, is_pair
 from .neighbor_lists import Neighbors
 from .search import Index
 from .similarity.cosine import LearnedCosine
@@ -159,11 +161,18 @@ class _Learned:
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side."""
-        return self._similarity.rewrite(X.astype(np.float64, copy=False))
+        return self._similarity.rewrite(_as_float64(X))
 
     def index_rows(self, X: Any) -> Any:
         """Return the other side."""
-        return self._similarity.index_rows(X.astype(np.float64, copy=False))
+        return self._similarity.index_rows(_as_float64(X))
+
+
+def _as_float64(X: Any) -> Any:
+    """Return rows in float64; an embedding keeps its dtype."""
+    if isinstance(X, MixedRows):
+        return MixedRows(_as_float64(X.sparse), X.dense)
+    return X.astype(np.float64, copy=False)
 
 
 class _FittedRows:
@@ -199,7 +208,7 @@ class _FittedRows:
 
     def _scores_with_itself(self, X: Any) -> np.ndarray:
         """Return S(x, x) of each row."""
-        X = X.astype(np.float64, copy=False)
+        X = _as_float64(X)
         queries = self._similarity.rewrite(X)
         return row_products(queries, self._similarity.index_rows(X))
 
@@ -305,8 +314,9 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         check_word(name, "weights", self.weights, WEIGHTS)
         check_device(name, self.device)
         fitted = copy(self)  # self changes at the end, all at once
-        check_names(self.similarity, X)
-        X = check_matrix(fitted, X, reset=True)
+        if not is_pair(X) and not isinstance(X, MixedRows):
+            check_names(self.similarity, X)
+        X = check_rows(fitted, X, reset=True)
         fitted._fitted_rows = self._rows_to_search(X)
         sets = label_sets(y)
         if sets is None:
@@ -445,7 +455,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         if is_self:
             queries = self._fitted_rows.X
         else:
-            queries = check_matrix(self, X, reset=False)
+            queries = check_rows(self, X, reset=False)
         neighbors = self._fitted_rows.top_k(
             queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
         )

@@ -71,9 +71,6 @@ class Progress:
         self._close()
         if self._verbose <= 0 or sys.stderr is None or sys.stderr.closed:
             return
-        if not total and not sys.stderr.isatty():
-            self.say(title)
-            return
         from tqdm.auto import tqdm
 
         bar_format = None

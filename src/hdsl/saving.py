@@ -186,10 +186,10 @@ def _pipeline_from_arrays(arrays: Arrays, headers: list[Any]) -> Any:
         steps.append((name, from_arrays(part_of(arrays, str(number)), header)))
     for (_, first), (_, second) in pairwise(steps):
         n_columns = _n_columns_out(first)
-        if n_columns != second.n_features_in_:
-            raise ValueError(
-                f"a step makes {n_columns} columns for {second.n_features_in_}"
-            )
+        # An embedding passes by the steps before.
+        n_expected = second.n_features_in_ - getattr(second, "embedding_width_", 0)
+        if n_columns != n_expected:
+            raise ValueError(f"a step makes {n_columns} columns for {n_expected}")
     if len(dict(steps)) < len(steps) or not steps:
         raise ValueError("the steps of the pipeline have no names of their own")
     return Pipeline(steps)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+#: How flags are shown.
+FLAGS = {True: "yes", False: ""}
+
 
 class Columns(dict[str, np.ndarray]):
     """Columns of equal length by their names: a dict that prints as a table.
@@ -46,7 +49,7 @@ class Columns(dict[str, np.ndarray]):
 def _cell(value: Any) -> str:
     """Return a value as text: numbers with four digits, flags as yes or nothing."""
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return FLAGS[value]
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from benchmarks import __main__ as command
 from benchmarks import (
     fits,
+    learned_from,
     memory,
     one_gpu,
     problems,
@@ -19,6 +22,7 @@ from benchmarks import (
     table,
     tasks,
 )
+from benchmarks.click_log import N_SHOWN, ClickedSearch
 from devices import DEVICES
 from hdsl.cuda import runtime
 
@@ -44,9 +48,8 @@ FIELDS = {
     "extra",
 }
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # toys are too small to choose a prior by
+# Toys are too small to choose a prior by.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def run_toy(name, **options):
@@ -203,6 +206,26 @@ def test_serving_at_toy_size(capsys):
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     (measured,) = (line for line in lines if "sqlite" in line)
     assert measured[2] == measured[4] == "1.000"  # recall, as it is and certified
+
+
+def test_what_is_learned_from_at_toy_size(monkeypatch):
+    monkeypatch.setattr(learned_from, "PRIORS", (16.0,))
+    monkeypatch.setattr(learned_from, "N_FOLDS", 2)
+    rng = np.random.default_rng(0)
+    rows = sp.csr_array(rng.random((52, 30)) * (rng.random((52, 30)) < 0.3))
+    relevant = [set(range(query % 4, 40, 4)) for query in range(12)]
+    clicked = ClickedSearch(rows[:40], rows[40:], relevant)
+    queries = np.arange(12)
+    log = learned_from.Clicks(clicked.events(queries, n_events=60))
+    search = learned_from.Search(*clicked)
+    shown = {*map(tuple, log.shown(search, queries).rows.tolist())}
+    above = {*map(tuple, log.above(search, queries).rows.tolist())}
+    assert above < shown
+    assert all(len(event.shown) == N_SHOWN for event in log.events)
+    ways = log.ways() | learned_from.JUDGED_WAYS
+    lines = learned_from.table("toy", search, ways)
+    assert [line[1] for line in lines] == list(ways)
+    assert all("±" in line[2] for line in lines)
 
 
 @pytest.mark.slow

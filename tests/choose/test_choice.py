@@ -50,12 +50,10 @@ def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a part
 def test_a_part_without_comparisons_is_left_out():
     in_pairs = HDSL(random_state=0, validation_fraction=0.5, max_iter=2)
-    assert (
-        in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0
-    )  # both halves have one row of each
-    rows = X[
-        np.repeat([0, 1, 2, 3], [30, 1, 1, 30])
-    ]  # a fold without rows 1 and 2 has equal rows
+    # Both halves have one row of each.
+    assert in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0
+    # A fold without rows 1 and 2 has equal rows.
+    rows = X[np.repeat([0, 1, 2, 3], [30, 1, 1, 30])]
     assert HDSL(random_state=0, max_iter=2).fit(rows, np.repeat([0, 1], 31)).prior_ > 0
 
 

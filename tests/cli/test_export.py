@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from commands import bad, good, told
+from hdsl import load, save
 from hdsl.serving.full_text import TEXT_FORMATS
 from hdsl.serving.vector_engines import FORMATS
+from hdsl.text import Collection
 
 
 def test_export(folder, tmp_path):
@@ -91,3 +93,21 @@ def test_a_full_text_query_names_the_class_scores_that_it_leaves_out(folder):
     assert "class scores" in result.stderr
     result = good("export", folder / "model.hdsl", "--to", "qdrant", "--query", "goal")
     assert "class scores" not in result.stderr
+
+
+def test_what_is_exported_and_searched_is_what_was_measured(folder, tmp_path):
+    collection = load(folder / "model.hdsl")
+    collection.learned.ranking_ = "product"
+    model = tmp_path / "product.hdsl"
+    save(Collection(collection.model, collection.words, collection.documents), model)
+    scored = load(model).scored
+    (hit,) = told("search", model, "goal", "-k", 1)["neighbours"]
+    row = load(model).row_of_text("goal")
+    products = scored.index_rows(load(model).documents.X) @ scored.rewrite(row).T
+    assert hit["similarity"] == pytest.approx(products.toarray().max())
+    good("export", model, "--to", "jsonl", "-o", tmp_path / "as_measured.jsonl")
+    good("export", model, "--to", "jsonl", "-o", tmp_path / "S.jsonl", "--no-cosine")
+    good("export", model, "--to", "jsonl", "-o", tmp_path / "cosine.jsonl", "--cosine")
+    as_measured = (tmp_path / "as_measured.jsonl").read_text(encoding="utf-8")
+    assert as_measured == (tmp_path / "S.jsonl").read_text(encoding="utf-8")
+    assert as_measured != (tmp_path / "cosine.jsonl").read_text(encoding="utf-8")

@@ -8,7 +8,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 
-from commands import LABELLED, bad, good, texts, told, write_csv
+from commands import (
+    COLUMNS,
+    LABELLED,
+    bad,
+    good,
+    judged_triplets,
+    texts,
+    told,
+    write_csv,
+)
 from hdsl import HDSL, ClassScores, load
 from hdsl.cli import learn, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
@@ -97,9 +106,8 @@ def test_a_column_of_several_labels(between, separator, tmp_path):
     again = told("evaluate", out)
     assert again["error"] == facts["error"]
     assert told("info", out)["labels"] == 4
-    assert "--label-sep" in bad(
-        "evaluate", out, "--label-sep", ","
-    )  # the model knows it
+    # The model knows it.
+    assert "--label-sep" in bad("evaluate", out, "--label-sep", ",")
     assert "F1" in facts["measure"]
     assert 0 < again["error"]["learned"] < 1
 
@@ -213,3 +221,28 @@ def test_a_model_without_documents(folder, tmp_path):
     assert "not known whether these rows were learned from" in result.stderr
     assert json.loads(result.stdout)["held out"] is None
     good("report", out, "-o", tmp_path / "r.html")
+
+
+def test_preferred_rows_are_searched_among_all(folder, tmp_path):
+    names = [[f"d{row}" for row in triplet] for triplet in judged_triplets().tolist()]
+    judgements = write_csv(tmp_path / "triplets.csv", names, COLUMNS["triplets"])
+    command = ["fit", folder / "texts.csv", "--text", "body", "--id", "id"]
+    command += ["--triplets", judgements, "-o", tmp_path / "m.hdsl"]
+    shown = good(*command).stdout
+    line = re.search(r"Searched among all \d+ rows, nDCG@10 .*", shown)[0]
+    assert re.search(r"\d+ of \d+ queries better, \d+ worse", line)
+    search = told("evaluate", tmp_path / "m.hdsl")["search"]
+    assert f"{search['n_better']} of {search['n_queries']} queries better" in line
+    assert told("info", tmp_path / "m.hdsl")
+
+
+def test_rows_that_are_found_less_well_are_said_before_the_model_is_written(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("hdsl.cli.fit.LEAST_MRR", 2.0)
+    command = ["fit", folder / "texts.csv", *LABELLED, "--max-iter", 3]
+    shown = good(*command, "-o", tmp_path / "m.hdsl")
+    assert "mean reciprocal rank" in shown.stderr
+    assert "--prior" in shown.stderr
+    monkeypatch.setattr("hdsl.cli.fit.LEAST_MRR", 0.0)
+    assert "mean reciprocal" not in good(*command, "-o", tmp_path / "m.hdsl").stderr

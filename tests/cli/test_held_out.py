@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from commands import good
+from hdsl.cli import measure
 from hdsl.cli.held_out import split_judgements, split_rows
 from hdsl.text import TEST, TRAIN
 
@@ -36,3 +38,18 @@ def test_judgements_of_rows_of_both_kinds_are_left_out(capsys):
         split_judgements(triplets[1:], is_new)
     with pytest.raises(ValueError, match="none is left to measure by"):
         split_judgements(triplets[:1], is_new)
+
+
+def test_few_of_many_rows_held_out_are_measured(folder, monkeypatch):
+    """And the same ones by every command, which says so."""
+    is_new = np.arange(300) % 3 > 0
+    np.testing.assert_array_equal(
+        measure.rows_to_measure(is_new), np.flatnonzero(is_new)
+    )
+    monkeypatch.setattr(measure, "MOST_MEASURED", 10)
+    rows = measure.rows_to_measure(is_new)
+    assert len(np.unique(rows)) == 10
+    assert is_new[rows].all()
+    np.testing.assert_array_equal(rows, measure.rows_to_measure(is_new))
+    result = good("evaluate", folder / "model.hdsl")
+    assert "10 of 18 rows held out" in result.stdout

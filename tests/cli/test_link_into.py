@@ -48,13 +48,6 @@ def linked(tmp_path_factory):
     return folder, {pair for pair in pairs if pair[1] in later}, result
 
 
-def test_progress_is_told_without_a_terminal(linked):
-    _, _, result = linked
-    lines = result.stderr.splitlines()
-    assert any("reading" in line for line in lines)
-    assert any("searching" in line for line in lines)
-
-
 def test_entities_have_a_line_per_record(linked):
     folder, _, _ = linked
     rows = rows_of(folder / "entities.csv")

@@ -169,9 +169,8 @@ def test_wrong_judgements(folder, rows_file, tmp_path):
     numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
     skipped = ["fit", gaps, "--text", "body", "--skip-missing", "--triplets"]
     assert "--skip-missing leaves 1 row of" in bad(*skipped, tmp_path / "T.npy")
-    write_csv(
-        numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"]
-    )  # the row that is left out
+    # The row that is left out.
+    write_csv(numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"])
     assert "matches no row" in bad(*skipped, numbered)
 
 

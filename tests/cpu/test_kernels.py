@@ -21,10 +21,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.cpu
 import reference
+from hdsl.cpu import (
+    active_atoms,
+    comparisons,
+    curvature,
+    gradient,
+    pairs,
+    problem,
+    row_plan,
+    rows,
+    sorting,
+    term_store,
+)
 from hdsl.cpu import atoms as atoms_module
-from hdsl.cpu import comparisons, gradient, problem, rows
+from hdsl.cpu.array_pool import ArrayPool
 from hdsl.cpu.atoms import Atoms
-from hdsl.cpu.kernels.compiled import CHUNK, WIDTH
+from hdsl.cpu.kernels.lines import WIDTH
+from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.solver import loop, losses
@@ -59,8 +72,10 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
     first = np.arange(len(keys), dtype=np.int32)
     X = sp.csr_array(sp.random(data.draw(st.integers(1, 9)), n, 0.3, random_state=n))
     with Workers(n_jobs) as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "GRAIN", grain)
-        ptr, items, others = rows.grouped(keys, first, first[::-1].copy(), n, workers)
+        patch.setattr(sorting, "GRAIN", grain)
+        ptr, items, others = sorting.grouped(
+            keys, first, first[::-1].copy(), n, workers
+        )
         columns = rows.Rows(X, workers).by_column
     assert_array_equal(ptr, np.searchsorted(np.sort(keys), np.arange(n + 1)))
     assert_array_equal(items, np.argsort(keys, kind="stable"))
@@ -70,15 +85,15 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
 
 
 def test_memory_serves_again_when_nobody_holds_it():
-    recycled = rows.Recycled(5)
-    part = recycled.empty()[2:4]
-    part[:] = 7.0
-    other = recycled.empty()
+    pool = ArrayPool(5)
+    view = pool.empty()[2:4]
+    view[:] = 7.0
+    other = pool.empty()
     other[:] = 0.0
-    assert part.tolist() == [7.0, 7.0]
-    where = other.ctypes.data
+    assert view.tolist() == [7.0, 7.0]
+    address = other.ctypes.data
     del other
-    assert recycled.empty().ctypes.data == where
+    assert pool.empty().ctypes.data == address
 
 
 # --- atoms ----------------------------------------------------------------------------
@@ -88,20 +103,21 @@ def test_memory_serves_again_when_nobody_holds_it():
 @given(twin=twins(), data=st.data())
 def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
     """Rows of Z, similarities and scores; scores from stored terms, or without room for them."""
-    pairs = twin.layout.comparisons.pairs
+    row_pairs = twin.layout.comparisons.pairs
     X = twin.dense.X
     some, factors = data.draw(models(twin.dense.d))
-    w = np.random.default_rng(0).normal(size=pairs.n_pairs)
-    diagonal = lambda: pairs.diagonal(w)  # noqa: E731
+    w = np.random.default_rng(0).normal(size=row_pairs.n_pairs)
+    diagonal = lambda: row_pairs.diagonal(w)  # noqa: E731
     U = np.column_stack([reference.atom_vector(atom, twin.dense.d) for atom in some])
-    terms = (X @ U)[pairs.a] * (X @ U)[pairs.b]
-    size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(pairs.a) * 8
+    terms = (X @ U)[row_pairs.a] * (X @ U)[row_pairs.b]
+    size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(row_pairs.a) * 8
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atoms_module, "TERMS_LIMIT", limit)
-        patch.setattr(atoms_module, "GRAIN", grain)
+        patch.setattr(term_store, "TERMS_LIMIT", limit)
+        for module in (atoms_module, active_atoms):
+            patch.setattr(module, "GRAIN", grain)
         patch.setattr(atoms_module, "PIECE", 5)
-        patch.setattr(pairs.rows, "is_small", data.draw(st.booleans()))
-        ours = Atoms(pairs)
+        patch.setattr(row_pairs.rows, "is_small", data.draw(st.booleans()))
+        ours = Atoms(row_pairs)
         for asked in (
             slice(0, 1),
             slice(None),
@@ -130,12 +146,12 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
 
 def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
     """While some atoms come and others go; for a moment they lie in two places."""
-    pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
-    ours = Atoms(pairs)
-    limit = 8 * pairs.n_pairs
-    w = np.ones(pairs.n_pairs)
-    monkeypatch.setattr(atoms_module, "TERMS_LIMIT", limit)
-    monkeypatch.setattr(pairs.rows, "is_small", False)
+    row_pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
+    ours = Atoms(row_pairs)
+    limit = 8 * row_pairs.n_pairs
+    w = np.ones(row_pairs.n_pairs)
+    monkeypatch.setattr(term_store, "TERMS_LIMIT", limit)
+    monkeypatch.setattr(row_pairs.rows, "is_small", False)
     every = np.array([[i, j, 1] for i in range(12) for j in range(i + 1, 12)])
     tracemalloc.start()
     for first in range(60):
@@ -181,7 +197,7 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
     assert_array_equal(twin.ours.curvature(margins, some, every), whole)
     monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", 3 * 1000)
     monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1)
-    chosen, factor = problem.curvature_sample(3000, 3, lambda step: 3000 // step)
+    chosen, factor = curvature.curvature_sample(3000, 3, lambda step: 3000 // step)
     assert (len(chosen), factor) == (1000, 3.0)
     part = twin.ours.curvature(margins, some)
     assert_array_equal(part, twin.ours.curvature(margins, some, (chosen, factor)))
@@ -324,10 +340,19 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on several numbers of threads, however small the work."""
-    for module in (comparisons, rows, gradient, atoms_module):
+    for module in (
+        active_atoms,
+        atoms_module,
+        comparisons,
+        gradient,
+        pairs,
+        row_plan,
+        rows,
+        sorting,
+    ):
         monkeypatch.setattr(module, "GRAIN", 1)
-    for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
-        monkeypatch.setattr(comparisons, name, 1)
+    for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
+        monkeypatch.setattr(pairs, name, 1)
 
     def run(function, loss="smoothed_hinge", weighted=False, width=3):
         X, T, weights = arrays
@@ -337,9 +362,8 @@ def on_threads(arrays, monkeypatch):
         for n_jobs in N_JOBS:
             with Workers(n_jobs) as workers:
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
-                assert (
-                    len(layout.comparisons.rows.feature_bounds) > n_jobs
-                )  # all have work
+                # All have work.
+                assert len(layout.comparisons.rows.feature_bounds) > n_jobs
                 results.append(function(layout.problem(losses.get(loss), 20.0, (0.3,))))
         return results
 

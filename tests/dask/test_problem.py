@@ -96,9 +96,8 @@ def test_a_search_of_several_sizes_per_round_ends_where_that_of_one_does(seed, l
 
 def test_shards_have_few_rows_in_common():
     rng = np.random.default_rng(0)
-    topic = rng.permutation(
-        np.repeat(np.arange(8), 50)
-    )  # rows compare with their own topic only
+    # Rows compare with their own topic only.
+    topic = rng.permutation(np.repeat(np.arange(8), 50))
     members = [np.flatnonzero(topic == k) for k in range(8)]
     pairs = np.array(
         [(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)]

@@ -74,20 +74,20 @@ def cases(draw):
 @given(case=cases())
 def test_parts_sum_to_the_similarity(by, case):
     similarity, (x, y, z) = case
-    found = explain(similarity, x, y, by=by)
-    assert found.total == math.fsum(found.parts["value"])  # exactly
-    error = abs(found.total - similarity.pair_score(x[None], y[None])[0])
+    explanation = explain(similarity, x, y, by=by)
+    assert explanation.total == math.fsum(explanation.parts["value"])  # exactly
+    error = abs(explanation.total - similarity.pair_score(x[None], y[None])[0])
     assert error <= rounding(similarity, x, y)
-    assert found.fixed == tuple(part.name for part in similarity.fixed)
-    sums = {part.name: found.of_fixed(part.name) for part in similarity.fixed}
-    assert found.prior == sums["prior"]
+    assert explanation.fixed == tuple(part.name for part in similarity.fixed)
+    sums = {part.name: explanation.of_fixed(part.name) for part in similarity.fixed}
+    assert explanation.prior == sums["prior"]
     for part in similarity.fixed:
         expected = part.weight * (part.block(x[None]) @ part.block(y[None]).T).item()
         assert abs(sums[part.name] - expected) <= rounding(similarity, x, y)
-    error = abs(found.learned + sum(sums.values()) - found.total)
+    error = abs(explanation.learned + sum(sums.values()) - explanation.total)
     assert error <= rounding(similarity, x, y)
-    assert (np.diff(np.abs(found.parts["value"])) <= 0).all()
-    assert found.parts["value"].all()
+    assert (np.diff(np.abs(explanation.parts["value"])) <= 0).all()
+    assert explanation.parts["value"].all()
 
     contrast = explain(similarity, x, y, rather_than=z, by=by)
     assert contrast.total == math.fsum(contrast.parts["value"])
@@ -200,30 +200,34 @@ def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, da
     n_rows = present.sum(axis=0)
     both = present.T @ present
     for form in (np.asarray, sp.csr_array, sp.coo_array):
-        found = importance(similarity, form(X), min_rows=min_rows)
-        features = found.features
-        pairs = found.pairs
+        ranking = importance(similarity, form(X), min_rows=min_rows)
+        features = ranking.features
+        pairs = ranking.pairs
         i = pairs["i"]
         j = pairs["j"]
-        own = features["i"]
-        assert found.ranked_by == "effect"
-        assert_allclose(features["weight"], M[own, own], rtol=1e-14)
+        active = features["i"]
+        assert ranking.ranked_by == "effect"
+        assert_allclose(features["weight"], M[active, active], rtol=1e-14)
         assert_allclose(pairs["weight"], M[i, j], rtol=1e-12, atol=1e-14)
         tolerance = {"rtol": 1e-9, "atol": 1e-12 * np.abs(effects).max()}
         known = n_rows / (n_rows + 5)  # little is known of what few rows have
-        assert_allclose(features["effect"], effects[own, own] * known[own], **tolerance)
+        assert_allclose(
+            features["effect"],
+            effects[active, active] * known[active],
+            **tolerance,
+        )
         expected = effects[i, j] * np.minimum(known[i], known[j])
         assert_allclose(pairs["effect"], expected, **tolerance)
         rare = n_rows < min_rows
-        for table, last in ((features, rare[own]), (pairs, rare[i] | rare[j])):
+        for table, last in ((features, rare[active]), (pairs, rare[i] | rare[j])):
             assert (np.diff(last.astype(int)) >= 0).all()
             for part in (table[last], table[~last]):
                 assert (np.diff(np.abs(part["effect"])) <= 0).all()
-        assert_array_equal(features["n_rows"], n_rows[own])
+        assert_array_equal(features["n_rows"], n_rows[active])
         assert_array_equal(pairs["n_rows"], both[i, j])
         assert_array_equal(pairs["n_rows_i"], n_rows[i])
         assert_array_equal(pairs["n_rows_j"], n_rows[j])
-        assert found.n_rare == (rare[i] | rare[j]).sum()
+        assert ranking.n_rare == (rare[i] | rare[j]).sum()
 
 
 @given(st.integers(2, 8), st.data())
@@ -231,10 +235,10 @@ def test_importance_without_rows_is_by_weight(d, data):
     atoms, weights = data.draw(models(d))
     similarity = Similarity(atoms, weights, 4.0, (FixedPart("prior", 0.0),), d)
     M = learned_matrix(similarity)
-    found = importance(similarity)
-    features = found.features
-    pairs = found.pairs
-    assert found.ranked_by == "weight"
+    ranking = importance(similarity)
+    features = ranking.features
+    pairs = ranking.pairs
+    assert ranking.ranked_by == "weight"
     assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
     assert len(features) == np.count_nonzero(np.diag(M))
     assert_allclose(features["share"].sum(), weights.sum())
@@ -244,9 +248,11 @@ def test_importance_without_rows_is_by_weight(d, data):
     for table in (features, pairs):
         assert (np.diff(np.abs(table["weight"])) <= 0).all()
     for i, direction in zip(features["i"], features["direction"], strict=True):
-        own = (atoms[:, :2] == i).any(axis=1)
+        has_feature = (atoms[:, :2] == i).any(axis=1)
         assert_allclose(
-            direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14
+            direction,
+            np.average(atoms[has_feature, 2], weights=weights[has_feature]),
+            atol=1e-14,
         )
 
 
@@ -262,12 +268,14 @@ def test_pairs_of_words_come_before_those_of_classes():
 
 def test_words_behind_the_score_of_a_class_are_shown():
     names = ["goal", "class:sport", "profit", "shares"]
-    found = explain(SMALL, *ROWS[:2], feature_names=names)
-    found = replace(found, words={1: {"x": ["match", "cup"], "y": ["league"]}})
-    parts = {part["name"]: part for part in found.to_dict()["parts"]}
+    explanation = explain(SMALL, *ROWS[:2], feature_names=names)
+    explanation = replace(
+        explanation, words={1: {"x": ["match", "cup"], "y": ["league"]}}
+    )
+    parts = {part["name"]: part for part in explanation.to_dict()["parts"]}
     assert parts["goal ~ class:sport"]["words"] == ["match", "league", "cup"]
     assert "words" not in parts["goal ~ profit"]
-    assert "goal ~ class:sport: match, league, cup" in repr(found)
+    assert "goal ~ class:sport: match, league, cup" in repr(explanation)
 
 
 @pytest.mark.parametrize(
@@ -362,17 +370,17 @@ def test_hostile_names_are_escaped(found):
 
 
 def test_tables_as_frames_and_json(monkeypatch):
-    found = explain(SMALL, *ROWS[:2], feature_names=NAMES)
+    explanation = explain(SMALL, *ROWS[:2], feature_names=NAMES)
     weights = importance(SMALL, ROWS)
-    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert json.loads(json.dumps(explanation.to_dict())) == explanation.to_dict()
     assert json.loads(json.dumps(weights.to_dict())) == weights.to_dict()
     pytest.importorskip("pandas")
-    assert found.to_frame().to_dict("records") == found.to_dict()["parts"]
+    assert explanation.to_frame().to_dict("records") == explanation.to_dict()["parts"]
     for of in ("pairs", "features"):
         assert weights.to_frame(of).to_dict("records") == weights.to_dict()[of]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"pip install pandas.*to_dict"):
-        found.to_frame()
+        explanation.to_frame()
 
 
 # --- the estimators -------------------------------------------------------------------
@@ -396,13 +404,17 @@ def model():
 
 
 def test_explanations_of_an_estimator(model):
-    found = model.explain(X[0], X[2], top=3)
-    assert found.total == pytest.approx(model.pair_score(X[[0]], X[[2]])[0], rel=1e-13)
-    assert (found.top, found.parts["name"][0][0]) == (3, "x")
-    assert_array_equal(found.parts, explain(model.similarity_, X[0], X[2]).parts)
+    explanation = model.explain(X[0], X[2], top=3)
+    assert explanation.total == pytest.approx(
+        model.pair_score(X[[0]], X[[2]])[0], rel=1e-13
+    )
+    assert (explanation.top, explanation.parts["name"][0][0]) == (3, "x")
+    assert_array_equal(explanation.parts, explain(model.similarity_, X[0], X[2]).parts)
     for form in (sp.csr_array, sp.coo_array, sp.csr_matrix, np.asarray):
-        assert_array_equal(model.explain(form(X[[0]]), form(X[[2]])).parts, found.parts)
-    assert_array_equal(model.explain(list(X[0]), list(X[2])).parts, found.parts)
+        assert_array_equal(
+            model.explain(form(X[[0]]), form(X[[2]])).parts, explanation.parts
+        )
+    assert_array_equal(model.explain(list(X[0]), list(X[2])).parts, explanation.parts)
     x, y = X[[0, 2]].astype(np.float32)  # explained in float64
     assert_array_equal(
         model.explain(x, y).parts, model.explain(x.astype(float), y).parts
@@ -475,16 +487,16 @@ def by_pair(table, column, features=None):
 def test_wide_rows_are_explained(wide):
     model, rows, twin, columns = wide
     for by in ("pair", "atom"):
-        found = model.explain(rows[[0]], rows[[2]], rather_than=rows[[1]], by=by).parts
+        table = model.explain(rows[[0]], rows[[2]], rather_than=rows[[1]], by=by).parts
         expected = twin.explain(X[0], X[2], rather_than=X[1], by=by).parts
-        assert by_pair(found, "value") == pytest.approx(
+        assert by_pair(table, "value") == pytest.approx(
             by_pair(expected, "value", columns)
         )
     for by, wide_rows, narrow_rows in (("weight", None, None), ("effect", rows, X)):
-        found = model.importance(wide_rows).pairs
+        table = model.importance(wide_rows).pairs
         expected = twin.importance(narrow_rows).pairs
-        assert by_pair(found, by) == pytest.approx(by_pair(expected, by, columns))
-    assert found["name"][0] == f"x{found['i'][0]} ~ x{found['j'][0]}"
+        assert by_pair(table, by) == pytest.approx(by_pair(expected, by, columns))
+    assert table["name"][0] == f"x{table['i'][0]} ~ x{table['j'][0]}"
 
 
 def test_wide_names_are_those_of_pairs_alone(wide):
@@ -503,3 +515,22 @@ def test_wide_names_are_those_of_pairs_alone(wide):
 
 
 # --- large numbers --------------------------------------------------------------------
+
+
+def test_importance_says_when_no_pair_is_large():
+    """The largest effect is compared with a usual similarity of two rows."""
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 6))
+    atoms = np.array([[0, 1, 1], [2, 3, -1]])
+    weights = np.array([0.6, 0.4])
+
+    def note(scale):
+        fixed = (FixedPart("prior", 1.0),)
+        return importance(Similarity(atoms, weights, scale, fixed, 6), X).note
+
+    assert note(scale=10.0) == ""
+    assert "No pair is large" in note(scale=1e-3)
+    assert "0.0" in note(scale=1e-3)
+    similarity = Similarity(atoms, weights, 1e-3, (FixedPart("prior", 1.0),), 6)
+    assert repr(importance(similarity, X)).endswith("2 small ones.")
+    assert importance(similarity).note == ""

@@ -135,9 +135,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", no_locks)
         write(other, {}, {})
-    assert (
-        temporary() == of_other
-    )  # without locks, nobody can tell that its process is dead
+    # Without locks, nobody can tell that its process is dead.
+    assert temporary() == of_other
     write(other, {}, {})
     assert names_in(tmp_path) == ["model.hdsl", "other.hdsl"]
 

@@ -189,9 +189,8 @@ def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
     weights = np.arange(n) % 4
     weighted = fit(everything, weights.astype(float))
     assert_same_similarity(weighted, fit(np.repeat(everything, weights)))
-    assert_same_similarity(
-        weighted, fit(everything, 1e-3 * weights)
-    )  # only ratios matter
+    # Only ratios matter.
+    assert_same_similarity(weighted, fit(everything, 1e-3 * weights))
     assert abs(weighted.objective_ - fit(everything).objective_) > 1e-6
 
 
@@ -265,9 +264,8 @@ def test_features_of_few_rows_are_not_paired_but_count_in_the_prior():
     assert (count[used] >= least).all()
     assert len(used) < len(np.unique(small(prior=0.3).fit(X, triplets=T).atoms_[:, :2]))
     assert_whole(model)  # the margins are those of all features
-    model.set_params(min_rows=N).partial_fit(
-        X, triplets=T
-    )  # the path keeps its features
+    # The path keeps its features.
+    model.set_params(min_rows=N).partial_fit(X, triplets=T)
     assert_whole(model)
 
 

@@ -86,9 +86,8 @@ both_ways = pytest.mark.parametrize("how", ["fit", "partial_fit"])
 def test_a_path_has_one_scale_and_one_prior(how):
     model = small(scale="auto", prior="auto", max_iter=10).fit(X, Y)
     used = {"scale": model.scale_, "prior": model.prior_}
-    again(
-        model, how, 4 * X_VAL, triplets=T_VAL
-    )  # "auto" would choose others for these rows
+    # "auto" would choose others for these rows.
+    again(model, how, 4 * X_VAL, triplets=T_VAL)
     assert {"scale": model.scale_, "prior": model.prior_} == used
     assert_whole(model, 4 * X_VAL, T_VAL)
     again(model.set_params(**used), how, X, triplets=T)

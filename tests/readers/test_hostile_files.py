@@ -34,9 +34,8 @@ def skip_without_library(name):
 # --- the corpus, and damage to it -----------------------------------------------------
 
 
-@pytest.mark.filterwarnings(
-    "ignore::UserWarning"
-)  # NumPy's, about headers of old versions
+# NumPy's, about headers of old versions.
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
     skip_without_library(name)

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
-from hdsl.report import measure_labels
+from hdsl.relevance import Relevance
+from hdsl.report import measure_labels, measure_searches
 from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
@@ -216,7 +217,10 @@ class TwoBlocks(HDSL):
 
 
 def test_all_fixed_parts_are_compared_and_named(show):
-    model = TwoBlocks(scale=20.0, prior=0.3, max_iter=10, random_state=0).fit(X, Y)
+    words = X @ sp.diags_array(1.0 * (np.arange(X.shape[1]) < 20))
+    words.eliminate_zeros()  # so that words alone are paired
+    model = TwoBlocks(scale=20.0, prior=0.3, max_iter=10, random_state=0)
+    model.fit(words, Y)
     page = show(model, X, Y, max_items=21)
     chosen = choose_rows(X, 21)
     why = page.evaluate(
@@ -274,9 +278,8 @@ def test_neighbours_before_and_after(model, show):
     plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
     plain[7] = -np.inf
     shown = page.locator("#after button").first.inner_text()
-    assert number(shown.split()[0]) == pytest.approx(
-        plain.max(), abs=6e-4
-    )  # follows the slider
+    # Follows the slider.
+    assert number(shown.split()[0]) == pytest.approx(plain.max(), abs=6e-4)
 
 
 def test_words_are_searched_for(show):
@@ -411,6 +414,23 @@ def test_errors_are_those_of_test_rows(model, show):
         )
         assert wrong in text
     assert text.endswith(found.sentence)
+
+
+def test_searches_of_judged_queries_are_told(chromium, model, tmp_path):
+    judged = Relevance(np.arange(10), np.arange(10, 20), np.ones(10))
+    measured = measure_searches(model.similarity_, X[:10], X, judged)
+    text = report.page(model, X, Y, measured=measured)
+    (tmp_path / "r.html").write_text(text, encoding="utf-8")
+    page = chromium.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    assert "10 judged queries" in page.locator("#headline").inner_text()
+    assert page.locator("#measured").inner_text().endswith(measured.searches.sentence)
+    shown = page.locator("#known-items").inner_text()
+    for name, quality in (("nDCG@10", "ndcg"), ("recall@10", "recall")):
+        values = [measured.searches.after, measured.searches.before]
+        learned, cosine = (f"{side.values(quality).mean():.3f}" for side in values)
+        assert f"{name} is {learned} as learned and {cosine} by cosine" in shown
+    page.close()
 
 
 def test_learned_and_settings(model, show):

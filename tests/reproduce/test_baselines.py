@@ -330,9 +330,8 @@ def test_comet_reaches_the_optimum(loss, weights):
     _, at_start = comet_objective(
         X, T, loss, barrier, ridge, np.sqrt(barrier / ridge) * np.eye(6)
     )
-    assert (
-        np.abs(gradient).max() < 1e-4 * np.abs(at_start).max()
-    )  # convex: a proof of the minimum
+    # Convex: a proof of the minimum.
+    assert np.abs(gradient).max() < 1e-4 * np.abs(at_start).max()
 
 
 def test_objective_of_comet_falls_and_w_stays_positive_definite():

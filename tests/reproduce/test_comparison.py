@@ -26,9 +26,8 @@ from reproduce.defaults import Ratio, geometric_mean, ratio_of_means
 from reproduce.sets import Split
 from reproduce.settings import Settings
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # few rows, runs that end at their limit
+# Few rows, runs that end at their limit.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def split(n=90, n_classes=3, seed=0):
@@ -97,13 +96,13 @@ def test_rivals_are_what_they_are_called(settings, monkeypatch):
     knn = KNeighborsClassifier(9, metric="jaccard").fit(bits, data.y)
     scores = knn.predict_proba(asked)[:, 1]
     found = lines["bace_ecfp6", "tanimoto"]
+    # Ties.
     assert found["auc"]["9"] == pytest.approx(
         roc_auc_score(data.y_test, scores), abs=0.05
-    )  # ties
+    )
     assert lines["bace_ecfp6", "forest"]["auc"]["3"] > 0.7
-    monkeypatch.setattr(
-        rivals, "MOST_ROWS", {"nca": 59}
-    )  # a set of 60 rows is too large
+    # A set of 60 rows is too large.
+    monkeypatch.setattr(rivals, "MOST_ROWS", {"nca": 59})
     assert "nca" not in [cell["method"] for cell in rivals.cells(settings)]
 
 

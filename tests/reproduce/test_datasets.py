@@ -118,9 +118,8 @@ def test_noise_turns_judgements_round():
     noisy = small(noise=0.3).triplets
     turned = (clean != noisy).any(axis=1)
     assert_array_equal(noisy[turned], clean[turned][:, [0, 2, 1]])
-    assert turned.mean() == pytest.approx(
-        0.3, abs=0.1
-    )  # 500 draws, five standard deviations
+    # 500 draws, five standard deviations.
+    assert turned.mean() == pytest.approx(0.3, abs=0.1)
 
 
 def test_correlation_copies_values_to_the_right():

@@ -162,9 +162,8 @@ def test_certified_optimum_is_reached(dexter, scale, step):
     assert fitted.objective_ >= lower_bound
     again = Recomputed(fitted, X, T)
     assert_allclose(fitted.objective_, again.objective, rtol=1e-12)
-    assert_allclose(
-        fitted.gap_, again.gap(), rtol=1e-6, atol=1e-11
-    )  # a difference of O(1) numbers
+    # A difference of O(1) numbers.
+    assert_allclose(fitted.gap_, again.gap(), rtol=1e-6, atol=1e-11)
 
 
 def test_sharp_constant_bounds_the_convergence(dexter):

@@ -13,9 +13,8 @@ from reproduce.settings import Settings
 NAMES = ("knn", "features", "sparsity")
 MORE = ("svm", "dimension")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # few rows, runs that end at their limit
+# Few rows, runs that end at their limit.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def rows_of(n, n_features, n_classes, rng):
@@ -324,11 +323,3 @@ def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
         "measures",
         "choices",
     ]
-    collection = cisi.load(judged)  # without a gain they are left as they are
-    rng = np.random.default_rng(0)
-    random = [
-        set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant
-    ]
-    collection = collection._replace(relevant=random)
-    grid = cisi.Grid((15.0,), (1.0,), (5,))
-    assert cisi.choose(collection, np.arange(12), grid) is None

@@ -116,9 +116,8 @@ def test_the_learned_cosine_with_one_number_per_document(engine):
 def test_documents_change_without_a_new_fit(engine):
     X, _ = documents()
     changed = sp.csr_array(model().index_rows(X[: N + 100]))
-    changed = sp.csr_array(
-        sp.vstack([changed[N : N + 10], changed[10 : N + 50]])
-    )  # replaced, added
+    # Replaced, added.
+    changed = sp.csr_array(sp.vstack([changed[N : N + 10], changed[10 : N + 50]]))
     engine.put(
         [*range(10), *range(N, N + 50)], changed[[*range(10), *range(N, N + 50)]]
     )

@@ -97,9 +97,8 @@ def test_rate_of_forward_steps(twin):
     k = np.arange(1, result.n_iter + 1)
     bound = 16 * twin.dense.lipschitz() * twin.dense.scale**2 / (k + 2)
     excess = result.trace["objective"][1:] - twin.dense.optimum().upper
-    assert (
-        excess <= bound * (1 + 1e-12) + 1e-14
-    ).all()  # the bound is 0 where all rows are equal
+    # The bound is 0 where all rows are equal.
+    assert (excess <= bound * (1 + 1e-12) + 1e-14).all()
 
 
 # --- where it begins ------------------------------------------------------------------

@@ -40,9 +40,8 @@ def lines(draw, loss):
     m, d = draw(st.sampled_from([(5.0, 10.0), (0.0, 1.0), (1e3, 1e3), (1.0, 1e-6)]))
     margins = draw(st.lists(st.floats(-m, m), min_size=T, max_size=T))
     direction = draw(st.lists(st.floats(-d, d), min_size=T, max_size=T))
-    direction = np.where(
-        np.abs(direction) < 1e-12, 0.0, direction
-    )  # less is nothing beside m
+    # Less is nothing beside m.
+    direction = np.where(np.abs(direction) < 1e-12, 0.0, direction)
     return (
         twin,
         np.array(margins),

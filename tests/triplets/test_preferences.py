@@ -57,9 +57,8 @@ def test_graded_triplets_are_those_of_the_slow_twin(lines, event):
 
 @given(graded_lines(), st.integers(1, 4), st.integers(0, 100))
 def test_n_per_anchor_limits_the_triplets_of_each_anchor(lines, n, seed):
-    lines = list(
-        {line[:3]: line for line in lines}.values()
-    )  # an item has one grade in an event
+    # An item has one grade in an event.
+    lines = list({line[:3]: line for line in lines}.values())
     slow = slow_graded(lines, by_event=True)
     if not slow:
         return

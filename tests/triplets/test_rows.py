@@ -59,9 +59,8 @@ def opposite(comparison):
 
 @given(st.data(), st.sampled_from([1, 2**29]), st.booleans())
 def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
-    given = (
-        data.draw(strategies.comparisons(4)) * spread
-    )  # large numbers do not fit in one key
+    # Large numbers do not fit in one key.
+    given = data.draw(strategies.comparisons(4)) * spread
     values = st.lists(
         st.sampled_from([1.0, 2.0, 0.5]), min_size=len(given), max_size=len(given)
     )

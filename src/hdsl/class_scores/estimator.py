@@ -25,10 +25,17 @@ from ..input.matrices import as_user_sparse, check_matrix, narrow
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
+from ..mixed_rows import MixedRows, is_pair
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
 from .linear import LinearScorer
+from .sample import (
+    ended_early_on_purpose,
+    limit_passes,
+    n_affordable_rows,
+    sample_rows,
+)
 from .scores import Scores
 from .training import Training, columns_with_values, stratified_folds
 from .words import with_words
@@ -77,6 +84,10 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Source of the folds, and of ``LinearSVC`` if `classifier` is None.
     n_jobs : int or None, default=None
         Number of threads that fit the classifiers.
+    max_rows : int, "auto" or None, default="auto"
+        Most rows that a classifier is fitted on; of more, a sample with about the same
+        share of each class. "auto" is as many as have 50 million values, counted once
+        per class, and at least 20,000. None is all. All rows are scored.
 
     Attributes
     ----------
@@ -91,6 +102,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     is_wide_ : bool
         Whether X has so many columns that the classifier sees those of ``columns_``
         alone: more than 1000 and 4 per value.
+    n_rows_fitted_ : int
+        Number of rows that ``classifier_`` was fitted on.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
@@ -121,6 +134,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         cv: Any = 3,
         random_state: Any = None,
         n_jobs: int | None = None,
+        max_rows: int | str | None = "auto",
     ) -> None:
         self.classifier = classifier
         self.weight = weight
@@ -128,6 +142,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.max_rows = max_rows
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ClassScores:
         """Fit the classifier on all rows.
@@ -146,14 +161,16 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         self
         """
         checked, training, _ = self._check_fit(X, y, sample_weight)
-        checked.classifier_ = training.fit()
+        with ended_early_on_purpose(checked.n_rows_fitted_ < len(training.y)):
+            checked.classifier_ = training.fit(np.arange(len(training.y)))
         replace_fitted(self, checked)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the rows with scores by classifiers that have not seen them.
 
-        The result differs from ``fit(X, y, sample_weight).transform(X)``.
+        The result differs from ``fit(X, y, sample_weight).transform(X)``. Of a pair
+        (features, embedding) the features are scored, and the embedding stays.
 
         Parameters
         ----------
@@ -164,13 +181,17 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
+        if is_pair(X) or isinstance(X, MixedRows):
+            features, embedding = X
+            return self.fit_transform(features, y, sample_weight), embedding
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
-        tasks = [delayed(training.fit)()]
+        tasks = [delayed(training.fit)(np.arange(len(training.y)))]
         for train, test in folds:
             tasks.append(delayed(training.fit_and_score)(train, test))
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        checked.classifier_, *fold_scores = parallel(tasks)
+        with ended_early_on_purpose(checked.n_rows_fitted_ < len(training.y)):
+            checked.classifier_, *fold_scores = parallel(tasks)
         scores = np.empty((len(training.y), len(training.classes)))
         for (_, test), test_scores in zip(folds, fold_scores, strict=True):
             scores[test] = test_scores
@@ -191,6 +212,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
+        if is_pair(X) or isinstance(X, MixedRows):
+            features, embedding = X
+            return self.transform(features), embedding
         return as_user_sparse(super().transform(check_matrix(self, X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -294,7 +318,12 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         check_number(
             name, "n_scores", self.n_scores, low=1, integer=True, words=(None,)
         )
+        check_number(
+            name, "max_rows", self.max_rows, low=2, integer=True, words=("auto", None)
+        )
         checked = copy(self)
+        if is_pair(X) or isinstance(X, MixedRows):
+            X, _ = X
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
         if sets is None:
@@ -330,7 +359,24 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             sample_weight=weights,
             classes=checked.classes_,
         )
+        n_rows = self._n_rows_to_fit(training)
+        checked.n_rows_fitted_ = n_rows
+        if n_rows < len(y):
+            sample = sample_rows(y, n_rows, random_state, weights)
+            training = training.on_sample(sample)
+            checked.n_rows_fitted_ = len(sample)
+            if self.classifier is None:
+                limit_passes(classifier, training.X)
         return checked, training, random_state
+
+    def _n_rows_to_fit(self, training: Training) -> int:
+        """Return about how many rows a classifier is fitted on."""
+        n_rows = len(training.y)
+        if self.max_rows is None:
+            return n_rows
+        if self.max_rows == "auto":
+            return n_affordable_rows(training.X, len(training.classes))
+        return min(n_rows, int(self.max_rows))
 
     def _check_classifier(self, random_state: np.random.RandomState) -> Any:
         """Return the classifier to fit, raise ValueError if it gives no scores."""

@@ -43,6 +43,8 @@ class LinearScorer:
     @classmethod
     def from_classifier(cls, classifier: Any) -> LinearScorer:
         """Return the scores of a fitted classifier; raise ValueError if not linear."""
+        if isinstance(classifier, cls):
+            return classifier
         attributes = ("coef_", "intercept_", "decision_function")
         if all(hasattr(classifier, name) for name in attributes):
             scorer = cls._copied_from(classifier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Training:
     y : ndarray of shape (n_rows,) or LabelSets
     sample_weight : ndarray of shape (n_rows,) or None
     classes : ndarray of shape (n_classes,)
+    is_sampled : ndarray of shape (n_rows,), dtype bool, or None
+        Rows that a classifier may be fitted on; None is all.
     """
 
     classifier: Any
@@ -38,12 +40,20 @@ class Training:
     y: Any
     sample_weight: np.ndarray | None
     classes: np.ndarray
+    is_sampled: np.ndarray | None = None
 
-    def fit(self, rows: Any = slice(None)) -> Any:
-        """Return a classifier fitted on some rows, or on all."""
+    def on_sample(self, rows: np.ndarray) -> Training:
+        """Return the training whose classifiers are fitted on a sample of the rows."""
+        is_sampled = np.zeros(len(self.y), dtype=bool)
+        is_sampled[rows] = True
+        return replace(self, is_sampled=is_sampled)
+
+    def fit(self, rows: np.ndarray) -> Any:
+        """Return a classifier fitted on those of some rows that are in the sample."""
         fit_params = {}
+        if self.is_sampled is not None:
+            rows = rows[self.is_sampled[rows]]
         if self.sample_weight is not None:
-            rows = np.arange(len(self.y))[rows]
             rows = rows[self.sample_weight[rows] > 0]
             fit_params["sample_weight"] = self.sample_weight[rows]
         y = self.y[rows]

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain import Explanation
+from ..mixed_rows import sparse_block
 
 #: Words that stand for a score of a row.
 N_WORDS = 3
@@ -91,7 +92,7 @@ def with_words(
     words: dict[int, dict[str, list[str]]] = {}
     for row_name, row in rows.items():
         try:
-            row_words = scores.words(row)[0]
+            row_words = scores.words(sparse_block(row))[0]
         except ValueError:  # not linear
             return explanation
         for label, columns in row_words.items():

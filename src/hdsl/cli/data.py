@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..labels import split_labels
+from ..relevance import Relevance
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class Data:
 
     `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their
     weights. `n_skipped` rows of the file had no text, label or id and are left out.
+    `queries` are no rows of the data, `relevance` has the grades of rows for them, and
+    `comparisons` number them after the rows.
     """
 
     path: Path
@@ -29,6 +32,8 @@ class Data:
     ids: np.ndarray | None = None
     n_skipped: int = 0
     label_sep: str | None = None
+    queries: Data | None = None
+    relevance: Relevance | None = None
 
     @property
     def n_rows(self) -> int:
@@ -36,6 +41,11 @@ class Data:
         if self.texts is None:
             return self.X.shape[0]
         return len(self.texts)
+
+    @property
+    def has_judgements(self) -> bool:
+        """Whether there are judgements, of rows or of queries."""
+        return self.comparisons is not None or self.relevance is not None
 
     @property
     def y(self) -> Any:

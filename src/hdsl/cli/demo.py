@@ -51,6 +51,7 @@ def add(commands: Any) -> None:
     shared_options.add_seed(options, "Random seed of the split, 0 or more.")
     about_scores = "Learn by the rows alone, without class scores."
     options.add_flag("--no-class-scores", about_scores)
+    shared_options.add_quiet(options)
     shared_options.add_json(options)
 
 
@@ -70,7 +71,7 @@ def demo(arguments: Namespace) -> int | None:
     start = time.perf_counter()
     outcome = _learn(arguments)
     seconds = time.perf_counter() - start
-    announce("writing the page", quiet=arguments.as_json)
+    announce("writing the page", quiet=shared_options.is_quiet(arguments))
     _write(outcome, arguments)
     hits = outcome.collection.search(QUERY, 3, why=3)
     if arguments.as_json:
@@ -96,7 +97,7 @@ def _check_files(page: Path, model: Path | None) -> None:
 
 def _learn(arguments: Namespace) -> Outcome:
     """Learn the modules of summaries; the documents of the outcome have names."""
-    quiet = arguments.as_json
+    quiet = shared_options.is_quiet(arguments)
     announce("reading the docstrings of Python's standard library", quiet=quiet)
     import numpy as np
 

@@ -24,6 +24,7 @@ WAYS_OUT = {
     "ids": "name the column of ids with --id",
     "missing": "fill them, or leave such rows out (--skip-missing does it for the data)",
     "sep": "if it has several, name what separates them with --sep, or save it with commas",
+    "unknown": "check the ids, or raise --max-unknown if these rows are gone",
     "zero_based": "pass --zero-based if they count from 0",
 }
 

@@ -13,7 +13,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, explain)
     shared_options.add_model(parser)
     options = OptionGroup(parser, "explanation")
-    about_side = "A document in the model, by id or number, or a text."
+    about_side = "A document or query in the model, by id or number, or a text."
     options.add_text("--x", about_side, required=True)
     options.add_text("--y", about_side, required=True)
     about_third = "A third: explain why x is more like y than like this."
@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     about_by = "Parts per feature pair, or per learned pair."
     options.add_choice("--by", about_by, ("pair", "atom"))
     options.add_integer("--top", "Parts to show.", 10)
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     shared_options.add_json(options)
 
 
@@ -35,9 +36,10 @@ def explain(arguments: Namespace) -> None:
     """
     from . import models
 
-    collection = models.load_collection(arguments.model)
+    collection = models.load_collection(arguments.model, arguments.encoder)
     for side in (arguments.x, arguments.y, arguments.rather_than):
-        if side and not collection.is_document(side):
+        is_row = collection.is_document(side) or collection.is_query(side)
+        if side and not is_row:
             models.name_unknown_words(collection, side)
     explanation = collection.explain(
         arguments.x,

@@ -37,17 +37,18 @@ def add(commands: Any) -> None:
     about_cosine = (
         "Divide each document by its learned length, so that dot products are the "
         "learned cosine. Otherwise they are the similarity, and a new model needs no "
-        "new index."
+        "new index. Default: as `hdsl search` ranks, which `fit` has measured."
     )
-    options.add_switch("--cosine", about_cosine, True)
+    options.add_switch("--cosine", about_cosine)
 
 
 def export(arguments: Namespace) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
-    The dot product of a query with a document is the learned cosine: documents are
-    divided by their learned lengths, and nothing is left to divide by. With --no-cosine
-    it is the similarity, and the length stands beside each document. Each has its place
+    The dot product of a query with a document is what `hdsl search` ranks by. As a rule
+    this is the learned cosine: documents are divided by their learned lengths, and
+    nothing is left to divide by. With --no-cosine it is the similarity, and the length
+    stands beside each document. Each has its place
     as id, its own id as name where the model has ids, label and text.
 
     For example:
@@ -70,7 +71,8 @@ def export(arguments: Namespace) -> None:
         collection = models.load_collection(arguments.model)
         models.name_unknown_words(collection, query)
         _name_class_scores(collection, engine)
-        show(_query(collection, engine, query, arguments.cosine))
+        is_cosine = _is_cosine(collection, arguments)
+        show(_query(collection, engine, query, is_cosine))
         return
     if engine in FULL_TEXT:
         raise ValueError(
@@ -79,7 +81,14 @@ def export(arguments: Namespace) -> None:
     output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
     files.check_output_of_model(output, arguments.model)
     collection = models.load_collection(arguments.model)
-    _write_documents(collection, engine, output, arguments.cosine)
+    _write_documents(collection, engine, output, _is_cosine(collection, arguments))
+
+
+def _is_cosine(collection: Any, arguments: Namespace) -> bool:
+    """Return whether dot products are the learned cosine: as asked for, or as measured."""
+    if arguments.cosine is not None:
+        return bool(arguments.cosine)
+    return bool(collection.scored.ranking == "cosine")
 
 
 def _name_class_scores(collection: Any, engine: str) -> None:

@@ -45,6 +45,7 @@ class Limit(NamedTuple):
 LIMITS = {
     "scale": Limit(0.0, words=("auto", None), is_excluded=True),
     "prior": Limit(0.0, words=("auto", None)),
+    "embedding_weight": Limit(0.0, words=("auto", None)),
     "tol": Limit(0.0),
     "max_iter": Limit(1, words=("auto", None)),
     "n_targets": Limit(1),
@@ -85,9 +86,10 @@ def _add_output(options: OptionGroup) -> None:
     shared_options.add_seed(options)
     about_device = "Where the solver runs: cpu, cuda or cuda:1."
     options.add_text("--device", about_device, "cpu")
-    options.add_integer("--jobs", "Threads; -1 is all cores.")
+    options.add_integer("--jobs", "Threads; -1 is all cores.", -1)
     about_memory = "Most GiB for the fit, or auto, or none."
     options.add_text("--memory-limit", about_memory, "auto")
+    shared_options.add_quiet(options)
     shared_options.add_json(options)
 
 
@@ -112,6 +114,15 @@ def _add_words(options: OptionGroup) -> None:
     options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 2.0)
     options.add_number("--max-df", "Most texts with a word; up to 1, a share.", 1.0)
     options.add_choice("--stop-words", "Words to leave out.", ("english", "none"))
+    about_encoder = (
+        "Compare texts by an embedding too: folder or name of a model that "
+        "sentence-transformers or model2vec loads (pip install hdsl[embed])."
+    )
+    shared_options.add_encoder(options, about_encoder)
+    about_weight = (
+        "Weight of the embedding beside words; auto: chosen on held-out rows."
+    )
+    options.add_text("--embedding-weight", about_weight, "auto")
 
 
 def _add_learning(options: OptionGroup) -> None:
@@ -174,6 +185,9 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
     parameters = {name: getattr(arguments, name) for name in SAME_NAME}
     parameters["scale"] = _number_or_auto(arguments.scale, "--scale")
     parameters["prior"] = _number_or_auto(arguments.prior, "--prior")
+    parameters["embedding_weight"] = _number_or_auto(
+        arguments.embedding_weight, "--embedding-weight"
+    )
     parameters["norm"] = _word_or_none(arguments.norm)
     parameters["n_jobs"] = arguments.jobs
     parameters["random_state"] = arguments.seed

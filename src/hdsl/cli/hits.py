@@ -19,10 +19,12 @@ def show_answer(answer: dict[str, Any]) -> None:
     if answer.get("unknown words"):
         _show_unknown_words(answer["unknown words"], answer["known share"])
     if answer["neighbours"]:
-        show_hits(answer["neighbours"])
+        show_hits(answer["neighbours"], answer["order"])
     else:
         show("  nothing found")
     first = answer.get("first by cosine")
+    if answer["order"] == "cosine":
+        return
     if first and first["rank"] > len(answer["neighbours"]):
         _show_first_by_cosine(first)
 
@@ -44,18 +46,24 @@ def _show_first_by_cosine(hit: dict[str, Any]) -> None:
     show(f"First by cosine, {ordinal(hit['rank'])} as learned: {name}")
 
 
-def show_hits(hits: list[dict[str, Any]]) -> None:
-    """Print neighbours, each with the reasons that sum up to its learned cosine."""
+def show_hits(hits: list[dict[str, Any]], order: str = "learned") -> None:
+    """Print neighbours, each with the reasons that sum up to what they are ordered by."""
+    score = "similarity"
+    other_rank = "rank by cosine"
+    header = ["learned", "by cosine"]
+    if order == "cosine":
+        score = "cosine"
+        other_rank = "rank"
+        header = ["cosine", "as learned"]
     has_ids = any(hit["id"] is not None for hit in hits)
     has_labels = any(hit["label"] is not None for hit in hits)
-    header = ["learned", "by cosine"]
     if has_ids:
         header.append("id")
     if has_labels:
         header.append("label")
     rows = [[*header, "document"]]
     for hit in hits:
-        cells = [f"{hit['similarity']:.2f}", ordinal(hit["rank by cosine"])]
+        cells = [f"{hit[score]:.2f}", ordinal(hit[other_rank])]
         if has_ids:
             cells.append(one_line(hit["id"], 24))
         if has_labels:
@@ -64,7 +72,7 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
     header_line, *lines = table_lines(rows, right=(0, 1))
     show(header_line)
     for line, hit in zip(lines, hits, strict=True):
-        show(line, *_reasons(hit))
+        show(line, *_reasons(hit, hit[score]))
 
 
 def _label(hit: dict[str, Any]) -> str:
@@ -82,9 +90,9 @@ def _text(hit: dict[str, Any]) -> str:
 # --- reasons --------------------------------------------------------------------------
 
 
-def _reasons(hit: dict[str, Any]) -> list[str]:
+def _reasons(hit: dict[str, Any], score: float) -> list[str]:
     """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
-    least = SMALL * abs(hit["similarity"])
+    least = SMALL * abs(score)
     n_named = sum(abs(reason["value"]) >= least for reason in hit["why"])
     if n_named == 0:
         return []

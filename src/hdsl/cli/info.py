@@ -149,15 +149,28 @@ def _model_facts(path: Path) -> Facts:
         "kind": type(learned).__name__,
         "made by": header.get("versions"),
         "documents": collection.documents.n_rows,
+        "queries": _n_queries(collection),
         "labels": _n_labels(collection.documents),
         "words": collection.words is not None,
-        "features": collection.scored.n_features,
+        "features": collection.scored.n_words,
         "class scores": collection.scored.n_scores,
     }
+    if collection.scored.embedding_width:
+        facts["embedding"] = collection.scored.embedding_width
+        facts["embedding weight"] = learned.embedding_weight_
+    if collection.encoder is not None:
+        facts["encoder"] = collection.encoder.name
     for name in FITTED:
         if hasattr(learned, name):
             facts[name.removesuffix("_")] = getattr(learned, name)
     return facts
+
+
+def _n_queries(collection: Any) -> int:
+    """Return the number of queries that are no documents."""
+    if collection.queries is None:
+        return 0
+    return int(collection.queries.n_queries)
 
 
 def _n_labels(documents: Any) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from .. import readers
 from .data import Data
 from .files import TABLES, check_input, is_table
-from .shared_options import input_options, judgement_files
+from .shared_options import OF_QUERIES, input_options, judgement_files
 from .text_tables import read_text_table
 from .wording import counted
 
@@ -36,20 +36,37 @@ def read_data(path: Path, *, label_sep: str | None = None, **options: Any) -> Da
     judgements = judgement_files(source)
     _check_supervision(source, judgements)
     check_input(path, source.encoding)
-    for file in (source.labels, *judgements.values()):
-        if file is not None:
-            check_input(file)
-    if is_table(path):
-        data = read_text_table(path, source)
-    else:
-        data = _read_matrix(path, source)
+    _check_files(source, judgements)
+    data = _read_rows(path, source)
     _check_row_numbers(data, source.labels, judgements)
     if source.labels is not None:
         data = replace(data, labels=_read_labels(source.labels, data))
     if label_sep is not None:
         data = replace(data, label_sep=label_sep.replace("\\t", "\t"))
+    return _with_judgements(data, judgements, source)
+
+
+def _read_rows(path: Path, source: Namespace) -> Data:
+    """Return the texts of a table, or the rows of a matrix."""
+    if is_table(path):
+        return read_text_table(path, source)
+    return _read_matrix(path, source)
+
+
+def read_judgements(data: Data, source: Namespace) -> Data:
+    """Return data with the judgements in the file that the options name."""
+    judgements = judgement_files(source)
+    _check_supervision(source, judgements)
+    _check_files(source, judgements)
+    return _with_judgements(data, judgements, source)
+
+
+def _with_judgements(
+    data: Data, judgements: dict[str, Path], source: Namespace
+) -> Data:
+    """Return the data with the judgements in the file of their kind."""
     for kind, file in judgements.items():
-        data = _with_judgements(data, kind, file)
+        data = _with_judgements_of(kind, file, data, source)
     return data
 
 
@@ -58,10 +75,26 @@ def _check_supervision(source: Namespace, judgements: dict[str, Path]) -> None:
     if len(judgements) > 1:
         options = " and ".join(f"--{kind}" for kind in judgements)
         raise ValueError(f"Give one file of judgements, not {options}.")
+    if source.queries is not None and not set(judgements) & set(OF_QUERIES):
+        raise ValueError(
+            "--queries are named by --judgements or --clicks: give one of them too."
+        )
+    if not 0 <= source.max_unknown < 1:
+        raise ValueError(
+            "--max-unknown must be a share, from 0 to below 1. Got "
+            f"{source.max_unknown:g}."
+        )
     if source.label is not None and source.labels is not None:
         raise ValueError(
             "Give --label, a column, or --labels, a file: labels are of one of them."
         )
+
+
+def _check_files(source: Namespace, judgements: dict[str, Path]) -> None:
+    """Raise unless the files beside the data can be read."""
+    for file in (source.labels, source.queries, *judgements.values()):
+        if file is not None:
+            check_input(file)
 
 
 def _check_row_numbers(
@@ -90,12 +123,26 @@ def _read_labels(path: Path, data: Data) -> np.ndarray:
     return labels
 
 
-def _with_judgements(data: Data, kind: str, path: Path) -> Data:
+def _with_judgements_of(kind: str, path: Path, data: Data, source: Namespace) -> Data:
     """Return the data with the judgements in a file."""
     from .judgements import read_comparisons  # loads the search of neighbours
+    from .queries import names_queries, with_queries
 
-    comparisons, weights = read_comparisons(kind, path, data)
+    if names_queries(kind, path, source):
+        queries = None
+        if source.queries is not None:
+            queries = _read_rows(source.queries, _options_of_queries(source))
+        return with_queries(data, queries, kind, path, source.max_unknown)
+    comparisons, weights = read_comparisons(kind, path, data, source.max_unknown)
     return replace(data, comparisons=comparisons, weights=weights)
+
+
+def _options_of_queries(source: Namespace) -> Namespace:
+    """Return the options by which a file of queries is read."""
+    options = vars(source) | {"label": None, "labels": None}
+    options["text"] = source.query_text or source.text
+    options["ids"] = source.query_id or source.ids
+    return Namespace(**options)
 
 
 def _read_matrix(path: Path, source: Namespace) -> Data:

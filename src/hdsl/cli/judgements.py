@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,15 @@ WIDTHS = {"triplets": 3, "quadruplets": 4}
 WeightedComparisons = tuple[np.ndarray, np.ndarray | None]
 
 
-def read_comparisons(kind: str, path: Path, data: Data) -> WeightedComparisons:
+def read_comparisons(
+    kind: str, path: Path, data: Data, max_unknown: float = 0.0
+) -> WeightedComparisons:
     """Return the triplets or quadruplets of a file of judgements, and their weights."""
     if path.suffix == ".npy" and kind in WIDTHS:
         comparisons = readers.read_array(path)
         weights = None
     else:
-        comparisons, weights = _read_judgements(kind, path, data)
+        comparisons, weights = _read_judgements(kind, path, data, max_unknown)
     name = "quadruplets" if kind == "quadruplets" else "triplets"
     try:
         checked = check_comparisons(comparisons, data.n_rows, name, WIDTHS[name])
@@ -36,7 +39,9 @@ def read_comparisons(kind: str, path: Path, data: Data) -> WeightedComparisons:
     return checked, weights
 
 
-def _read_judgements(kind: str, path: Path, data: Data) -> WeightedComparisons:
+def _read_judgements(
+    kind: str, path: Path, data: Data, max_unknown: float
+) -> WeightedComparisons:
     """Return the triplets or quadruplets that a table of judgements says, by its kind."""
     if kind == "triplets":
         return triplets.judgement_triplets(path, ids=data.ids)
@@ -45,19 +50,24 @@ def _read_judgements(kind: str, path: Path, data: Data) -> WeightedComparisons:
     if kind == "grades":
         return triplets.graded_triplets(path, ids=data.ids, random_state=0)
     if kind == "clicks":
-        return _read_clicks(path, data.ids), None
+        return read_clicks(path, ids=data.ids, max_unknown=max_unknown)
     links, signs = _read_links(path, data)
     return triplets.link_triplets(links, signs, random_state=0), None
 
 
-def _read_clicks(path: Path, ids: np.ndarray | None) -> np.ndarray:
-    """Return triplets of clicks; without a column of events, an anchor is an event."""
-    try:
-        return triplets.choice_triplets(path, ids=ids)
-    except tables.MissingColumnError as error:
-        if "event" in error.columns:
-            raise
-    return triplets.choice_triplets(path, event="anchor", ids=ids)
+def read_clicks(
+    path: Path, *, anchor: str = "anchor", **options: Any
+) -> WeightedComparisons:
+    """Return triplets of clicks, with weights where the table has positions.
+
+    Without a column of events, an anchor is an event.
+    """
+    names = tables.column_names(path)
+    if "event" not in names:
+        options["event"] = anchor
+    if "position" not in names:
+        return triplets.choice_triplets(path, anchor=anchor, **options), None
+    return triplets.choice_triplets(path, anchor=anchor, position="position", **options)
 
 
 def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,30 +13,29 @@ import scipy.sparse as sp
 
 from .. import text
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
-from ..text import TEST, Collection, Documents, Words
+from ..text import TEST, Clicks, Collection, Documents, Queries, Words
+from ..text.learning import min_rows_beside_scores
+from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
 from .held_out import split_judgements, split_rows
 from .messages import announce, is_watched, say
 from .outcome import Outcome
+from .query_rows import query_rows
 from .wording import counted
-
-#: Beside class scores, a feature that is paired must have this power of the number of
-#: rows: pairs of rarer words lead lists and change no error
-#: (benchmarks/rare_features.py).
-MIN_ROWS_POWER = 0.25
 
 
 def check_labels(data: Data) -> None:
     """Raise ValueError unless there are labels or judgements to learn from."""
-    if data.comparisons is not None:
+    if data.has_judgements:
         return
     if data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to learn from: name their column with --label, "
             "their file with --labels, or a file of judgements with --triplets, "
-            "--clicks, --links or --grades."
+            "--clicks, --links, --grades or --judgements."
         )
     y = data.y
     if isinstance(y, LabelSets):
@@ -59,6 +59,7 @@ def learn(
     words: Words | None = None,
     tfidf: bool | None = None,
     class_scores: bool = True,
+    encoder: Any = None,
     test: float = 0.2,
     seed: int = 0,
     quiet: bool = False,
@@ -67,7 +68,7 @@ def learn(
     """Learn a similarity from a data file.
 
     A share of the rows only measures the model: it does not even add words to the
-    vocabulary.
+    vocabulary. Where queries are no rows, a share of the queries does.
 
     Parameters
     ----------
@@ -82,6 +83,8 @@ def learn(
     class_scores : bool
         Whether to learn from labels with class scores beside the rows. Judgements have
         none.
+    encoder : object, str or None
+        For texts: what makes an embedding of them, or its name or folder.
     test : float
         Share of the rows to measure on; 0 measures nothing.
     seed : int
@@ -96,12 +99,22 @@ def learn(
     Outcome
     """
     start = time.perf_counter()
-    has_judgements = data.comparisons is not None
-    labels = None if has_judgements else data.labels
-    parts = split_rows(labels, data.n_rows, test, seed)
+    labels = None if data.has_judgements else data.labels
+    share = 0.0 if data.queries is not None else test
+    parts = split_rows(labels, data.n_rows, share, seed)
+    text_encoder = _load_encoder(encoder, data)
     documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
+    if text_encoder is not None:
+        documents = _with_embedding(documents, text_encoder, quiet=quiet)
+    queries = None
     fitted = model
-    if has_judgements:
+    if data.queries is not None:
+        queries = _vectorize_queries(data, documents, words, test=test, seed=seed)
+        if text_encoder is not None:
+            rows = _with_embedding(queries.rows, text_encoder, quiet=quiet)
+            queries = replace(queries, rows=rows)
+        training = _training_of_queries(data, documents, queries, seed)
+    elif data.has_judgements:
         training, documents = _split_judgements(data, documents)
     else:
         y = data.y
@@ -111,12 +124,20 @@ def learn(
             fitted, training = _with_class_scores(model, training, seed)
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
-    collection = Collection(fitted, words, documents)
+    if text_encoder is not None:
+        factor = math.sqrt(model.embedding_weight_)
+        documents = replace(documents, X=documents.X.weigh_dense(factor))
+        if queries is not None:
+            weighed = queries.rows.X.weigh_dense(factor)
+            queries = replace(queries, rows=replace(queries.rows, X=weighed))
+    collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
-    measured = measure.held_out(collection)
+    measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
-        documents.facts["verdict"] = measured.errors.verdict
-    supervision = "judgements" if has_judgements else "labels"
+        documents.facts["verdict"] = measured.verdict
+        if measured.classifier is not None:  # a report takes it from the file
+            documents.facts["classifier"] = measured.classifier.to_dict()
+    supervision = "judgements" if data.has_judgements else "labels"
     return Outcome(collection, supervision, measured, seconds, data.n_skipped)
 
 
@@ -143,6 +164,8 @@ def _vectorize(
             idf = text.inverse_frequencies(X[parts != TEST])
             X = text.weigh_counts(X, idf)
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
+    if data.queries is not None:
+        facts["query_columns"] = data.queries.columns
     if data.label_sep:
         facts["label_sep"] = data.label_sep
     return Documents(
@@ -154,6 +177,28 @@ def _vectorize(
         idf=idf,
         facts=facts,
     )
+
+
+def _load_encoder(encoder: Any, data: Data) -> text.TextEncoder | None:
+    """Return the encoder of texts, or None where none is asked for."""
+    if encoder is None:
+        return None
+    if data.texts is None:
+        raise ValueError(
+            f"--encoder makes an embedding of texts, but {data.path} has rows of "
+            "numbers: name a column of texts with --text."
+        )
+    return text.TextEncoder.of(encoder)
+
+
+def _with_embedding(
+    documents: Documents, encoder: text.TextEncoder, *, quiet: bool
+) -> Documents:
+    """Return documents with an embedding of their texts beside the words."""
+    texts = documents.texts
+    announce(f"encoding {counted(len(texts), 'text')}", quiet=quiet)
+    embedding = encoder.encode(texts.tolist(), verbose=int(is_watched(quiet)))
+    return replace(documents, X=MixedRows(documents.X, embedding))
 
 
 def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:
@@ -212,6 +257,65 @@ def _split_judgements(
     return training, documents
 
 
+def _vectorize_queries(
+    data: Data, documents: Documents, words: Words | None, *, test: float, seed: int
+) -> Queries:
+    """Return the queries as rows with the words of the documents; a share is held out."""
+    assert data.queries is not None
+    assert data.relevance is not None
+    queries = data.queries
+    parts = split_rows(None, queries.n_rows, test, seed)
+    rows = Documents(
+        query_rows(queries, documents, words),
+        texts=queries.texts,
+        ids=_plain(queries.ids),
+        part=parts,
+    )
+    clicks = None
+    if data.comparisons is not None and rows.is_new.any():
+        is_new = np.concatenate([np.zeros(data.n_rows, dtype=bool), rows.is_new])
+        clicks = Clicks(data.comparisons, data.weights).of_rows(is_new)
+    return Queries(rows, data.relevance, clicks)
+
+
+def _training_of_queries(
+    data: Data, documents: Documents, queries: Queries, seed: int
+) -> dict[str, Any]:
+    """Return the arguments of a fit to the judgements of the queries that are not held out."""
+    is_known = ~queries.rows.is_new
+    Q = queries.rows.X[is_known]
+    if data.comparisons is None:
+        known = queries.relevance.of_queries(is_known)
+        number = np.cumsum(is_known) - 1
+        table = known._replace(queries=number[known.queries])
+        judged = relevance_triplets(
+            Q,
+            documents.X,
+            table._asdict(),
+            query="queries",
+            document="documents",
+            grade="grades",
+            random_state=seed,
+        )
+        return {
+            "X": judged.X,
+            "triplets": judged.triplets,
+            "sample_weight": judged.weights,
+        }
+    is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
+    learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
+    if not len(learned.triplets):
+        raise ValueError(
+            "No click is left to learn from, as each query is learned from or held "
+            "out: change --test, or set it to 0."
+        )
+    return {
+        "X": stack_rows(documents.X, Q),
+        "triplets": restrict(learned.triplets, is_row, len(is_row)),
+        "sample_weight": learned.weights,
+    }
+
+
 def _is_scored(X: sp.csr_array, y: Any) -> bool:
     """Return whether class scores are small enough; say so if not."""
     n_labels = measure.n_different(y)
@@ -236,7 +340,7 @@ def _with_class_scores(
     X = scores.fit_transform(**training)
     if getattr(model, "min_rows", None) == "auto":
         n_rows = len(training["y"])
-        model.set_params(min_rows=max(2, round(n_rows**MIN_ROWS_POWER)))
+        model.set_params(min_rows=min_rows_beside_scores(n_rows))
     return make_pipeline(scores, model), training | {"X": X}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import shared_options
+from .messages import announce, is_watched
 from .options import OptionGroup, add_command
 from .output import show, show_json
 from .wording import counted
@@ -55,6 +56,7 @@ def add(commands: Any) -> None:
     shared_options.add_separator(options)
     shared_options.add_encoding(options, "Encoding of the tables.")
     shared_options.add_seed(options)
+    shared_options.add_quiet(options)
     shared_options.add_json(options)
 
 
@@ -83,6 +85,8 @@ def link(arguments: Namespace) -> None:
     from .link_answers import check_texts, read_answers, read_labelled
     from .link_tables import Format, id_columns_of, ids_of, read_columns
 
+    quiet = shared_options.is_quiet(arguments)
+    announce("reading the tables", quiet=quiet)
     form = Format.of_options(arguments.encoding, arguments.sep)
     tables = [read_columns(path, form) for path in arguments.tables]
     matches = _match_files(arguments)
@@ -90,9 +94,11 @@ def link(arguments: Namespace) -> None:
     ids = ids_of(tables, id_columns)
     answers = [answer for path in matches for answer in read_answers(path, ids, form)]
     labelled = read_labelled(_label_file(arguments), ids)
+    announce("learning which words count", quiet=quiet)
     linker = _fit(tables, id_columns, answers + labelled, arguments)
     if not arguments.columns:  # other columns are other texts than those asked about
         check_texts(linker, labelled, arguments.label_file)
+    announce("finding links", quiet=quiet)
     links = _predict(linker, arguments)
     _write(linker, links, labelled, arguments)
     _show(linker, links, arguments, has_questions=bool(labelled))
@@ -168,7 +174,7 @@ def _fit(
         id_column=id_columns or None,
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
-        verbose=int(not arguments.as_json),
+        verbose=is_watched(shared_options.is_quiet(arguments)),
     )
     left = tables[0]
     right = None

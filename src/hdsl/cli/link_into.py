@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from . import shared_options
+from .messages import announce
 from .output import show, show_json
 from .wording import counted
 
@@ -26,6 +28,7 @@ def link_into(arguments: Namespace) -> None:
     form = Format.of_options(arguments.encoding, arguments.sep)
     path = arguments.tables[0]
     columns = read_columns(path, form)
+    announce("linking the new records", quiet=shared_options.is_quiet(arguments))
     links = linker.link(columns, arguments.threshold, side=arguments.side)
     linker.add(columns, side=arguments.side)
     records = linker.records(links)

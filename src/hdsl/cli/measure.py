@@ -1,17 +1,25 @@
 """Measure a model file: on the rows that `hdsl fit` held out, or on new ones."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, split_labels
-from ..report import Measured, measure_judgements, measure_labels
-from ..text import Collection, Documents, weigh_counts
+from ..mixed_rows import MixedRows, sparse_block, stack_rows
+from ..relevance import Relevance
+from ..report import Measured, measure_judgements, measure_labels, measure_searches
+from ..text import Clicks, Collection, Documents, Queries, weigh_counts
 from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
-from .wording import counted
+from .query_rows import query_rows
+from .wording import counted, share_of
+
+#: Most rows held out that a model with labels is measured on.
+MOST_MEASURED = 20_000
 
 AMONG_DOCUMENTS = "among the documents in the model"
 
@@ -34,11 +42,16 @@ def facts_of(measured: Measured) -> dict[str, Any]:
     }
     if known_items:
         known_items["sentence"] = measured.ranks_sentence
-    return {
+    facts = {
         "error": {name: rate.share for name, rate in measured.rates.items()},
         "comparison": measured.errors.to_dict(),
         "known item": known_items,
     }
+    if measured.searches is not None:
+        facts["search"] = measured.searches.to_dict()
+    elif measured.row_searches is not None:
+        facts["search"] = measured.row_searches.to_dict()
+    return facts
 
 
 def labels_of(documents: Documents) -> Any:
@@ -63,6 +76,8 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
     X = documents.X
     y = labels_of(documents)
     new = documents.is_new
+    if X is not None and collection.queries is not None:
+        return _held_out_searches(scored, collection.queries, X)
     if X is None or not new.any():
         return None
     if documents.judgements is not None:
@@ -71,7 +86,60 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
         return measure_judgements(scored, X, documents.judgements, weights, rows)
     if y is None:
         return None
-    return measure_labels(scored, X[~new], y[~new], X[new], y[new], **options)
+    test_rows = rows_to_measure(new)
+    return measure_labels(
+        scored,
+        X[~new],
+        y[~new],
+        X[test_rows],
+        y[test_rows],
+        classifier_facts=documents.facts.get("classifier"),
+        **options,
+    )
+
+
+def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
+    """Return the rows held out, or a sample of them where they are many.
+
+    The search of their neighbours among all others would take longer than a fit, and an
+    error of a sample is known to half a percent.
+    """
+    rows = np.flatnonzero(is_new)
+    if len(rows) <= MOST_MEASURED:
+        return rows
+    sample = np.random.default_rng(0).choice(len(rows), MOST_MEASURED, replace=False)
+    return rows[np.sort(sample)]
+
+
+def _held_out_searches(
+    scored: Any, queries: Queries, documents: sp.csr_array
+) -> Measured | None:
+    """Return how well queries that were held out find what is relevant; None without any."""
+    relevance = queries.held_out
+    if not relevance.by_query():
+        return None
+    return _searches(scored, queries.rows.X, documents, relevance, queries.clicks)
+
+
+def _searches(
+    scored: Any,
+    queries: sp.csr_array,
+    documents: sp.csr_array,
+    relevance: Relevance,
+    clicks: Clicks | None,
+) -> Measured:
+    """Return how well queries find what is relevant; of clicks also the share that is wrong."""
+    measured = measure_searches(scored, queries, documents, relevance)
+    if clicks is None:
+        return measured
+    errors = measure_judgements(
+        scored,
+        stack_rows(documents, queries),
+        clicks.triplets,
+        clicks.weights,
+        np.arange(0),
+    ).errors
+    return replace(measured, errors=errors, is_of_clicks=True)
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
@@ -82,11 +150,19 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
             "The model has no rows or judgements that were held out: name a file of "
             "rows that it was not learned from."
         )
-    if measured.n_neighbors == 0:
+    if measured.searches is not None:
+        n_queries = measured.searches.n_queries
+        rows = f" {AMONG_DOCUMENTS}, {_queries(n_queries)} held out"
+    elif measured.n_neighbors == 0:
         rows = f", {counted(measured.n, 'judgement')} held out"
     else:
-        rows = f" {AMONG_DOCUMENTS}, {counted(measured.n, 'row')} held out"
+        n_new = int(collection.documents.is_new.sum())
+        rows = f" {AMONG_DOCUMENTS}, {share_of(measured.n, n_new, 'row')} held out"
     return Evaluation(measured, rows, held_out=True)
+
+
+def _queries(n: int) -> str:
+    return counted(n, "query", "queries")
 
 
 # --- new rows -------------------------------------------------------------------------
@@ -94,6 +170,8 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
 
 def measure_new(data: Data, collection: Collection, n_neighbors: int) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
+    if data.queries is not None:
+        return _measure_queries(data, collection)
     X = _rows(data, collection)
     if data.comparisons is None and data.labels is None:
         raise ValueError(
@@ -110,6 +188,55 @@ def measure_new(data: Data, collection: Collection, n_neighbors: int) -> Evaluat
     measured, neighbors = _measure_labels(data, X, collection, n_neighbors)
     rows = f" {neighbors}, {counted(measured.n, 'row')}{_doubt(is_new)}"
     return Evaluation(measured, rows, is_new)
+
+
+def documents_as_data(path: Path, collection: Collection) -> Data:
+    """Return the documents of a model as data that new queries are about."""
+    documents = collection.documents
+    if documents.X is None:
+        raise ValueError(
+            "The model has no documents: give their file as DATA, or fit again without "
+            "--no-documents."
+        )
+    return Data(path, X=documents.X, texts=documents.texts, ids=documents.ids)
+
+
+def _measure_queries(data: Data, collection: Collection) -> Evaluation:
+    """Return how well new queries find the documents that are relevant."""
+    assert data.queries is not None
+    assert data.relevance is not None
+    among = f"among {counted(data.n_rows, 'document')}"
+    D = collection.documents.X
+    if data.X is not D:
+        D = _rows(data, collection)
+    documents = replace(collection.documents, X=D)
+    Q: Any = query_rows(data.queries, documents, collection.words)
+    if isinstance(D, MixedRows):
+        assert data.queries.texts is not None  # words make no rows of numbers
+        Q = collection.rows_of(data.queries.texts)
+    clicks = None
+    if data.comparisons is not None:
+        clicks = Clicks(data.comparisons, data.weights)
+    measured = _searches(collection.scored, Q, D, data.relevance, clicks)
+    is_new = _are_new_queries(Q, collection)
+    n_queries = measured.searches.n_queries  # type: ignore[union-attr]
+    rows = f" {among}, {_queries(n_queries)}{_doubt(is_new)}"
+    return Evaluation(measured, rows, is_new)
+
+
+def _are_new_queries(Q: sp.csr_array, collection: Collection) -> bool | None:
+    """Return whether the model was not learned from any of these queries; warn otherwise."""
+    if collection.queries is None:
+        return None
+    known = collection.queries.rows
+    n_seen = int(are_among(Q, known.X[~known.is_new]).sum())
+    if n_seen:
+        say(
+            f"warning: {n_seen:,} of {_queries(Q.shape[0])} were learned from, so the "
+            "figures are too good. `hdsl evaluate MODEL` alone measures on queries "
+            "held out."
+        )
+    return n_seen == 0
 
 
 def _measure_labels(
@@ -174,8 +301,10 @@ def are_among(X: sp.csr_array, known: sp.csr_array) -> np.ndarray:
     Rows of one text may differ in the last bits of a value, so values are compared by
     their first 24 bits, as a float32 has them, in the whole range of floats.
     """
+    # An embedding is that of the same text.
+    X = sparse_block(X)
     keys = row_keys(_rounded(X))
-    known_keys = row_keys(_rounded(known))
+    known_keys = row_keys(_rounded(sparse_block(known)))
     known_set = {key.tobytes() for key in known_keys}
     is_known = np.array([key.tobytes() in known_set for key in keys], dtype=bool)
     return is_known & (np.diff(X.indptr) > 0)
@@ -195,7 +324,7 @@ def _rows(data: Data, collection: Collection) -> sp.csr_array:
     if data.texts is not None:
         return collection.rows_of(data.texts)
     X = data.X
-    n_features = collection.scored.n_features
+    n_features = collection.scored.n_words
     learned_on = None
     if collection.words is not None:
         learned_on = "texts: give a table of texts"

@@ -8,7 +8,7 @@ from .output import show, show_table
 from .wording import percent
 
 if TYPE_CHECKING:
-    from ..evaluate import ErrorRate, KnownItem
+    from ..evaluate import ErrorRate, KnownItem, RankingQuality, SearchComparison
     from ..report import Measured
 
 
@@ -16,27 +16,80 @@ def show_measured(title: str, measured: Measured) -> None:
     """Print errors and ranks by cosine and as learned, and what they show."""
     errors = measured.errors
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
-    rows = [_error_row(name, rate) for name, rate in measured.rates.items()]
-    show_table(rows, right=(1,))
-    show(errors.sentence)
+    if measured.searches is not None:
+        _show_searches(measured.searches)
+    if measured.is_of_clicks:
+        show(
+            "Only what the old order showed was clicked, which favours it: the clicks "
+            f"beside what was shown decide, {measured.n:,} comparisons held out.",
+        )
+    elif measured.searches is not None:
+        show(measured.searches.sentence)
+    if measured.searches is None or measured.is_of_clicks:
+        rows = [
+            (*_error_cells(name, rate), _note(name, measured))
+            for name, rate in measured.rates.items()
+        ]
+        show_table(rows, right=(1,))
+        show(errors.sentence)
+    if measured.row_searches is not None:
+        _show_row_searches(measured.row_searches)
     if measured.known_items:
         _show_ranks(measured)
 
 
-def _error_row(name: str, rate: ErrorRate) -> tuple[str, ...]:
-    """Return the cells of an error: share, interval, counts, and a note."""
+def _show_searches(searches: SearchComparison) -> None:
+    """Print how well queries find what is relevant, by cosine and as learned."""
+    names = searches.names()
+    rows = [("", *names.values())]
+    rankings = {"cosine": searches.before, "learned": searches.after}
+    for name, quality in rankings.items():
+        cells = [_mean(quality, measure) for measure in names]
+        rows.append((f"  {name}", *cells))
+    gains = [_gain(searches, measure) for measure in names]
+    rows.append(("  gain", *gains))
+    show_table(rows)
+
+
+def _show_row_searches(searches: SearchComparison) -> None:
+    """Print in one line how well anchors find what they prefer among all rows."""
+    show(
+        f"Searched among all {searches.n_documents:,} rows, nDCG@{searches.before.k} "
+        f"{searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f}: "
+        f"{searches.sentence}"
+    )
+
+
+def _mean(quality: RankingQuality, measure: str) -> str:
+    """Return the mean of a measure over queries, with its interval."""
+    low, high = quality.interval(measure)
+    return f"{quality.values(measure).mean():.3f} ({low:.3f} to {high:.3f})"
+
+
+def _gain(searches: SearchComparison, measure: str) -> str:
+    """Return the mean difference per query, with its interval."""
+    gain, low, high = searches.after.gain(searches.before, measure)
+    return f"{gain:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def _error_cells(name: str, rate: ErrorRate) -> tuple[str, ...]:
+    """Return the cells of an error: share, interval, counts."""
     low, high = rate.interval
     n_wrong = f"{rate.n_wrong:,.1f}".removesuffix(".0")
-    note = ""
-    if name == "LinearSVC":
-        note = "no neighbours, no reasons"
     return (
         f"  {name}",
         percent(rate.share),
         f"{100 * low:.1f} to {percent(high)}",
         f"{n_wrong} of {rate.n:,}",
-        note,
     )
+
+
+def _note(name: str, measured: Measured) -> str:
+    """Return what a classifier lacks, and what it learned from."""
+    if name != "LinearSVC" or measured.classifier is None:
+        return ""
+    notes = [measured.classifier.sample_note, "no neighbours, no reasons"]
+    return "; ".join(filter(None, notes))
 
 
 def _show_ranks(measured: Measured) -> None:

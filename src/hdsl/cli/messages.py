@@ -5,6 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from ..input.printable import printable
+from . import stages
+from .stages import StageLog
 
 
 def say(message: str) -> None:
@@ -16,9 +18,38 @@ def say(message: str) -> None:
 
 
 def announce(step: str, *, quiet: bool = False) -> None:
-    """Say on stderr what is done from now on, where stderr is a terminal."""
+    """Say on stderr what is done from now on: at once in a terminal, seldom in a log."""
     if is_watched(quiet):
         print(f"{printable(step)} …", file=sys.stderr, flush=True)  # noqa: T201
+    elif not quiet and sys.stderr is not None:
+        _LOG.begin(step)
+
+
+class _Log:
+    """The stages of the command that runs, from the first that is announced to its end."""
+
+    def __init__(self) -> None:
+        self._stages: StageLog | None = None
+
+    def begin(self, step: str) -> None:
+        """Begin a stage."""
+        if self._stages is None:
+            self._stages = StageLog(say, stages.INTERVAL)
+        self._stages.begin(step)
+
+    def close(self) -> None:
+        """Write no more lines, until a stage begins anew."""
+        if self._stages is not None:
+            self._stages.close()
+            self._stages = None
+
+
+_LOG = _Log()
+
+
+def end_stages() -> None:
+    """End the last stage that was announced."""
+    _LOG.close()
 
 
 def is_watched(quiet: bool = False) -> bool:

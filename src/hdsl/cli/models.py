@@ -30,14 +30,19 @@ def _is_model(path: Path) -> bool:
     return "checkpoint" not in header
 
 
-def load_collection(path: Path) -> Any:
-    """Return the documents and the model in a file of ``hdsl fit``, or a model without any."""
+def load_collection(path: Path, encoder: str | None = None) -> Any:
+    """Return the documents and the model in a file of ``hdsl fit``, or a model without any.
+
+    `encoder` says where the encoder of its texts is now.
+    """
     from ..saving import load
     from ..text import Collection
 
     check_size(path)
     saved = load(path)
     if isinstance(saved, Collection):
+        if encoder is not None:
+            _use_encoder(saved, encoder, path)
         return saved
     if not hasattr(saved, "similarity_") and not hasattr(saved, "steps"):
         raise ValueError(
@@ -45,6 +50,15 @@ def load_collection(path: Path) -> Any:
             "`hdsl fit`. Use hdsl.load(path) in Python."
         )
     return Collection(saved)
+
+
+def _use_encoder(collection: Any, encoder: str, path: Path) -> None:
+    """Let a collection take an encoder; raise ValueError where it has none or another."""
+    if collection.encoder is None:
+        raise ValueError(
+            f"{path} was learned without an encoder: leave --encoder out, or fit with it."
+        )
+    collection.encoder.use(encoder)
 
 
 def name_unknown_words(collection: Any, text: str) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..explain.tables import has_class
+from ..mixed_rows import count_features
 from ..report import Measured
+from ..similarity.cosine import COSINE
 from ..text import Collection
 from . import measure
 from .measured_output import show_measured
 from .output import show, show_table
-from .wording import counted, one_line
+from .wording import counted, one_line, share_of
+
+if TYPE_CHECKING:
+    from ..explain import Importance
 
 #: Fields of a feature pair that are facts.
 PAIR_FIELDS = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
@@ -57,21 +63,31 @@ class Outcome:
         n_labels = None
         if labels is not None:
             n_labels = measure.n_different(labels)
+        n_queries = 0
+        n_new_queries = 0
+        if self.collection.queries is not None:
+            n_queries = self.collection.queries.n_queries
+            n_new_queries = int(self.collection.queries.rows.is_new.sum())
         facts = {
             "rows": documents.n_rows,
             "rows held out": int(documents.is_new.sum()),
+            "queries": n_queries,
+            "queries held out": n_new_queries,
             "rows skipped": self.n_skipped,
-            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
+            "empty rows": int((count_features(documents.X) == 0).sum()),
             "tf-idf": self.collection.words is not None or documents.idf is not None,
             "labels": n_labels,
-            "features": self.collection.scored.n_features,
+            "features": self.collection.scored.n_words,
             "class scores": self.collection.scored.n_scores,
+            "embedding": self.collection.scored.embedding_width,
+            "embedding weight": getattr(model, "embedding_weight_", None),
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
             "status": model.status_,
             "pairs": len(model.weights_),
             "scale": model.scale_,
             "prior": model.prior_,
+            "ranking": model.ranking_,
             "choice": choice_of(model),
             "objective": model.objective_,
         }
@@ -84,17 +100,23 @@ class Outcome:
         facts = {"measure": self.measured.measure, "measured on": self.measured.n}
         return facts | measure.facts_of(self.measured)
 
+    @cached_property
+    def importance(self) -> Importance:
+        """The features and the feature pairs by their effect on the rows learned from."""
+        documents = self.collection.documents
+        scored = self.collection.scored
+        X = scored.rows(documents.X[~documents.is_new])
+        names = scored.names(self.collection.feature_names)
+        importance: Importance = self.model.importance(X, feature_names=names)
+        return importance
+
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the feature pairs with the largest effect on the rows that were learned from.
 
         Pairs with a class come last.
         """
-        documents = self.collection.documents
-        scored = self.collection.scored
-        X = scored.rows(documents.X[~documents.is_new])
-        names = scored.names(self.collection.feature_names)
-        pairs = self.model.importance(X, feature_names=names).pairs
-        if scored.n_scores:
+        pairs = self.importance.pairs
+        if self.collection.scored.n_scores:
             pairs = pairs[np.argsort(has_class(pairs["name"]), kind="stable")]
         return [
             dict(zip(PAIR_FIELDS, pair, strict=True))
@@ -110,15 +132,51 @@ def choice_of(model: Any) -> str | None:
     is_learned = np.isfinite(table["prior"])
     chosen = int(np.flatnonzero(table["chosen"])[-1])
     prior = table["prior"][chosen]
-    score = table["score"][chosen]
-    best = float(table["score"][is_learned].max())
     n_priors = len(np.unique(table["prior"][is_learned]))
+    if not np.isfinite(prior):
+        return (
+            f"Nothing was learned, and the order of the cosine is left alone: by none "
+            f"of {n_priors} priors do held-out queries surely find as much among all "
+            "rows."
+        )
     if n_priors == 1:
         return f"One prior was tried on held-out rows, {prior:.4g}."
+    score = table["score"][chosen]
+    best = float(table["score"][is_learned].max())
+    rest = _search_sentence(table, chosen) + _ranking_sentence(model)
+    tried = f"Of {n_priors} priors tried on held-out rows, {prior:.4g}"
+    is_smaller = is_learned & (table["prior"] < prior)
+    if np.isfinite(table["search"][is_smaller]).any():
+        return (
+            f"{tried} is taken, score {score:.3f}: smaller ones lose more of a search "
+            f"among all rows.{rest}"
+        )
     return (
-        f"Of {n_priors} priors tried on held-out rows, {prior:.4g} is "
-        "the largest, so the simplest model, within one standard error of the best: "
-        f"score {score:.3f}, best {best:.3f}."
+        f"{tried} is the largest, so the simplest model, within one standard error of "
+        f"the best: score {score:.3f}, best {best:.3f}.{rest}"
+    )
+
+
+def _search_sentence(table: dict[str, np.ndarray], chosen: int) -> str:
+    """Return what the choice has seen of a search among all rows, after a space."""
+    gain = table["search"][chosen]
+    if not np.isfinite(gain):
+        return ""
+    is_plain = np.isinf(table["prior"])
+    plain = float(table["search"][is_plain][-1])
+    measure = "nDCG without a cut"
+    if np.isfinite(table["mrr"][chosen]):
+        measure = "mean reciprocal rank of a row by half of its features"
+    return f" Searched among all rows: {measure} {gain:.3f}, by cosine {plain:.3f}."
+
+
+def _ranking_sentence(model: Any) -> str:
+    """Return how rows are ranked where it is not by the learned cosine, after a space."""
+    if model.ranking_ == COSINE:
+        return ""
+    return (
+        " Rows are ranked by S, not divided by their learned length: held-out queries "
+        "find more."
     )
 
 
@@ -146,12 +204,18 @@ def _data_line(outcome: Outcome, facts: dict[str, Any]) -> str:
     supervision = "judgements"
     if outcome.supervision == "labels":
         supervision = counted(facts["labels"], "label")
+    if facts["queries"]:
+        supervision += f" of {counted(facts['queries'], 'query', 'queries')}"
     features = counted(facts["features"], "feature")
     if facts["class scores"]:
         features += f" and {facts['class scores']} class scores"
+    held_out = f"{facts['rows held out']:,}"
+    if facts["queries"]:
+        n_queries = facts["queries held out"]
+        held_out = counted(n_queries, "query", "queries")
     return (
         f"{counted(facts['rows'], outcome.kind)} with {supervision}, {features}; "
-        f"{facts['rows held out']:,} held out."
+        f"{held_out} held out."
     )
 
 
@@ -176,8 +240,17 @@ def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
         f"{counted(facts['pairs'], 'pair')} from "
         f"{counted(facts['triplets'], 'triplet')} in "
         f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
-        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}."
+        f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}"
+        f"{_embedding(facts)}."
     )
+
+
+def _embedding(facts: dict[str, Any]) -> str:
+    """Return the weight of the embedding, after a comma; nothing without one."""
+    if not facts["embedding"]:
+        return ""
+    weight = facts["embedding weight"]
+    return f", embedding of {facts['embedding']} columns with weight {weight:g}"
 
 
 def _show_errors(outcome: Outcome) -> None:
@@ -189,8 +262,13 @@ def _show_errors(outcome: Outcome) -> None:
             "the cosine."
         )
         return
-    noun = outcome.kind if outcome.supervision == "labels" else "judgement"
-    title = f"{measured.measure}, {counted(measured.n, noun)} held out"
+    trials = counted(measured.n, "judgement")
+    if outcome.supervision == "labels":
+        n_new = int(outcome.collection.documents.is_new.sum())
+        trials = share_of(measured.n, n_new, outcome.kind)
+    if measured.searches is not None:
+        trials = counted(measured.searches.n_queries, "query", "queries")
+    title = f"{measured.title}, {trials} held out"
     show_measured(title, measured)
 
 
@@ -208,3 +286,5 @@ def _show_pairs(outcome: Outcome, n_pairs: int) -> None:
         counts = f"{pair['n_rows_i']:,}, {pair['n_rows_j']:,}"
         rows.append((name, f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}", counts))
     show_table(rows, right=(1, 2, 3))
+    if outcome.importance.note:
+        show(outcome.importance.note)

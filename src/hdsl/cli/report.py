@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import shared_options
+from .messages import announce
 from .options import OptionGroup, add_command
 from .output import show
 
@@ -22,6 +23,7 @@ def add(commands: Any) -> None:
     options.add_path("-o --output", "HTML file.", Path("report.html"))
     about_title = "Title of the page. Default: the name of the data."
     options.add_text("--title", about_title)
+    shared_options.add_quiet(options)
 
 
 def report(arguments: Namespace) -> None:
@@ -36,7 +38,9 @@ def report(arguments: Namespace) -> None:
 
     output = arguments.output
     files.check_output_of_model(output, arguments.model)
+    announce(f"reading {arguments.model}", quiet=arguments.quiet)
     collection = models.load_collection(arguments.model)
+    announce("measuring, and writing the page", quiet=arguments.quiet)
     data = collection.documents.facts.get("data")
     title = arguments.title or data or arguments.model.stem
     write_report(collection, output, str(title))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .errors import BROKEN_PIPE, INTERRUPTED, report_error
-from .messages import say
+from .messages import end_stages, say
 from .options import Parser
 
 
@@ -36,6 +36,8 @@ def run(parser: Parser, words: Sequence[str]) -> int:
             if "--debug" in words[:1]:
                 raise
             return report_error(error, arguments)
+        finally:
+            end_stages()
 
 
 def _parse(parser: Parser, words: Sequence[str]) -> Namespace:

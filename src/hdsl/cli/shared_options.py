@@ -9,13 +9,26 @@ from typing import Any
 
 from .options import OptionGroup, Parser
 
+#: Kinds of judgements whose anchors may be queries that are no rows of the data.
+OF_QUERIES = ("judgements", "clicks")
+
+#: What commands say of the encoder of a model that is fitted already.
+ENCODER_NOW = (
+    "Folder or name of the encoder that the model was learned with. Default: where it "
+    "was then."
+)
+
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or
 #: by --id.
 JUDGEMENTS = {
     "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
     "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
     "or .npy (n, 4)",
-    "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
+    "judgements": "query, document, and grade where several; or the qrels of TREC. Queries are "
+    "those of --queries, else the column has their texts",
+    "clicks": "anchor, item, clicked, and event where an anchor was shown several times; query in "
+    "place of anchor where it was typed, by id of --queries or as text; position, the rank from 1 "
+    "at which the item was shown, if known",
     "links": "left, right, same: 1 or 0, whether two rows belong together",
     "grades": "anchor, item, grade: larger is more relevant",
 }
@@ -33,6 +46,19 @@ def add_json(options: OptionGroup) -> None:
     options.add_flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
 
 
+def add_quiet(options: OptionGroup) -> None:
+    """Add the option of no progress."""
+    about_quiet = (
+        "Show no progress. In a log, a line names each stage of more than ten seconds."
+    )
+    options.add_flag("--quiet", about_quiet)
+
+
+def is_quiet(arguments: Namespace) -> bool:
+    """Return whether to show no progress: JSON goes to programs."""
+    return arguments.quiet or arguments.as_json
+
+
 def add_seed(options: OptionGroup, help: str = "Random seed, 0 or more.") -> None:
     """Add the option of a random seed."""
     options.add_parsed("--seed", help, seed, 0)
@@ -48,6 +74,11 @@ def add_separator(options: OptionGroup) -> None:
 def add_encoding(options: OptionGroup, help: str) -> None:
     """Add the option of how the text of a table is encoded."""
     options.add_parsed("--encoding", help, encoding, "utf-8")
+
+
+def add_encoder(options: OptionGroup, help: str) -> None:
+    """Add the option of what makes an embedding of texts."""
+    options.add_text("--encoder", help, metavar="NAME")
 
 
 def add_zero_based(options: OptionGroup) -> None:
@@ -74,7 +105,25 @@ def add_input(parser: Parser) -> OptionGroup:
     judgements = OptionGroup(parser, "judgements instead of labels, as tables")
     for name, columns in JUDGEMENTS.items():
         judgements.add_path(f"--{name}", f"Columns {columns}.", metavar="FILE")
+    _add_queries(OptionGroup(parser, "queries that are no rows of the data"))
     return data
+
+
+def _add_queries(options: OptionGroup) -> None:
+    """Add the options of queries beside the data."""
+    about_queries = (
+        "Queries, a table of texts, or rows as the data are. They are never results."
+    )
+    options.add_path("--queries", about_queries, metavar="FILE")
+    about_text = "Column of their texts. Default: that of --text."
+    options.add_text("--query-text", about_text, metavar="COLUMN")
+    about_ids = "Column of their ids. Default: that of --id."
+    options.add_text("--query-id", about_ids, metavar="COLUMN")
+    about_unknown = (
+        "Largest share of the lines of judgements or clicks that may name rows that "
+        "the data no longer have: these are left out and counted."
+    )
+    options.add_number("--max-unknown", about_unknown, 0.1)
 
 
 def input_options(**options: Any) -> Namespace:

@@ -27,6 +27,8 @@ def read_text_table(path: Path, options: Namespace) -> Data:
     table = _read_columns(path, options)
     texts = _texts(table, path, options.text)
     columns = {"text": options.text}
+    if options.ids is not None:
+        columns["id"] = options.ids
     labels = None
     if options.label is not None:
         table = _clean_labels(table, options.label, options.skip_missing)

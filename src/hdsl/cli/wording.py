@@ -25,6 +25,19 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {plural or noun + 's'}"
 
 
+def share_of(n: int, total: int, noun: str) -> str:
+    """Return a number with its noun, and of how many they are if not of all.
+
+    Examples
+    --------
+    >>> share_of(90, 90, "row"), share_of(20_000, 60_000, "row")
+    ('90 rows', '20,000 of 60,000 rows')
+    """
+    if n == total:
+        return counted(n, noun)
+    return f"{n:,} of {counted(total, noun)}"
+
+
 def percent(share: float) -> str:
     """Return a share in percent.
 

@@ -10,14 +10,14 @@ from ..cached import cached
 from ..input.matrices import largest_value
 from ..solver.protocols import Gradient
 from .atoms import Atoms
+from .diagonal import best_later, best_others
 from .kernels import partners as kernels
-from .kernels.compiled import WIDTH
+from .kernels.lines import WIDTH
+from .row_plan import plan_rows
 from .workers import GRAIN
 
 #: Rounding may lift sums of millions of terms above their bounds by less than this.
 SLACK = 1.0 + 1e-6
-
-Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class CPUGradient(Gradient):
@@ -31,7 +31,7 @@ class CPUGradient(Gradient):
     pulls : callable
         Returns the slopes of the loss times -weight, of which w is the sum per pair.
     offset : ndarray of shape (n_comparisons,) or None
-        The share of the prior and the base in the margins.
+        Margins of what is not learned; None where they are zero.
     batch : ndarray, default=None
         The comparisons of a mini-batch.
     """
@@ -59,24 +59,25 @@ class CPUGradient(Gradient):
     @property
     def rounding(self) -> float:
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
-        largest = largest_value(self.pairs.rows.by_row[2])
+        largest = largest_value(self.pairs.rows.by_row.data)
         return 1e-14 * largest**2 * float(np.abs(self.w).sum())
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        has_pull = any(
-            self.w[k : k + GRAIN].any() for k in range(0, len(self.w), GRAIN)
-        )
-        return not has_pull and not self.pulls().any()  # pulls at a pair may cancel
+        for first in range(0, len(self.w), GRAIN):
+            if self.w[first : first + GRAIN].any():
+                return False
+        return not self.pulls().any()  # pulls at a pair may cancel
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
-        margins = margins if self.batch is None else margins[self.batch]
+        if self.batch is not None:
+            margins = margins[self.batch]
         pulls = self.pulls()
-        total = float((pulls * margins).sum())
-        return (
-            total if self.offset is None else total - float((pulls * self.offset).sum())
-        )
+        product = float((pulls * margins).sum())
+        if self.offset is not None:
+            product -= float((pulls * self.offset).sum())
+        return product
 
     @cached
     def diagonal(self) -> np.ndarray:
@@ -95,152 +96,129 @@ class CPUGradient(Gradient):
         """Return the rows of S for a few features, shape (len(features), n_features)."""
         rows = self.pairs.rows
         out = np.zeros((len(features), self.n_features))
-        groups, rest, n_parts = self._ways(features)
-        for some in groups:
-            self._spread(features[some])
-            _, R, S = rows.rooms
-            self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
-            out[some] = S[:, : len(some)].T
-        if len(rest):
+        plan = plan_rows(features, self.pairs)
+        for group in plan.groups:
+            spread = self._spread(features[group])
+            S = rows.entry_lines
+            self.workers.run(
+                kernels.gather, rows.feature_bounds, rows.by_column, spread.lines, S
+            )
+            out[group] = S[:, : len(group)].T
+        if len(plan.singles):
             self.workers.run(
                 kernels.add_rows,
-                np.arange(n_parts + 1),
-                n_parts,
-                rest,
+                np.arange(plan.n_shares + 1),
+                plan.n_shares,
                 features,
-                rows.by_column,
-                rows.by_row,
-                self.pairs.links,
-                self.w,
-                rows.single_rooms,
+                plan.singles,
+                self._weighted_rows,
+                rows.row_workspaces,
                 out,
             )
         return out
 
-    def _ways(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, int]:
-        """Return features whose rows of S are made side by side, and the rest, in how many parts.
-
-        Several rows of S in a pass over X where that is the cheaper way, else one after
-        the other, which for a small X is not worth the time to compile it.
-        """
+    @property
+    def _weighted_rows(self) -> kernels.WeightedRows:
         rows = self.pairs.rows
-        if rows.is_small:
-            every = np.arange(len(features))
-            return [every[k : k + WIDTH] for k in every[::WIDTH]], every[:0], 1
-        share = np.minimum(
-            rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0
+        return kernels.WeightedRows(
+            rows=rows.by_row,
+            columns=rows.by_column,
+            links=self.pairs.links,
+            weights=self.w,
         )
-        order = np.argsort(-share, kind="stable")
-        groups = []
-        while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
-            groups.append(order[:WIDTH])
-            order = order[WIDTH:]
-        is_long = share[order].sum() * rows.nnz > GRAIN
-        n_parts = min(len(order), self.workers.n_threads) if is_long else 1
-        order[:n_parts] = order[:n_parts][
-            ::-1
-        ].copy()  # the longest go where the fewest are
-        return groups, order, n_parts
 
-    def _spread(self, features: np.ndarray) -> np.ndarray:
-        """Write R = (W + Wᵀ) X[:, features]; return the largest sizes of numbers by columns."""
+    def _spread(self, features: np.ndarray) -> kernels.SpreadFeatures:
+        """Return (W + Wᵀ) X[:, features], in memory that the next call takes again."""
         rows = self.pairs.rows
         links = self.pairs.links
-        U, R = rows.rooms[:2]
-        marked = np.empty(rows.n_rows, dtype=np.uint8)
-        bounds = np.array(
-            self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0])
+        lines = rows.spread_lines
+        unfolded = kernels.UnfoldedFeatures(
+            lines=rows.unfolded_lines,
+            is_marked=np.empty(rows.n_rows, dtype=np.uint8),
         )
-        largest = np.empty((len(bounds) - 1, WIDTH))
-        self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
-        given = links, self.w, marked, U, R, largest
-        self.workers.run(kernels.spread, np.arange(len(bounds)), bounds, *given)
-        return largest.max(axis=0)
+        bounds = np.array(
+            self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links.indptr)
+        )
+        self.workers.run(kernels.unfold, bounds, features, rows.by_column, unfolded)
+        n_shares = len(bounds) - 1
+        largest = np.empty((n_shares, WIDTH))
+        self.workers.run(
+            kernels.spread,
+            np.arange(n_shares + 1),
+            bounds,
+            links,
+            self.w,
+            unfolded,
+            lines,
+            largest,
+        )
+        return kernels.SpreadFeatures(lines, limits=SLACK * largest.max(axis=0))
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
         pairs = self.pairs
-        rows = self.pairs.rows
+        rows = pairs.rows
         change = np.abs(self.w - other.w)
-        reached = np.bincount(pairs.a, change * rows.largest[pairs.b], rows.n_rows)
-        reached += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
-        return rows.absolute_sums(reached)
+        by_row = np.bincount(pairs.a, change * rows.largest[pairs.b], rows.n_rows)
+        by_row += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
+        return rows.absolute_sums(by_row)
 
     # --- partners ---------------------------------------------------------------------
 
-    def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
+    def partners(
+        self, features: np.ndarray, *, after: bool = False
+    ) -> kernels.BestPartners:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        found = np.empty((len(features), 3))
-        groups, rest, n_parts = self._ways(features)
-        for some in groups:
-            found[some] = self._best_of(features[some], after)
-        if len(rest):
-            found[rest] = self._scatter(features[rest], after, n_parts)
-        return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
+        best = kernels.BestPartners.empty(len(features))
+        plan = plan_rows(features, self.pairs)
+        for group in plan.groups:
+            search = kernels.PartnerSearch(features[group], after, self.diagonal)
+            best.put(group, self._best_in_columns(search))
+        if len(plan.singles):
+            singles = features[plan.singles]
+            search = kernels.PartnerSearch(singles, after, self.diagonal)
+            best.put(plan.singles, self._best_of_reached(search, plan.n_shares))
+        return best
 
-    def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
+    def _best_in_columns(self, search: kernels.PartnerSearch) -> kernels.BestPartners:
         """Find the partners of up to WIDTH features, first among the fullest ones."""
         rows = self.pairs.rows
-        limits = SLACK * self._spread(features)
-        R = rows.rooms[1]
-        found = np.array([[-np.inf], [-1.0], [0.0]]).repeat(WIDTH, axis=1)
-        found[0, len(features) :] = np.inf
+        n_features = len(search.features)
+        spread = self._spread(search.features)
+        best = kernels.BestByShare.none(n_features)
         for bounds in rows.bounds_by_turn:
-            room = np.empty((4, len(bounds) - 1, WIDTH))
-            room[1:] = found[:, None]
+            n_shares = len(bounds) - 1
+            shares = best.repeated(n_shares)
             self.workers.run(
-                kernels.best_of_rows,
-                np.arange(len(bounds)),
+                kernels.best_of_columns,
+                np.arange(n_shares + 1),
                 bounds,
-                features,
-                after,
-                self.diagonal,
+                search,
                 rows.by_column,
                 rows.sizes,
-                R,
-                limits,
-                room,
+                spread,
+                shares,
             )
-            found = room[1:, 0]
-            if len(bounds) > 2:
-                value, partner = room[1:3]
-                partner = np.where(value == value.max(axis=0), partner, np.inf)
-                best = partner.argmin(axis=0)[None, None]
-                found = np.take_along_axis(room[1:], best, axis=1)[:, 0]
-        return found.T[: len(features)]
+            best = shares.best()
+        return best.of_features(n_features)
 
-    def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:
+    def _best_of_reached(
+        self, search: kernels.PartnerSearch, n_shares: int
+    ) -> kernels.BestPartners:
         """Find the partners of rare features, one row of S at a time."""
-        rows = self.pairs.rows
-        pairs = self.pairs
-        found = np.empty((len(features), 3))
+        if search.only_later:
+            others = best_later(self.diagonal, search.features)
+        else:
+            others = best_others(self.diagonal, search.features)
+        best = kernels.BestPartners.empty(len(search.features))
         self.workers.run(
-            kernels.scatter,
-            np.arange(n_parts + 1),
-            n_parts,
-            features,
-            self._best_others(features, after),
-            after,
-            rows.by_column,
-            rows.by_row,
-            pairs.links,
-            self.w,
-            self.diagonal,
-            rows.single_rooms,
-            found,
+            kernels.best_of_reached,
+            np.arange(n_shares + 1),
+            n_shares,
+            search,
+            others,
+            self._weighted_rows,
+            self.pairs.rows.row_workspaces,
+            best,
         )
-        return found
-
-    def _best_others(self, features: np.ndarray, after: bool) -> np.ndarray:
-        """Return for each feature the other one of largest diagonal, or the one after it; or -1."""
-        diagonal = self.diagonal
-        d = self.n_features
-        if not after:
-            best = int(diagonal.argmax())
-            rest = diagonal.copy()
-            rest[best] = -np.inf
-            return np.where(features == best, int(rest.argmax()) if d > 1 else -1, best)
-        falling = diagonal[::-1]
-        is_best = falling == np.maximum.accumulate(falling)
-        at = d - 1 - np.maximum.accumulate(np.where(is_best, np.arange(d), 0))
-        return np.append(at[::-1], -1)[features + 1]
+        return best

@@ -12,7 +12,8 @@ from ..solver.statistics import from_sample
 from ..wide_matrices import is_wide
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows, counted
+from .rows import Rows
+from .sorting import counted
 from .statistics import comparison_sums, count_anchors
 from .workers import GRAIN, Workers
 

@@ -15,21 +15,26 @@ ACTIVE = 0.5
 #: Bytes per comparison while pairs of rows are numbered.
 NUMBERING = 90
 
-#: Most entries of X that features are counted in: of more, all columns count.
+#: Features are counted where X has at most so many entries; else all columns count.
 COUNTED = 1 << 22
 
 
 class MemoryEstimate(NamedTuple):
-    """Bytes that a fit needs beyond X and the comparisons themselves, by what they are for."""
+    """Bytes that a fit needs beyond X and the comparisons themselves, by what they are for.
+
+    Attributes
+    ----------
+    matrix, comparisons, pairs, products, atoms : int
+    setup : int
+        At the peak before the first iteration, beyond what the iterations need.
+    """
 
     matrix: int
     comparisons: int
     pairs: int
     products: int
     atoms: int
-    setup: (
-        int  # at the peak before the first iteration, beyond what the iterations need
-    )
+    setup: int
 
     @property
     def total(self) -> int:
@@ -75,39 +80,45 @@ def estimate(
     >>> str(estimate(X, np.array([[0, 1, 2]])))
     '... (matrix ..., comparisons ..., pairs ..., products ..., atoms ..., setup ...)'
     """
-    (n_rows, d) = X.shape
-    (n_compared, width) = compared.shape
-    d = n_features = min(d, X.nnz)
-    if X.nnz <= COUNTED:
-        n_features = np.count_nonzero(np.unique_counts(X.indices)[1] >= min_rows)
-    pairs, shared = per_comparison(X, compared)
-    n_pairs = pairs * n_compared + 1
+    n_rows = X.shape[0]
+    n_compared, width = compared.shape
+    n_columns = min(X.shape[1], X.nnz)
+    pairs_per_comparison, shared_per_pair = per_comparison(X, compared)
+    n_pairs = pairs_per_comparison * n_compared + 1
+    n_features = _count_features(X, min_rows)
     # Numbers of features and columns of X; WIDTH numbers per row and feature; work of
     # each thread.
-    matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + d * 40
+    matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + n_columns * 40
     matrix += n_features * (180 + 13 * n_threads)
     # Rows, numbers of pairs, lists of pulls; margins, direction, pulls and offset.
     comparisons = n_compared * (4 * width + 8 + 8 + 8 * 6)
-    share = min(1.0, (batch_size or n_compared) / n_compared)
-    products = share * n_pairs * (12 * shared + 8)
-    atoms = 12.0 * ACTIVE * X.nnz
+    numbering = n_compared * (4 * width + NUMBERING)
     # Rows and links, shared features and inner products, numbers of two gradients and
     # an atom.
-    held = matrix + n_pairs * 88
-    if (
-        batch_size is not None
-    ):  # a batch and the one before have rows and pairs of their own
-        numbered = n_compared * (4 * width + NUMBERING)
-        some = min(1.0, width * batch_size / n_rows)
-        held += 2 * (some * matrix + share * (n_pairs * 88 + numbered))
-    during = held + comparisons + products + atoms
-    before = matrix + n_compared * (4 * width + NUMBERING)
-    parts = (
-        matrix,
-        comparisons,
-        held - matrix,
-        products,
-        atoms,
-        max(0.0, before - during),
+    pairs = n_pairs * 88
+    share_of_batch = min(1.0, (batch_size or n_compared) / n_compared)
+    products = share_of_batch * n_pairs * (12 * shared_per_pair + 8)
+    if batch_size is not None:
+        # A batch and the one before have rows and pairs of their own.
+        share_of_rows = min(1.0, width * batch_size / n_rows)
+        in_batch = share_of_rows * matrix + share_of_batch * (n_pairs * 88 + numbering)
+        pairs += 2 * in_batch
+    atoms = 12.0 * ACTIVE * X.nnz
+    in_iterations = matrix + comparisons + pairs + products + atoms
+    before_iterations = matrix + numbering
+    return MemoryEstimate(
+        matrix=int(matrix),
+        comparisons=int(comparisons),
+        pairs=int(pairs),
+        products=int(products),
+        atoms=int(atoms),
+        setup=int(max(0.0, before_iterations - in_iterations)),
     )
-    return MemoryEstimate(*(int(part) for part in parts))
+
+
+def _count_features(X: sp.csr_array, min_rows: int) -> int:
+    """Return how many columns are features, or a bound where X is large."""
+    if X.nnz > COUNTED:
+        return min(X.shape[1], X.nnz)
+    counts = np.unique_counts(X.indices).counts
+    return int(np.count_nonzero(counts >= min_rows))

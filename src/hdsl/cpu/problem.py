@@ -1,6 +1,6 @@
 """The problem in memory: margins are an array, one number per comparison."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -14,24 +14,18 @@ from ..solver.protocols import (
     Move,
     Problem,
     Step,
-    curvature_stride,
 )
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
+from .curvature import curvature_sample, sum_curvatures
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
-from .kernels.compiled import CHUNK
+from .kernels.curvature import CurvedComparisons
+from .kernels.losses import CHUNK, MarginLine
 from .rows import Rows
 
-#: Numbers in the matrices that they are summed in, most of these, and least comparisons
-#: of each.
-CURVATURE_ROOM = 1 << 22
-MOST_PARTS = 16
-LEAST_IN_PART = 32768
-
-#: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for
-#: each.
+#: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python.
 PULLED = 64
 
 #: A line search begins with so many chunks, where all are so many times as many at
@@ -79,8 +73,9 @@ class CPUProblem(Problem):
         self.n_features = len(features)
         self.atoms = Atoms(comparisons.pairs)
         self._code = kernel_code(loss)
-        is_usual = self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted
-        self._along_kernel = kernels.along_hinge if is_usual else kernels.along
+        self._along_kernel = kernels.along
+        if self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted:
+            self._along_kernel = kernels.along_hinge
         self.offset = offset
 
     # --- margins and value ------------------------------------------------------------
@@ -93,11 +88,12 @@ class CPUProblem(Problem):
         self, atoms: np.ndarray, factors: np.ndarray, base: np.ndarray | None
     ) -> np.ndarray:
         """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, plus those of a base."""
-        if not len(atoms):
-            return np.zeros(self.n_comparisons) if base is None else base.copy()
-        return self.comparisons.differences(
-            self.atoms.similarities(atoms, factors), base
-        )
+        if len(atoms):
+            by_pair = self.atoms.similarities(atoms, factors)
+            return self.comparisons.differences(by_pair, base)
+        if base is None:
+            return np.zeros(self.n_comparisons)
+        return base.copy()
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -107,36 +103,42 @@ class CPUProblem(Problem):
         self,
         margins: np.ndarray,
         direction: np.ndarray,
-        size: float,
-        moved: np.ndarray | None = None,
+        step_size: float,
+        moved: np.ndarray = EMPTY,
     ) -> np.ndarray:
         """Return value and first two derivatives at a step size; write the margins there."""
-        omega = self.comparisons.omega
-        n_chunks = self.comparisons.n_chunks
+        weights = self.comparisons.omega
         if self._code is None:
-            there = margins + size * direction
-            terms = (
-                self.loss.value(there),
-                direction * self.loss.derivative(there),
-                direction**2 * self.loss.curvature(there),
-            )
-            if moved is not None:
-                moved[:] = there
-            return np.array([(omega * term).sum() for term in terms])
-        sums = np.empty((n_chunks, 3))
-        moved = EMPTY if moved is None else moved
+            moved_margins = margins + step_size * direction
+            if len(moved):
+                moved[:] = moved_margins
+            return self._sums_of_own_loss(moved_margins, direction)
+        sums = np.empty((self.comparisons.n_chunks, 3))
         self.workers.run(
             self._along_kernel,
             self.comparisons.chunk_bounds,
             self._code,
-            margins,
-            direction,
-            float(size),
-            omega,
+            MarginLine(margins, direction, weights),
+            float(step_size),
             moved,
             sums,
         )
         return sums.sum(axis=0)
+
+    def _sums_of_own_loss(
+        self, margins: np.ndarray, direction: np.ndarray
+    ) -> np.ndarray:
+        """Return value and first two derivatives of a loss that has no kernel."""
+        weights = self.comparisons.omega
+        slopes = direction * self.loss.derivative(margins)
+        curvatures = direction**2 * self.loss.curvature(margins)
+        return np.array(
+            [
+                (weights * self.loss.value(margins)).sum(),
+                (weights * slopes).sum(),
+                (weights * curvatures).sum(),
+            ]
+        )
 
     # --- steps ------------------------------------------------------------------------
 
@@ -144,28 +146,32 @@ class CPUProblem(Problem):
         """Return how margins change along a move, or along a correction of many weights."""
         if isinstance(move, Correction):
             return self.combined(move.atoms, self.scale * move.change, None)
+        share = 0.0
+        if move.toward is None:
+            share = 1.0
+        elif move.away is None:
+            share = -1.0
+        signed_atoms = ((move.toward, self.scale), (move.away, -self.scale))
         moved = [
             (atom, factor)
-            for atom, factor in ((move.toward, self.scale), (move.away, -self.scale))
+            for atom, factor in signed_atoms
             if atom is not None and atom != ZERO
         ]
-        share = 0.0
-        if move.toward is None or move.away is None:
-            share = 1.0 if move.toward is None else -1.0
         compared = self.comparisons
-        U = np.empty((len(moved), compared.rows.n_rows))
-        out = compared.recycled.empty()
-        for u, (atom, _) in zip(U, moved, strict=True):
-            compared.rows.unfold_atom(atom, u)
+        atom_rows = np.empty((len(moved), compared.rows.n_rows))
+        for number, (atom, _) in enumerate(moved):
+            compared.rows.unfold_atom(atom, atom_rows[number])
+        factors = np.array([factor for _, factor in moved])
+        offset = self.offset
+        if offset is None:
+            offset = EMPTY
+        out = compared.pool.empty()
         self.workers.run(
             atom_kernels.direction,
             compared.bounds,
-            share,
-            margins,
-            EMPTY if self.offset is None else self.offset,
-            np.array([factor for _, factor in moved]),
-            U,
-            *compared.sides,
+            atom_kernels.ModelShare(share, margins, offset),
+            atom_kernels.AtomChanges(factors, atom_rows),
+            atom_kernels.Sides(*compared.sides),
             out,
         )
         return out
@@ -185,24 +191,25 @@ class CPUProblem(Problem):
 
         They are of the smoothed hinge: other losses are slow on one thread.
         """
-        n_full = self.n_comparisons // CHUNK
-        every = n_full // SAMPLED
-        if self._code != kernels.SMOOTHED_HINGE or every < FEWER:
+        stride = self.n_comparisons // CHUNK // SAMPLED
+        if self._code != kernels.SMOOTHED_HINGE or stride < FEWER:
             return None
-        given = (margins, direction, self.comparisons.omega)
+        weights = self.comparisons.omega
+        if self.comparisons.is_weighted:
+            weights = _sampled_chunks(weights, stride)
+        line = MarginLine(
+            _sampled_chunks(margins, stride),
+            _sampled_chunks(direction, stride),
+            weights,
+        )
         sums = np.empty((SAMPLED, 3))
 
-        def some(x: np.ndarray) -> np.ndarray:
-            return x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()
-
-        m, d, omega = (some(x) if len(x) > 1 else x for x in given)
-
-        def slopes(size: float) -> tuple[float, float]:
+        def slopes(step_size: float) -> tuple[float, float]:
             self._along_kernel(
-                0, SAMPLED, self._code, m, d, float(size), omega, EMPTY, sums
+                0, SAMPLED, self._code, line, float(step_size), EMPTY, sums
             )
-            _, slope, bend = sums.sum(axis=0).tolist()
-            return slope, bend
+            _, slope, curvature = sums.sum(axis=0).tolist()
+            return slope, curvature
 
         return slopes
 
@@ -216,11 +223,16 @@ class CPUProblem(Problem):
     def step(self, margins: np.ndarray, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
-        slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
-        size = line_search(
-            slopes, move.max_step_size, self.sampled_slopes(margins, direction)
-        )
-        return self.advance(margins, direction, size) if size > 0.0 else None
+
+        def slopes(step_size: float) -> tuple[float, float]:
+            slope, curvature = self.slopes(margins, direction, [step_size])[0].tolist()
+            return slope, curvature
+
+        sampled = self.sampled_slopes(margins, direction)
+        step_size = line_search(slopes, move.max_step_size, sampled)
+        if not step_size > 0.0:
+            return None
+        return self.advance(margins, direction, step_size)
 
     def curvature(
         self,
@@ -233,46 +245,23 @@ class CPUProblem(Problem):
         `sample` names comparisons and a factor of their weights; by default they are
         chosen by the numbers of atoms and of curved comparisons.
         """
-        n = len(atoms)
-        compared = self.comparisons
-        if not n:
+        n_atoms = len(atoms)
+        if not n_atoms:
             return np.zeros((0, 0))
         if sample is None:
             sample = curvature_sample(
-                compared.n_comparisons, n, lambda step: self.n_curved(margins[::step])
+                self.n_comparisons,
+                n_atoms,
+                lambda stride: self.n_curved(margins[::stride]),
             )
-        chosen, factor = sample
-        omega = compared.omega[chosen] if compared.is_weighted else compared.omega
-        bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
-        ends = (compared.pairs.a, compared.pairs.b)
-        numbers = (compared.winner, compared.loser)
-        wanted = np.full(compared.rows.n_rows, len(chosen) == compared.n_comparisons)
-        if len(chosen) < compared.n_comparisons:  # a sample needs some rows alone
-            is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
-            for number in numbers:
-                is_used[number[chosen[bend != 0.0]]] = True
-            for end in ends:
-                wanted[end[is_used]] = True
-        Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
-        n_parts = min(
-            MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART
-        )
-        n_parts = max(1, n_parts)
-        bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
-        out = np.zeros((n_parts, n_atoms, n_atoms))
-        given = chosen, bend, (compared.columns[0], *numbers), ends, Z
-
-        def add_up(start: int, stop: int) -> None:
-            rooms = _rooms(n_atoms)
-            for part in range(start, stop):
-                bound = int(bounds[part]), int(bounds[part + 1])
-                atom_kernels.curvatures(*bound, *given, rooms, out[part])
-
-        self.workers.run(add_up, np.arange(n_parts + 1))
-        total = out.sum(axis=0)
-        total += total.T.copy()
-        is_whole = np.array_equal(places, np.arange(n_atoms))
-        return total if is_whole else total[np.ix_(places, places)]
+        numbers, factor = sample
+        weights = self.comparisons.omega
+        if self.comparisons.is_weighted:
+            weights = weights[numbers]
+        curvatures = self.loss.curvature(margins[numbers])
+        curvatures = factor * self.scale**2 * weights * curvatures
+        curved = CurvedComparisons(numbers, curvatures)
+        return sum_curvatures(self.comparisons, self.atoms, atoms, curved)
 
     def n_curved(self, margins: np.ndarray) -> int:
         """Return at how many margins the loss is curved."""
@@ -297,7 +286,8 @@ class CPUProblem(Problem):
         if batch is not None:
             compared = self._take(batch, batch_weight)
             margins = margins[batch]
-            offset = None if offset is None else offset[batch]
+            if offset is not None:
+                offset = offset[batch]
             atoms = Atoms(compared.pairs)
         if self._code == kernels.SMOOTHED_HINGE:
             w = compared.sum_pulls(margins, compared.omega)
@@ -309,30 +299,27 @@ class CPUProblem(Problem):
     def _pulls(self, compared: Comparisons, margins: np.ndarray) -> np.ndarray:
         """Return -omega * loss'(margin) of each comparison."""
         pulls = np.empty(compared.n_comparisons)
-        omega = compared.omega
 
         def write(start: int, stop: int) -> None:
-            for c in range(start, stop, PULLED):
-                part = slice(c * CHUNK, min(c + PULLED, stop) * CHUNK)
-                weight = omega[part] if len(omega) > 1 else omega
-                np.multiply(
-                    -weight, self.loss.derivative(margins[part]), out=pulls[part]
-                )
+            for chunk in range(start, stop, PULLED):
+                chunks = slice(chunk * CHUNK, min(chunk + PULLED, stop) * CHUNK)
+                weights = compared.omega
+                if compared.is_weighted:
+                    weights = weights[chunks]
+                slopes = self.loss.derivative(margins[chunks])
+                np.multiply(-weights, slopes, out=pulls[chunks])
 
-        is_ours = self._code is not None  # another loss is asked by one thread
-        self.workers.run(
-            write, compared.chunk_bounds if is_ours else [0, compared.n_chunks]
-        )
+        bounds = compared.chunk_bounds
+        if self._code is None:  # another loss is asked by one thread
+            bounds = [0, compared.n_chunks]
+        self.workers.run(write, bounds)
         return pulls
 
     def batch_weight(self, batch: np.ndarray) -> float:
         """Return the weight of a batch, as `gradient` counts it."""
-        compared = self.comparisons
-        return (
-            float(compared.omega[batch].sum())
-            if compared.is_weighted
-            else float(len(batch))
-        )
+        if self.comparisons.is_weighted:
+            return float(self.comparisons.omega[batch].sum())
+        return float(len(batch))
 
     def _take(self, batch: np.ndarray, batch_weight: float | None) -> Comparisons:
         """Return some of the comparisons with the rows that they name.
@@ -340,14 +327,19 @@ class CPUProblem(Problem):
         Feature numbers stay; a batch costs what its own rows hold and nothing else.
         """
         whole = self.comparisons
-        total = max(
-            self.batch_weight(batch) if batch_weight is None else batch_weight, TINY
-        )
-        omega = (whole.omega[batch] if whole.is_weighted else 1.0) / total
+        if batch_weight is None:
+            batch_weight = self.batch_weight(batch)
+        omega: np.ndarray | float = 1.0
+        if whole.is_weighted:
+            omega = whole.omega[batch]
         compared = np.column_stack([column[batch] for column in whole.columns])
-        rows, numbers = np.unique(compared, return_inverse=True)
-        taken = Rows(whole.rows.matrix[rows], self.workers, whole.rows.n_features)
-        return Comparisons(taken, numbers.reshape(compared.shape), omega)
+        row_numbers, positions = np.unique(compared, return_inverse=True)
+        rows = Rows(whole.rows.matrix[row_numbers], self.workers, whole.rows.n_features)
+        return Comparisons(
+            rows,
+            positions.reshape(compared.shape),
+            omega / max(batch_weight, TINY),
+        )
 
     def forget(self) -> None:
         """Drop what is stored of atoms."""
@@ -358,26 +350,8 @@ class CPUProblem(Problem):
         return self.comparisons.pairs.cost
 
 
-def _rooms(n_atoms: int) -> tuple[np.ndarray, ...]:
-    """Return the work arrays of a sum of second derivatives; most of them are never touched."""
-    n_pairs = 2 * atom_kernels.GROUP
-    return (
-        np.zeros(n_atoms),
-        np.full(n_atoms, -1),
-        np.empty(n_atoms, dtype=np.int64),
-        np.empty(n_pairs, dtype=np.int64),
-        np.empty((atom_kernels.GROUP, 2), dtype=np.int64),
-        np.zeros((n_pairs, n_atoms)),
-        np.zeros((n_pairs, n_atoms)),
-        np.zeros((n_atoms, n_atoms)),
-    )
-
-
-def curvature_sample(
-    n_comparisons: int, n_atoms: int, count: Callable[[int], int]
-) -> tuple[np.ndarray, float]:
-    """Return the comparisons that second derivatives are estimated from, and their factor."""
-    chosen = np.arange(
-        0, n_comparisons, curvature_stride(n_comparisons, n_atoms, count)
-    )
-    return chosen, n_comparisons / len(chosen)
+def _sampled_chunks(values: np.ndarray, stride: int) -> np.ndarray:
+    """Return the values of every stride-th chunk of comparisons."""
+    n_full = len(values) // CHUNK
+    chunks = values[: n_full * CHUNK].reshape(-1, CHUNK)
+    return chunks[::stride][:SAMPLED].ravel()

@@ -23,8 +23,11 @@ def comparison_sums(
     if dense is not None:
         squares = np.square(dense[rows], dtype=np.float64).sum(axis=1)
         norms = np.sqrt(norms**2 + squares)
+    sampled_weights = np.ones(len(numbers))
+    if weights is not None:
+        sampled_weights = weights[numbers]
     return weighted_sums(
-        np.ones(len(numbers)) if weights is None else weights[numbers],
+        sampled_weights,
         inner[winners] - inner[losers],
         norms[position],
         values[position[0]],

@@ -22,8 +22,8 @@ GRAIN = 200_000
 #: Ranges per thread: one that is done early takes from the others.
 SHARES = 4
 
-#: Most and fewest multiplications of a piece of work, and pieces per thread that run
-#: before interrupts are served.
+#: The largest and the least number of multiplications of a piece of work, and pieces
+#: per thread that run before interrupts are served.
 PIECE = 2e7
 LEAST_PIECE = 1e5
 TURN = 8
@@ -121,9 +121,11 @@ class Workers:
         share = max(n_items * item_cost / (4 * self.n_threads), LEAST_PIECE)
         size = max(1, int(min(PIECE, share) / max(item_cost, 1.0)))
         bounds = [*range(0, n_items, size), n_items]
-        step = TURN * self.n_threads if self.n_threads > 1 else 1
-        for first in range(0, len(bounds) - 1, step):
-            self.run(kernel, bounds[first : first + step + 1], *args)
+        n_at_once = 1
+        if self.n_threads > 1:
+            n_at_once = TURN * self.n_threads
+        for first in range(0, len(bounds) - 1, n_at_once):
+            self.run(kernel, bounds[first : first + n_at_once + 1], *args)
 
     def split(
         self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None
@@ -133,19 +135,22 @@ class Workers:
         `work` holds, for each item, the work of all items before it, and the total at
         the end.
         """
-        total = n_items if work is None else int(work[-1])
-        most = SHARES * self.n_threads if self.n_threads > 1 else 1
-        n_parts = max(1, min(most, total // max(grain, 1), n_items))
-        if n_parts == 1:
-            return [0, n_items]
-        if n_parts > self.n_threads:  # of equal parts each thread has as many
-            n_parts -= n_parts % self.n_threads
-        shares = [total * k // n_parts for k in range(n_parts + 1)]
+        total = n_items
         if work is not None:
-            shares = [int(k) for k in np.searchsorted(work, shares)]
-            shares[0] = 0
-            shares[-1] = n_items
-        return shares
+            total = int(work[-1])
+        n_ranges = 1
+        if self.n_threads > 1:
+            n_ranges = min(SHARES * self.n_threads, total // max(grain, 1), n_items)
+        if n_ranges <= 1:
+            return [0, n_items]
+        if n_ranges > self.n_threads:  # of equal ranges each thread has as many
+            n_ranges -= n_ranges % self.n_threads
+        bounds = [total * k // n_ranges for k in range(n_ranges + 1)]
+        if work is not None:
+            bounds = [int(k) for k in np.searchsorted(work, bounds)]
+            bounds[0] = 0
+            bounds[-1] = n_items
+        return bounds
 
 
 def _help(tasks: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -284,6 +284,17 @@ class Comparisons:
             base=0.0,
             out=out,
         )
+        if self.rows.dense is not None:
+            self.device.run(
+                "add_embedding_products",
+                self.n_pairs,
+                n_pairs=self.n_pairs,
+                width=self.rows.dense.shape[1],
+                a=self.pairs.a,
+                b=self.pairs.b,
+                dense=self.rows.dense,
+                out=out,
+            )
         return out
 
     def dot_margins(self) -> Array:

@@ -3,6 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows, sparse_block
 from .comparisons import Comparisons
 from .rows import Rows
 from .runtime import Device
@@ -24,7 +25,7 @@ class CardData:
 
     def __init__(
         self,
-        X: sp.csr_array,
+        X: sp.csr_array | MixedRows,
         compared: np.ndarray,
         weights: np.ndarray | None,
         device: Device,
@@ -32,6 +33,8 @@ class CardData:
         min_rows: int = 1,
     ) -> None:
         self.device = device
-        self.rows = Rows(X, device, columns, min_rows)
+        self.rows = Rows(sparse_block(X), device, columns, min_rows)
+        if isinstance(X, MixedRows):
+            self.rows.dense = device.upload(X.dense.astype(np.float32, copy=False))
         self.comparisons = Comparisons(self.rows, compared, weights)
         self.workspace = Workspace(self.rows, self.comparisons)

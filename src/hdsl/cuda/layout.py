@@ -3,6 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import Sums, from_sample, weighted_sums
@@ -16,8 +17,9 @@ class CUDALayout(Layout):
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_columns), float64
-        Canonical: sorted, no duplicates, no stored zeros.
+    X : csr_array or MixedRows of shape (n_rows, n_columns), float64
+        Canonical: sorted, no duplicates, no stored zeros. The columns of an embedding
+        are no features: they count in inner products, so in the prior.
     compared : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets of rows of X.
     weights : ndarray of shape (n,), default=None
@@ -40,7 +42,7 @@ class CUDALayout(Layout):
 
     def __init__(
         self,
-        X: sp.csr_array,
+        X: sp.csr_array | MixedRows,
         compared: np.ndarray,
         weights: np.ndarray | None = None,
         *,
@@ -95,7 +97,12 @@ class CUDALayout(Layout):
         n_values = np.divide(
             second**2, fourth, out=np.zeros(len(fourth)), where=fourth > 0
         )
-        return largest**2 * second, n_values
+        squared_norms = largest**2 * second
+        dense = self.card.rows.dense
+        if dense is not None:
+            embedding = device.download(dense).astype(np.float64)
+            squared_norms += np.einsum("ij,ij->i", embedding, embedding)
+        return squared_norms, n_values
 
     def problem(
         self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()

@@ -4,12 +4,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.estimates import per_comparison
+from ..mixed_rows import MixedRows
 from ..solver.steps import CORRECTION_LIMIT
 from . import atom_rows, curvature, terms
 
-#: Bytes of a number, of a row number, and of an entry of a sparse matrix, which is one
-#: of each.
+#: Bytes of a number, of one in an embedding, of a row number, and of an entry of a
+#: sparse matrix, which is a number and a row number.
 NUMBER = 8
+SINGLE = 4
 INDEX = 4
 ENTRY = NUMBER + INDEX
 
@@ -17,18 +19,24 @@ ENTRY = NUMBER + INDEX
 SINGLE_FEATURES = 32
 
 
-def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> int:
+def estimate(
+    X: sp.csr_array | MixedRows, compared: np.ndarray, *, corrects: bool = False
+) -> int:
     """Return the bytes that a fit takes on the card at most.
 
     The numbers of pairs and products are estimated from a sample of the comparisons.
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_columns)
+    X : csr_array or MixedRows of shape (n_rows, n_columns)
     compared : ndarray of shape (n, 3) or (n, 4)
     corrects : bool, default=False
         Whether steps are corrections of many weights.
     """
+    for_embedding = 0
+    if isinstance(X, MixedRows):
+        for_embedding = X.dense.size * SINGLE
+        X = X.sparse
     n_rows = X.shape[0]
     n = len(compared)
     pairs_per_comparison, products_per_pair = per_comparison(X, compared)
@@ -41,7 +49,8 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
         for_atoms += for_terms(n_pairs)
     for_products = ENTRY * n_products
     for_work = for_comparisons(n) + for_pairs(n_pairs) + for_products + for_atoms
-    return for_matrix(X.nnz, n_rows) + max(for_work, for_layout(X.nnz, n))
+    for_rows = for_matrix(X.nnz, n_rows) + for_embedding
+    return for_rows + max(for_work, for_layout(X.nnz, n))
 
 
 def for_matrix(nnz: int, n_rows: int) -> int:

@@ -68,6 +68,8 @@ class Rows:
         X by features, without rare columns.
     block : int
         Sums over rows are made of sums over blocks of so many.
+    dense : Array of float32 of shape (n, width), or None
+        An embedding, which counts in inner products alone.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Rows:
         min_rows: int = 1,
     ) -> None:
         self.device = device
+        self.dense: Array | None = None
         self.n = X.shape[0]
         self.block = ROW_BLOCK
         names = None

@@ -81,6 +81,7 @@ def check_cluster_input(
         earlier=earlier,
         checkpoint=checkpoint,
         learned=learned,
+        tasks=fit_input.tasks,
         rows=rows,
         blocks=blocks,
     )

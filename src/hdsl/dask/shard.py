@@ -248,7 +248,7 @@ class Shard:
         gradient = self.gradient(step, key)
         self._turn_to(atoms)
         if in_one_pass and len(atoms):
-            gradient.atoms.active(atoms)
+            gradient.atoms.activate(atoms)
         return gradient.scores(atoms)
 
     def diagonal(self, step: Step, key: GradientKey) -> np.ndarray:

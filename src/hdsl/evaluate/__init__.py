@@ -7,6 +7,7 @@ from .intervals import wilson_interval
 from .known_items import KnownItem, known_item
 from .neighbors import compare_errors, knn_error
 from .rankings import RankingQuality, ranking_quality
+from .searches import SearchComparison, compare_searches
 
 __all__ = [
     "ErrorComparison",
@@ -14,7 +15,9 @@ __all__ = [
     "KnownItem",
     "McNemar",
     "RankingQuality",
+    "SearchComparison",
     "compare_errors",
+    "compare_searches",
     "compare_triplets",
     "knn_error",
     "known_item",

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..input.comparisons import check_comparisons, check_weights
+from ..mixed_rows import MixedRows
 from ..similarity import FixedPart, Similarity
 from ..similarity.cosine import LearnedCosine
+from ..similarity.fixed import parts_of_rows
 from ..similarity.judge import comparison_points
 from ..similarity.pairwise import as_rewriter
 from ..similarity.rewriter import Rewriter
@@ -49,6 +51,8 @@ def triplet_accuracy(
     weights = check_weights(sample_weight, len(triplets), "triplet")
     if model is None:
         model = _fixed_only(X.shape[1], norm=None)
+        if isinstance(X, MixedRows):
+            model = Similarity(*NOTHING, 1.0, parts_of_rows(X, 1.0), X.shape[1])
     points = comparison_points(X, triplets)
     shares = points(as_rewriter(model, X.shape[1], "model"))
     return float(np.average(shares, weights=weights))
@@ -94,7 +98,11 @@ def compare_triplets(
     learned = as_rewriter(model, X.shape[1], "model")
     if cosine:
         learned = LearnedCosine(learned)
-    plain_cosine = _fixed_only(X.shape[1], norm="l2")
+    plain_cosine: Rewriter = _fixed_only(X.shape[1], norm="l2")
+    if isinstance(X, MixedRows):
+        plain_cosine = LearnedCosine(
+            Similarity(*NOTHING, 1.0, parts_of_rows(X, 1.0), X.shape[1])
+        )
     points = comparison_points(X, triplets)
     return ErrorComparison.from_trials(
         before=1.0 - points(plain_cosine),

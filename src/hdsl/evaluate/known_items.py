@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
+from ..mixed_rows import MixedRows, count_features
 from ..similarity.cosine import LearnedCosine
 from ..similarity.known_items import half_rows, middle_ranks
 from ..similarity.pairwise import as_rewriter
-from ..similarity.products import check_result
+from ..similarity.products import check_result, products
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
 from .intervals import share_interval, wilson_interval
@@ -181,7 +182,7 @@ def _row_numbers(rows: Any, n_rows: int) -> np.ndarray:
 
 def _rows_to_search(X: sp.csr_array, rows: np.ndarray) -> np.ndarray:
     """Return the rows that have 2 features or more; raise ValueError if there is none."""
-    n_values = np.diff(X.indptr)[rows]
+    n_values = count_features(X)[rows]
     targets = rows[n_values >= 2].astype(np.int64)
     if not len(targets):
         raise ValueError(
@@ -225,7 +226,8 @@ def _sides_of_transform(model: Any, cosine: bool) -> _Sides:
                 f"model must return one row per row of X. Got shape {Z.shape} for "
                 f"{X.shape[0]} rows."
             )
-        Z = Z.astype(np.float64, copy=False)
+        if not isinstance(Z, MixedRows):
+            Z = Z.astype(np.float64, copy=False)
         if cosine:
             return unit_rows(Z)
         return Z
@@ -235,6 +237,8 @@ def _sides_of_transform(model: Any, cosine: bool) -> _Sides:
 
 def _ranks(queries: Any, rows: Any, targets: np.ndarray) -> np.ndarray:
     """Return the rank of each target among all rows, by dot products, block by block."""
+    if isinstance(rows, MixedRows):
+        return _ranks_of_mixed(queries, rows, targets)
     if sp.issparse(queries) and sp.issparse(rows):
         (queries, rows), _ = drop_unused_columns(
             sp.csr_array(queries), sp.csr_array(rows)
@@ -249,5 +253,18 @@ def _ranks(queries: Any, rows: Any, targets: np.ndarray) -> np.ndarray:
         if sp.issparse(scores):
             scores = scores.toarray()
         scores = check_result(scores, "The similarity")
+        ranks[block] = middle_ranks(scores, targets[block])
+    return ranks
+
+
+def _ranks_of_mixed(
+    queries: MixedRows, rows: MixedRows, targets: np.ndarray
+) -> np.ndarray:
+    """Return the rank of each target among rows with an embedding."""
+    ranks = np.empty(len(targets))
+    n_at_a_time = max(1, BLOCK // rows.shape[0])
+    for first in range(0, len(targets), n_at_a_time):
+        block = slice(first, first + n_at_a_time)
+        scores = check_result(products(queries[block], rows), "The similarity")
         ranks[block] = middle_ranks(scores, targets[block])
     return ranks

@@ -11,6 +11,7 @@ from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity.rewriter import Rewriter
 from .errors import ErrorComparison
+from .rows import checked_rows, has_embedding
 
 
 def knn_error(
@@ -141,6 +142,11 @@ def compare_errors(
         which = "_test"
         if label_sets(y_test) is None and label_sets(y) is None:
             check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
+
+    if has_embedding(model):
+        X = checked_rows(model, X)
+        if X_test is not None:
+            X_test = checked_rows(model, X_test)
 
     def errors(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(

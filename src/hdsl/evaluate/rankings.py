@@ -11,7 +11,7 @@ import numpy as np
 from ..input.parameters import check_number, check_word
 from .intervals import mean_interval, share_interval
 
-MEASURES = ("mrr", "precision", "ndcg")
+MEASURES = ("mrr", "precision", "ndcg", "recall")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,8 @@ class RankingQuality:
     k : int
     confidence : float
         Of the intervals.
+    recalls : ndarray of shape (n_queries,), default=None
+        Share of all relevant documents that are among the first k.
     """
 
     reciprocal_ranks: np.ndarray
@@ -37,6 +39,7 @@ class RankingQuality:
     ndcgs: np.ndarray
     k: int
     confidence: float = 0.95
+    recalls: np.ndarray | None = None
 
     @property
     def mrr(self) -> float:
@@ -53,15 +56,24 @@ class RankingQuality:
         """The mean nDCG at k."""
         return float(self.ndcgs.mean())
 
+    @property
+    def recall(self) -> float:
+        """The mean recall at k."""
+        return float(self.values("recall").mean())
+
     def values(self, measure: str) -> np.ndarray:
-        """Return the value of each query, for "mrr", "precision" or "ndcg"."""
+        """Return the value of each query, for "mrr", "precision", "ndcg" or "recall"."""
         check_word("RankingQuality.values", "measure", measure, MEASURES)
         values = {
             "mrr": self.reciprocal_ranks,
             "precision": self.precisions,
             "ndcg": self.ndcgs,
+            "recall": self.recalls,
         }
-        return values[measure]
+        of_queries = values[measure]
+        if of_queries is None:
+            raise ValueError("The recall of these rankings was not measured.")
+        return of_queries
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return Student's interval of the mean of a measure, inside [0, 1]."""
@@ -119,8 +131,8 @@ def ranking_quality(
     Examples
     --------
     >>> quality = ranking_quality([[3, 1, 2], [5, 4, 6]], [{1, 2}, {4: 1.0, 5: 3.0}], k=2)
-    >>> quality.mrr, quality.precision, round(quality.ndcg, 3)
-    (0.75, 0.75, 0.693)
+    >>> quality.mrr, quality.precision, quality.recall, round(quality.ndcg, 3)
+    (0.75, 0.75, 0.75, 0.693)
     """
     check_number("ranking_quality", "k", k, low=1, integer=True)
     if len(found) != len(relevant) or not len(found):
@@ -137,6 +149,7 @@ def ranking_quality(
         precisions=np.array([query.precision for query in queries]),
         ndcgs=np.array([query.ndcg for query in queries]),
         k=int(k),
+        recalls=np.array([query.recall for query in queries]),
     )
 
 
@@ -146,6 +159,7 @@ class _QueryQuality(NamedTuple):
     reciprocal_rank: float
     precision: float
     ndcg: float
+    recall: float
 
 
 def _measure(query: int, ids: Any, relevant: Any, k: int) -> _QueryQuality:
@@ -169,6 +183,7 @@ def _measure(query: int, ids: Any, relevant: Any, k: int) -> _QueryQuality:
         reciprocal_rank=reciprocal_rank,
         precision=float((gains > 0).sum() / k),
         ndcg=_discounted(gains) / _discounted(best_gains),
+        recall=float((gains > 0).sum() / len(grades)),
     )
 
 

@@ -6,13 +6,42 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..input.matrices import check_matrix
+from ..input.embeddings import check_rows
+from ..input.matrices import as_rows, check_matrix
+from ..mixed_rows import MixedRows, is_pair
+from ..similarity import Similarity
 
 
-def checked_rows(model: Any, X: Any) -> sp.csr_array:
-    """Return X as a CSR array of float64, with the features of the model if it has any."""
+def checked_rows(model: Any, X: Any) -> Any:
+    """Return X as a CSR array of float64, with the features of the model if it has any.
+
+    With an embedding they are mixed, as the model compares them before learning.
+    """
+    if has_embedding(model):
+        if isinstance(model, BaseEstimator):
+            X = check_rows(model, X, reset=False)
+        return similarity_of(model).blended_rows(X)
+    if isinstance(X, MixedRows) or is_pair(X):
+        X = as_rows(X)
+        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
     if isinstance(model, BaseEstimator):
         X = check_matrix(model, X, reset=False)
     else:
         X = check_matrix(BaseEstimator(), X, reset=True)
     return sp.csr_array(X, dtype=np.float64)
+
+
+def has_embedding(model: Any) -> bool:
+    """Return whether a model compares rows by an embedding too."""
+    similarity = similarity_of(model)
+    if not isinstance(similarity, Similarity):
+        return False
+    return similarity.n_paired < similarity.n_features
+
+
+def similarity_of(model: Any) -> Any:
+    """Return the similarity of a model, where it has one."""
+    similarity = getattr(model, "similarity_", model)
+    if isinstance(similarity, Similarity):
+        return similarity
+    return None

@@ -115,9 +115,9 @@ class Explanation(Readable):
                 fact["words"] = words
         return {"of": self.of, "total": self.total, "parts": facts}
 
-    def words_of(self, part: Any) -> list[str]:
+    def words_of(self, term: Any) -> list[str]:
         """Return the words behind a part with the score of a class, those of all rows in turn."""
-        features = dict.fromkeys([int(part["i"]), int(part["j"])])
+        features = dict.fromkeys([int(term["i"]), int(term["j"])])
         lists: list[list[str]] = []
         for feature in features:
             lists.extend(self.words.get(feature, {}).values())
@@ -137,29 +137,29 @@ class Explanation(Readable):
         """
         is_by_atom = (self.parts["kind"] == "atom").any()
         groups: dict[Any, list[Any]] = {}
-        for part in self.parts:
-            key = (part["i"], part["j"])
-            if is_by_atom or part["i"] == NO_FEATURE:
-                key = (part["kind"], part["name"])
-            groups.setdefault(key, []).append(part)
+        for term in self.parts:
+            key = (term["i"], term["j"])
+            if is_by_atom or term["i"] == NO_FEATURE:
+                key = (term["kind"], term["name"])
+            groups.setdefault(key, []).append(term)
         reasons = map(self._reason, groups.values())
         return sorted(reasons, key=lambda reason: -abs(reason.value))
 
-    def _reason(self, parts: list[Any]) -> Reason:
+    def _reason(self, terms: list[Any]) -> Reason:
         """Return parts of the same features as one reason."""
         sums = dict.fromkeys(["learned", *self.fixed], 0.0)
-        for part in parts:
-            kind = str(part["kind"])
+        for term in terms:
+            kind = str(term["kind"])
             if kind not in self.fixed:
                 kind = "learned"
-            sums[kind] += float(part["value"])
+            sums[kind] += float(term["value"])
         return Reason(
-            name=str(parts[0]["name"]),
-            i=int(parts[0]["i"]),
-            j=int(parts[0]["j"]),
+            name=str(terms[0]["name"]),
+            i=int(terms[0]["i"]),
+            j=int(terms[0]["j"]),
             value=math.fsum(sums.values()),
             addends=tuple(sums.values()),
-            words=self.words_of(parts[0]),
+            words=self.words_of(terms[0]),
         )
 
     def blocks(self) -> list[Block]:
@@ -258,7 +258,7 @@ def explain(
     """
     check_word("explain", "by", by, BY)
     check_number("explain", "top", top, low=1, integer=True, words=(None,))
-    names = as_names(feature_names, similarity.n_features)
+    names = as_names(feature_names, similarity.n_features, similarity.n_paired)
     rows = _compared_rows(similarity, x, y, rather_than)
     what = "S(x, y)"
     if rather_than is not None:

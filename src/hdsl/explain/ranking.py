@@ -6,16 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_word
 from ..mixed_rows import sparse_block
 from ..similarity import Similarity
-from ..similarity.products import check_result
+from ..similarity.products import check_result, row_products
 from . import tables
 from .occurrences import Occurrences, count_occurrences
 from .tables import Block, Line, Readable, pair_names, table_of
 
 #: The effect of a feature that so many rows have counts half.
 FEW = 5
+
+#: A pair whose effect is below this share of a usual S changes little by itself.
+SMALL_SHARE = 0.02
+
+#: Pairs of rows that say how large S usually is.
+N_USUAL = 2000
 
 #: The columns of a table by their names.
 Columns = dict[str, np.ndarray]
@@ -43,6 +50,8 @@ class Importance(Readable):
         Number of feature pairs at the end, as one of the features is in too few rows.
     top : int or None
         How many of each are shown; None is all.
+    usual_score : float or None
+        With data, the root mean square of S over pairs of rows.
     """
 
     features: np.ndarray
@@ -50,6 +59,20 @@ class Importance(Readable):
     ranked_by: str = "weight"
     n_rare: int = 0
     top: int | None = 10
+    usual_score: float | None = None
+
+    @property
+    def note(self) -> str:
+        """That no feature pair changes much by itself, where that is so; else empty."""
+        if not self.usual_score or not len(self.pairs):
+            return ""
+        share = float(np.abs(self.pairs["effect"]).max()) / self.usual_score
+        if share >= SMALL_SHARE:
+            return ""
+        return (
+            f"No pair is large by itself: the first has {100 * share:.1g} % of a usual "
+            f"similarity. What was learned is the sum of {len(self.pairs):,} small ones."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking and both tables as plain values for JSON."""
@@ -85,6 +108,8 @@ class Importance(Readable):
             if len(pairs) or what == "pairs":
                 lines = self._lines(pairs, ["n_rows_i", "n_rows_j"])
                 blocks.append(Block(self._title(what, pairs, "each"), lines))
+        if self.note:
+            blocks.append(Block(self.note, []))
         return blocks
 
     def _title(self, what: str, table: np.ndarray, counted: str) -> str:
@@ -171,7 +196,7 @@ def importance(
     """
     check_number("importance", "top", top, low=1, integer=True, words=(None,))
     check_number("importance", "min_rows", min_rows, low=0, integer=True)
-    names = tables.as_names(feature_names, similarity.n_features)
+    names = tables.as_names(feature_names, similarity.n_features, similarity.n_paired)
     features, pairs = _weights(similarity, names)
     if X is None:
         return Importance(
@@ -190,7 +215,24 @@ def importance(
         ranked_by="effect",
         n_rare=int(has_rare.sum()),
         top=top,
+        usual_score=_usual_score(similarity, X),
     )
+
+
+def _usual_score(similarity: Similarity, X: Any) -> float:
+    """Return the root mean square of S over some pairs of different rows of X."""
+    X = as_rows(X)
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, X.shape[0], N_USUAL)
+    second = rng.integers(0, X.shape[0], N_USUAL)
+    is_pair = first != second
+    if not is_pair.any():
+        return 0.0
+    queries = similarity.rewrite(X[first[is_pair]])
+    others = similarity.index_rows(X[second[is_pair]])
+    scores = row_products(queries, others)
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.mean(np.square(scores))))
 
 
 def _weights(similarity: Similarity, names: Any) -> tuple[Columns, Columns]:

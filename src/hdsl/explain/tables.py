@@ -44,7 +44,7 @@ class Block(NamedTuple):
         return ("sum", *self.addends)
 
 
-def as_names(feature_names: Any, n_features: int) -> Any:
+def as_names(feature_names: Any, n_features: int, n_paired: int | None = None) -> Any:
     """Return an object that gives the name of a feature by its number.
 
     Parameters
@@ -53,10 +53,12 @@ def as_names(feature_names: Any, n_features: int) -> Any:
         None is x0, x1, …, made on demand: there may be more features than names fit in
         memory.
     n_features : int
+    n_paired : int, default=None
+        Features before an embedding, whose columns need no names; None is all.
     """
     if feature_names is None:
         return _Numbered()
-    if len(feature_names) != n_features:
+    if len(feature_names) not in (n_features, n_paired):
         raise ValueError(
             f"feature_names must have one name for each of {n_features} features. Got "
             f"{len(feature_names)}."

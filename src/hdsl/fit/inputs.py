@@ -18,6 +18,7 @@ from ..mixed_rows import MixedRows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation
+from .fit_tasks import FitTasks
 from .layouts import row_norm
 from .parameters import check_parameters
 from .path import check_same_path, path_so_far
@@ -36,6 +37,7 @@ class FitInput:
     X_val: Any = None
     y_val: Any = None
     triplets_val: Any = None
+    tasks: FitTasks | None = None
 
     def check_supervision(self, estimator_name: str, X: Any) -> Any:
         """Return labels or comparisons of the rows X, checked."""
@@ -75,6 +77,8 @@ class CheckedInput:
         A copy of the model that knows the features of X, and takes what is learned.
     embedding : EmbeddingChoice or None
         The weight that the embedding has in the rows; None without an embedding.
+    tasks : FitTasks or None
+        What scikit-learn's callbacks hear; None where there are none.
     """
 
     data: Any
@@ -84,6 +88,7 @@ class CheckedInput:
     checkpoint: Any
     learned: Any
     embedding: EmbeddingChoice | None = field(default=None, kw_only=True)
+    tasks: FitTasks | None = field(default=None, kw_only=True)
 
     def with_embedding(self, embedding: EmbeddingChoice) -> CheckedInput:
         """Return the same with rows whose embedding has its weight.
@@ -121,7 +126,15 @@ def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInpu
     checkpoint = open_checkpoint(model)
     if checkpoint is not None:
         checkpoint.begin(rng, identity_of_run(model, data, validation, earlier))
-    return CheckedInput(data, validation, rng, earlier, checkpoint, learned)
+    return CheckedInput(
+        data,
+        validation,
+        rng,
+        earlier,
+        checkpoint,
+        learned,
+        tasks=fit_input.tasks,
+    )
 
 
 def rows_as_compared(

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..cuda import runtime
-from ..mixed_rows import sparse_block
+from ..mixed_rows import MixedRows, sparse_block
 from .automatic import least_rows
 
 
@@ -27,6 +27,13 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
     )
 
 
+def embedding_bytes(X: Any) -> int:
+    """Return the bytes of an embedding at unit length, and of one times its weight."""
+    if isinstance(X, MixedRows):
+        return 2 * int(X.dense.nbytes)
+    return 0
+
+
 def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what cannot fit, before the work."""
     if model.memory_limit is None:
@@ -35,7 +42,7 @@ def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with "
         f"{sparse_block(X).nnz} values, "
         f"{type(model).__name__}",
-        estimate_fit(model, X, compared).total,
+        estimate_fit(model, X, compared).total + embedding_bytes(X),
         model.memory_limit,
         ("fit fewer triplets", "pass memory_limit=None to go on anyway"),
     )

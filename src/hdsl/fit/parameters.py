@@ -86,9 +86,8 @@ def check_parameters(model: Any) -> None:
 
 def _check_loss(owner: str, loss: Any) -> None:
     """Raise ValueError unless `loss` is a known name or an object that works."""
-    if isinstance(loss, str | type) or not losses.is_loss(
-        loss
-    ):  # a class is not a loss yet
+    # A class is not a loss yet.
+    if isinstance(loss, str | type) or not losses.is_loss(loss):
         also = " or an object with value(), derivative() and curvature()"
         check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return

@@ -81,9 +81,8 @@ def model_at(model: Any, n_iter: int) -> Any:
     copied.trace_ = model.trace_[: n_iter + 1]
     copied.corrections_ = _corrections_until(model, n_iter)
     copied.status_ = "at"
-    copied.__dict__.pop(
-        "checkpoint_file_", None
-    )  # the whole path is not saved with this model
+    # The whole path is not saved with this model.
+    copied.__dict__.pop("checkpoint_file_", None)
     return copied
 
 

@@ -19,6 +19,7 @@ from ..progress import Progress
 from ..solver import losses
 from ..solver.loop import RestError, frank_wolfe
 from ..solver.protocols import Layout
+from ..solver.state import Callback, State
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.mining import Mining
 from ..supervision.supervision import Supervision
@@ -30,7 +31,7 @@ from .part_fitter import PartFitter, solver_options
 from .path import FitOutcome, store, summary
 from .resume import checkpoint_hooks, keep_checkpoint
 from .rounding import warn_of_rounding
-from .settings import resumed_weight, settings_of_run
+from .settings import Settings, resumed_weight, settings_of_run
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
@@ -178,6 +179,30 @@ def choose_open_settings(
     return choice
 
 
+def _listener(run: CheckedInput, settings: Settings) -> Callback | None:
+    """Return what scikit-learn's callbacks hear of a run; None where there are none."""
+    if run.tasks is None:
+        return None
+
+    def attributes_at(state: State) -> dict[str, Any]:
+        fitted = {
+            name: value for name, value in vars(run.learned).items() if name[-1] == "_"
+        }
+        fitted |= {
+            "atoms_": state.atoms,
+            "weights_": state.weights,
+            "scale_": settings.scale,
+            "prior_": settings.prior,
+            "embedding_weight_": None,
+            "n_iter_": state.n_iter,
+        }
+        if run.embedding is not None:
+            fitted["embedding_weight_"] = run.embedding.weight
+        return fitted
+
+    return run.tasks.follow(attributes_at)
+
+
 def solve(
     model: Any, run: CheckedInput, laid_out: LaidOutRun, progress: Progress
 ) -> FitOutcome:
@@ -204,7 +229,7 @@ def solve(
             rng=run.rng,
             earlier=run.earlier,
             rests=checkpoint_hooks(run.checkpoint, saved),
-            callback=all_of(follow, model.callback),
+            callback=all_of(follow, model.callback, _listener(run, settings)),
         )
     except RestError as error:
         with run.checkpoint.explain_damage():

@@ -20,8 +20,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
 
     Parameters
     ----------
-    estimator : HDSL
-        With `reset` it learns the columns: ``n_features_in_``, ``embedding_width_`` and
+    estimator : object
+        Its 'embedding' parameter says which columns are one, where it has that. With
+        `reset` it learns the columns: ``n_features_in_``, ``embedding_width_`` and
         ``feature_names_in_``.
     X : array-like, sparse matrix, or pair (features, embedding)
     reset : bool
@@ -33,7 +34,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     X = check_matrix(estimator, X, reset=reset, name=name)
     if reset:
         estimator.embedding_width_ = embedding_width(
-            estimator.embedding,
+            getattr(estimator, "embedding", None),
             X.shape[1],
             getattr(estimator, "feature_names_in_", None),
         )
@@ -48,7 +49,7 @@ def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
     rows = as_mixed_rows(X, name)
     width = rows.dense.shape[1]
     if reset:
-        embedding = estimator.embedding
+        embedding = getattr(estimator, "embedding", None)
         if embedding is not None and embedding != width:
             raise ValueError(
                 f"{name} is a pair with an embedding of {width} columns, but the "

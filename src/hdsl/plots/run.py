@@ -85,12 +85,15 @@ class ChoiceDisplay(Display):
                 marker="o",
             ),
             ax.axhline(score[0], color="0.5", ls="--", lw=1.2),
-            ax.axvline(chosen_prior, color=COLORS[1], ls=":", lw=1.2),
         ]
+        names = ["learned", "cosine"]
+        if np.isfinite(chosen_prior):  # else nothing was learned
+            handles.append(ax.axvline(chosen_prior, color=COLORS[1], ls=":", lw=1.2))
+            names.append("chosen")
         ax.set(xlabel="prior", ylabel="score on held-out data", xscale="log")
         ax.set_xticks(priors, [f"{value:g}" for value in priors])
         ax.set_xticks([], minor=True)
-        legend(ax, handles, ["learned", "cosine", "chosen"], ncols=3, **ABOVE)
+        legend(ax, handles, names, ncols=3, **ABOVE)
         return self
 
 

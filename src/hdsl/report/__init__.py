@@ -7,7 +7,7 @@ shown as text only.
 """
 
 from .content import More
-from .measured import Measured, measure_judgements, measure_labels
+from .measured import Measured, measure_judgements, measure_labels, measure_searches
 from .page import check_path, page, write
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "check_path",
     "measure_judgements",
     "measure_labels",
+    "measure_searches",
     "page",
     "write",
 ]

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
+from ..mixed_rows import MixedRows, sparse_block
 from ..similarity import FixedPart
 from ..similarity.products import check_result
 from ..wide_matrices import take_columns
@@ -66,13 +67,15 @@ def model_content(
     name_of = feature_namer(model, feature_names)
     path = path_of(model)
     if rows.X is not None:
-        X = canonical(model.similarity_.index_rows(rows.X))
-        rows = rows._replace(X=X)
+        compared = model.similarity_.index_rows(rows.X)
+        rows = rows._replace(X=canonical(sparse_block(compared)))
     page_rows = np.empty(0, dtype=np.int64)
     row_features = np.empty(0, dtype=np.int64)
+    page_X = None
     if rows.X is not None and max_items > 0:
-        page_rows = choose_rows(rows.X, max_items)
-        row_features = rows.X[page_rows].indices
+        page_rows = choose_rows(compared, max_items)
+        page_X = _with_all_columns(compared, page_rows)
+        row_features = page_X.indices
     features = PageFeatures(path.atoms, row_features, name_of)
     return {
         "model": _model(model, more),
@@ -81,7 +84,7 @@ def model_content(
         "has_names": feature_names is not None or hasattr(model, "feature_names_in_"),
         "query_weights": _query_weights(more, features),
         "names": features.names,
-        "is_score": _are_scores(features, int(model.n_features_in_) - more.n_scores),
+        "is_score": _are_scores(features, model.similarity_.n_paired, more.n_scores),
         "columns": pack(features.numbers),
         "atoms": {
             "i": pack(features.ends[:, 0]),
@@ -92,8 +95,16 @@ def model_content(
         "corrections": pack_all(path.corrections),
         "trace": {name: pack(model.trace_[name]) for name in CURVES},
         "counts": _counts(rows, features),
-        "items": _items(rows, page_rows, features, more, name_of),
+        "items": _items(rows, page_rows, page_X, features, more, name_of),
     }
+
+
+def _with_all_columns(X: Any, chosen: np.ndarray) -> sp.csr_array:
+    """Return some rows with the columns of their embedding, as one sparse matrix."""
+    chosen_rows = X[chosen]
+    if isinstance(chosen_rows, MixedRows):
+        chosen_rows = chosen_rows.to_sparse()
+    return canonical(sp.csr_array(chosen_rows))
 
 
 # --- the model ------------------------------------------------------------------------
@@ -169,10 +180,10 @@ def _query_weights(more: More, features: PageFeatures) -> dict[str, str] | None:
     return pack(np.where(numbers < len(weights), known, 0.0))
 
 
-def _are_scores(features: PageFeatures, n_without_scores: int) -> list[bool]:
-    """Return whether each feature is the score of a class."""
+def _are_scores(features: PageFeatures, n_paired: int, n_scores: int) -> list[bool]:
+    """Return whether each feature is the score of a class: the last before an embedding."""
     return [
-        number >= n_without_scores or name.startswith(CLASS)
+        n_paired - n_scores <= number < n_paired or name.startswith(CLASS)
         for number, name in zip(features.numbers.tolist(), features.names, strict=True)
     ]
 
@@ -237,14 +248,14 @@ def _main_classes(
 def _items(
     rows: Rows,
     page_rows: np.ndarray,
+    X: sp.csr_array | None,
     features: PageFeatures,
     more: More,
     name_of: Callable[[int], str],
 ) -> dict[str, Any] | None:
-    """Return the rows of the page with all their values; None where it shows no rows."""
-    if rows.X is None or not len(page_rows):
+    """Return the rows of the page with all their values, X; None where it shows no rows."""
+    if X is None or not len(page_rows):
         return None
-    X = rows.X[page_rows]
     numbers = page_rows
     if more.row_numbers is not None:
         numbers = np.asarray(more.row_numbers)[page_rows]

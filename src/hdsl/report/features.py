@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..explain.tables import as_names
+from ..similarity.fixed import EMBEDDING
 from .packing import cut
 
 #: Characters of the name of a feature, a class, or a row.
@@ -59,5 +60,14 @@ def feature_namer(model: Any, feature_names: Any) -> Callable[[int], str]:
     """Return a function from the number of a feature to its name."""
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
-    names = as_names(feature_names, model.n_features_in_)
-    return lambda feature: cut(names[feature], MAX_NAME)
+    n_features = model.n_features_in_
+    n_paired = n_features - getattr(model, "embedding_width_", 0)
+    names = as_names(feature_names, n_features, n_paired)
+
+    def name_of(feature: int) -> str:
+        """Return the name of a feature; the columns of an embedding share one."""
+        if feature >= n_paired:
+            return EMBEDDING
+        return cut(names[feature], MAX_NAME)
+
+    return name_of

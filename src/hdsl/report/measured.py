@@ -1,5 +1,7 @@
 """What held-out rows show of a model: errors, of a classifier too, and known-item search."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,13 +11,24 @@ import scipy.sparse as sp
 
 from .. import evaluate
 from ..class_scores.linear import fit_each_label
-from ..evaluate import ErrorComparison, ErrorRate, KnownItem
+from ..class_scores.sample import (
+    ended_early_on_purpose,
+    limit_passes,
+    n_affordable_rows,
+    sample_rows,
+)
+from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
+from ..input.embeddings import check_rows
 from ..input.labels import check_one_label_per_row
-from ..input.matrices import check_matrix, narrow
+from ..input.matrices import narrow
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows, count_features, stack_rows
+from ..relevance import Relevance
+from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
+from ..triplets.graded_rows import graded_rows, positions_among, rows_to_show
 from ..wide_matrices import drop_unused_columns
 from .rows import Rows, check_labels
 
@@ -23,9 +36,49 @@ from .rows import Rows, check_labels
 N_NEIGHBORS = 3
 N_QUERIES = 500
 
+#: Values times classes of a pass of the linear classifier that stands beside: half of
+#: what class scores learn from in each of their fits.
+COMPARISON_SIZE = 25 * 10**6
+
 #: Most weights of a linear classifier and scores of rows, 0.8 GB: it is left out
 #: beyond.
 MAX_SCORES = 10**8
+
+
+@dataclass(frozen=True)
+class ClassifierError:
+    """The error of a linear classifier, and how many of how many rows it learned from."""
+
+    rate: ErrorRate
+    n_learned: int
+    n_rows: int
+
+    @property
+    def sample_note(self) -> str:
+        """What the classifier learned from, where that is not all rows."""
+        if self.n_learned == self.n_rows:
+            return ""
+        return f"learned from {self.n_learned:,} of {self.n_rows:,} rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as plain values."""
+        sizes = {"n": self.rate.n, "n_learned": self.n_learned, "n_rows": self.n_rows}
+        return self.rate.to_dict() | sizes
+
+    @classmethod
+    def from_dict(cls, facts: Any, n_rows: int, n_test: int) -> ClassifierError | None:
+        """Return the facts of `to_dict`, None unless they are of these numbers of rows."""
+        try:
+            n_wrong = float(facts["n_wrong"])
+            n_learned = int(facts["n_learned"])
+            is_of_rows = (facts["n_rows"], facts["n"]) == (n_rows, n_test)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+        is_sound = 0.0 <= n_wrong <= n_test and 0 < n_learned <= n_rows
+        if not is_of_rows or not is_sound:
+            return None
+        interval = evaluate.wilson_interval(n_wrong, n_test)
+        return cls(ErrorRate(n_wrong, n_test, interval), n_learned, n_rows)
 
 
 @dataclass(frozen=True)
@@ -41,18 +94,30 @@ class Measured:
         Rows that neighbours are searched among.
     n_neighbors : int
         Neighbours that vote; 0 for judgements.
-    classifier : ErrorRate or None
+    classifier : ClassifierError or None
         The error of ``LinearSVC`` on the same rows.
     is_of_sets : bool
         Whether rows have several labels.
+    searches : SearchComparison or None
+        How well queries find what was judged relevant among all documents. The errors
+        are then 1 - nDCG of each query, or those of clicks.
+    row_searches : SearchComparison or None
+        How well the anchors of triplets find, among all rows, those that win their
+        comparisons.
+    is_of_clicks : bool
+        Whether what is relevant was clicked. Only what the old order showed can be, so
+        that the errors of comparisons with what was shown beside it decide.
     """
 
     errors: ErrorComparison
     known_items: dict[str, KnownItem]
     n_rows: int = 0
     n_neighbors: int = 0
-    classifier: ErrorRate | None = None
+    classifier: ClassifierError | None = None
     is_of_sets: bool = False
+    searches: SearchComparison | None = None
+    row_searches: SearchComparison | None = None
+    is_of_clicks: bool = False
 
     @property
     def n(self) -> int:
@@ -66,14 +131,32 @@ class Measured:
             return f"1 - F1 of the labels by {self.n_neighbors} nearest neighbours"
         if self.n_neighbors:
             return f"error of {self.n_neighbors} nearest neighbours"
+        if self.searches is not None and not self.is_of_clicks:
+            return f"1 - nDCG@{self.searches.before.k} of judged queries"
         return "share of judgements that are wrong"
+
+    @property
+    def title(self) -> str:
+        """What was measured, for a heading."""
+        if self.searches is None:
+            return self.measure
+        if self.is_of_clicks:
+            return "search by clicked queries"
+        return "search by judged queries"
+
+    @property
+    def verdict(self) -> str:
+        """Either "better", "worse" or "no difference", by judged searches where there are any."""
+        if self.searches is not None and not self.is_of_clicks:
+            return self.searches.verdict
+        return self.errors.verdict
 
     @property
     def rates(self) -> dict[str, ErrorRate]:
         """The errors by "cosine", "learned" and, where it was measured, "LinearSVC"."""
         rates = {"cosine": self.errors.before, "learned": self.errors.after}
         if self.classifier is not None:
-            rates["LinearSVC"] = self.classifier
+            rates["LinearSVC"] = self.classifier.rate
         return rates
 
     @property
@@ -89,7 +172,10 @@ class Measured:
             f"for {test.only_b} of the queries: {test.chance}."
         )
         if test.is_more_than_chance and test.only_b > test.only_a:
-            sentence += " To find one particular row, use the cosine."
+            sentence += (
+                " To find one particular row, use the cosine: `hdsl search --plain`, or "
+                "Collection.search(…, plain=True)."
+            )
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,6 +189,12 @@ class Measured:
         }
         if self.classifier is not None:
             facts["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
+        if self.searches is not None:
+            facts["searches"] = self.searches.to_dict()
+            facts["is_of_clicks"] = self.is_of_clicks
+        if self.searches is not None and not self.is_of_clicks:
+            facts["verdict"] = self.verdict
+            facts["sentence"] = self.searches.sentence
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
             facts["known_items"] = ranks | {"sentence": self.ranks_sentence}
@@ -120,7 +212,9 @@ def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measu
             "The error is that of test rows whose neighbours are rows of X: X, y, "
             f"X_test and y_test go together. Missing: {', '.join(missing)}."
         )
-    X_test = sp.csr_array(check_matrix(model, X_test, reset=False, name="X_test"))
+    X_test = check_rows(model, X_test, reset=False, name="X_test")
+    if not isinstance(X_test, MixedRows):
+        X_test = sp.csr_array(X_test)
     y_test = check_labels(y_test)
     check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
@@ -135,25 +229,38 @@ def measure_labels(
     *,
     n_neighbors: int = N_NEIGHBORS,
     n_jobs: int | None = None,
+    classifier_facts: Any = None,
 ) -> Measured:
     """Return the errors of test rows by their neighbours in X, or of rows of X by the others.
 
     Test rows are also classified by ``LinearSVC``, and searched by half of their
-    features, among themselves and the rows of X.
+    features, among themselves and the rows of X. The facts of a classifier that was
+    measured on these rows before are taken as they are.
     """
     n_candidates = X.shape[0]
     if X_test is None:
         n_candidates -= 1
     k = min(n_neighbors, n_candidates)
     errors = evaluate.compare_errors(
-        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+        similarity,
+        X,
+        y,
+        X_test,
+        y_test,
+        n_neighbors=k,
+        cosine=ranking_of(similarity) == COSINE,
+        n_jobs=n_jobs,
     )
     if X_test is None:
         searched = X
         classifier = None
     else:
-        searched = sp.csr_array(sp.vstack([X_test, X]))
-        classifier = _classifier_error(X, y, X_test, y_test)
+        searched = stack_rows(X_test, X)
+        classifier = ClassifierError.from_dict(
+            classifier_facts, X.shape[0], X_test.shape[0]
+        )
+        if classifier is None:
+            classifier = _classifier_error(X, y, X_test, y_test)
     return Measured(
         errors=errors,
         known_items=_known_items(similarity, searched, np.arange(errors.before.n)),
@@ -173,18 +280,93 @@ def measure_judgements(
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
     errors = evaluate.compare_triplets(
-        similarity, X, comparisons, sample_weight=weights, cosine=True
+        similarity,
+        X,
+        comparisons,
+        sample_weight=weights,
+        cosine=ranking_of(similarity) == COSINE,
     )
     if rows is None:
         rows = np.arange(X.shape[0])
-    return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
+    return Measured(
+        errors=errors,
+        known_items=_known_items(similarity, X, rows),
+        n_rows=X.shape[0],
+        row_searches=_search_preferred_rows(similarity, X, comparisons, weights),
+    )
+
+
+def _search_preferred_rows(
+    similarity: Rewriter,
+    X: sp.csr_array,
+    comparisons: np.ndarray,
+    weights: np.ndarray | None,
+) -> SearchComparison | None:
+    """Return how well anchors find the rows that win comparisons, among all that may be shown.
+
+    Rows that were compared are a biased sample; a search brings up others too. None for
+    quadruplets.
+    """
+    if comparisons.shape[1] != 3:
+        return None
+    judged = graded_rows(comparisons, weights)
+    anchors = np.unique(judged.anchors)
+    if len(anchors) > N_QUERIES:
+        rng = np.random.default_rng(0)
+        anchors = np.sort(rng.choice(anchors, N_QUERIES, replace=False))
+    if not len(anchors):
+        return None
+    shown = rows_to_show(comparisons, X.shape[0])
+    relevant: list[dict[int, float]] = [{} for _ in anchors]
+    judged = judged.take(np.isin(judged.anchors, anchors))
+    queries = np.searchsorted(anchors, judged.anchors).tolist()
+    documents = positions_among(judged.rows, shown).tolist()
+    for query, document, grade in zip(
+        queries, documents, judged.grades.tolist(), strict=True
+    ):
+        relevant[query][document] = grade
+    return evaluate.compare_searches(
+        similarity,
+        X[anchors],
+        X[shown],
+        relevant,
+        leave_out=positions_among(anchors, shown),
+    )
+
+
+def measure_searches(
+    similarity: Rewriter,
+    queries: sp.csr_array,
+    documents: sp.csr_array,
+    relevance: Relevance,
+) -> Measured:
+    """Return how well queries find what is relevant; search for documents by half of their words.
+
+    The error of a query is 1 - nDCG. Queries without a relevant document are left out.
+    """
+    relevant = relevance.by_query()
+    searches = evaluate.compare_searches(
+        similarity, queries[list(relevant)], documents, list(relevant.values())
+    )
+    errors = ErrorComparison.from_trials(
+        before=1.0 - searches.before.ndcgs,
+        after=1.0 - searches.after.ndcgs,
+        supervision="judgements",
+    )
+    rows = np.arange(documents.shape[0])
+    return Measured(
+        errors=errors,
+        known_items=_known_items(similarity, documents, rows),
+        n_rows=documents.shape[0],
+        searches=searches,
+    )
 
 
 def _known_items(
     similarity: Rewriter, X: sp.csr_array, rows: np.ndarray
 ) -> dict[str, KnownItem]:
     """Return the ranks of rows of X for half of their features, by cosine and as learned."""
-    if not (np.diff(X.indptr)[rows] >= 2).any():
+    if not (count_features(X)[rows] >= 2).any():
         return {}
     return {
         "cosine": _search_known_items(None, X, rows),
@@ -197,33 +379,59 @@ def _search_known_items(
 ) -> KnownItem:
     """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
     return evaluate.known_item(
-        similarity, X, rows=rows, n_queries=N_QUERIES, random_state=0
+        similarity,
+        X,
+        rows=rows,
+        n_queries=N_QUERIES,
+        cosine=ranking_of(similarity) == COSINE,
+        random_state=0,
     )
 
 
-def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | None:
-    """Return the error of a linear support vector machine, None where it needs too much memory."""
+def _classifier_error(
+    X: Any, y: Any, X_test: Any, y_test: Any
+) -> ClassifierError | None:
+    """Return the error of a linear support vector machine, None where it needs too much memory.
+
+    Beyond what a fit of class scores learns from, it learns from half as much.
+    """
+    from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
+    if isinstance(X, MixedRows):
+        # The same rows as the similarity has, embedding and all.
+        X = X.to_sparse()
+        X_test = X_test.to_sparse()
     (X, X_test), _ = drop_unused_columns(X, X_test)
+    n_rows = X.shape[0]
     if isinstance(y, LabelSets):
         n_classes = len(y.classes)
     else:
         n_classes = len(np.unique(y))
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
+    svm = LinearSVC(random_state=0, tol=1e-3)
+    is_sampled = n_affordable_rows(X, n_classes, COMPARISON_SIZE) < n_rows
+    if is_sampled:
+        n_learned = n_affordable_rows(X, n_classes, COMPARISON_SIZE)
+        rows = sample_rows(y, n_learned, np.random.RandomState(0))
+        X = X[rows]
+        y = y[rows]
+        limit_passes(svm, X)
     train = _as_training_rows(X)
     test = _as_training_rows(X_test)
-    new_classifier = partial(LinearSVC, random_state=0, tol=1e-3)
     n_wrong: float
-    if isinstance(y, LabelSets):
-        scores = fit_each_label(new_classifier, train, y).decision_function(test)
-        n_wrong = float(label_errors(y.voted(scores > 0), y_test).sum())
-    else:
-        predicted = new_classifier().fit(train, y).predict(test)
-        n_wrong = int(np.sum(predicted != y_test))
+    with ended_early_on_purpose(is_sampled):
+        if isinstance(y, LabelSets):
+            scorer = fit_each_label(partial(clone, svm), train, y)
+            voted = y.voted(scorer.decision_function(test) > 0)
+            n_wrong = float(label_errors(voted, y_test).sum())
+        else:
+            predicted = svm.fit(train, y).predict(test)
+            n_wrong = int(np.sum(predicted != y_test))
     n = len(y_test)
-    return ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
+    rate = ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
+    return ClassifierError(rate, n_learned=X.shape[0], n_rows=n_rows)
 
 
 def _as_training_rows(X: Any) -> Any:

@@ -6,8 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from ..input.matrices import check_matrix
+from ..input import embeddings
 from ..labels import LabelSets, label_sets
+from ..mixed_rows import MixedRows, blocks_of
 
 #: Values of items on a page: at most 0.8 MB with their columns. Of longer rows fewer
 #: fit.
@@ -17,7 +18,7 @@ MAX_VALUES = 50_000
 class Rows(NamedTuple):
     """Rows of X with their labels and texts, None where not given."""
 
-    X: sp.csr_array | None
+    X: sp.csr_array | MixedRows | None
     y: np.ndarray | LabelSets | None
     texts: list[Any] | None
 
@@ -43,7 +44,9 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
             )
     if X is None:
         return Rows(None, None, None)
-    X = sp.csr_array(check_matrix(model, X, reset=False))
+    X = embeddings.check_rows(model, X, reset=False)
+    if not isinstance(X, MixedRows):
+        X = sp.csr_array(X)
     y = check_labels(y)
     if isinstance(texts, str):
         raise ValueError(
@@ -68,9 +71,12 @@ def check_labels(y: Any) -> Any:
     return column_or_1d(y, warn=True)
 
 
-def choose_rows(X: sp.csr_array, max_items: int) -> np.ndarray:
+def choose_rows(X: Any, max_items: int) -> np.ndarray:
     """Return numbers of rows spread evenly over X, so that sorted rows give all classes."""
     n = X.shape[0]
-    n_that_fit = max(2, int(MAX_VALUES * n / max(X.nnz, 1)))
+    n_values = sum(
+        block.nnz if sp.issparse(block) else block.size for block in blocks_of(X)
+    )
+    n_that_fit = max(2, int(MAX_VALUES * n / max(n_values, 1)))
     numbers = np.linspace(0, n - 1, min(n, max_items, n_that_fit))
     return np.unique(numbers.round().astype(np.int64))

@@ -10,6 +10,7 @@ from ..files.container import Arrays
 from ..files.tables import get_array, get_value, nested, part_of
 from ..input.errors import short
 from ..solver.atoms import check_atoms
+from .cosine import COSINE, RANKINGS
 from .fixed import FixedPart
 from .similarity import Similarity
 
@@ -54,6 +55,14 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
     weights = get_array(arrays, "weights", "f")
     check_atoms(atoms, weights, n_features)
     return Similarity(atoms, weights, scale, fixed, n_features)
+
+
+def ranking_from(header: dict[str, Any]) -> str:
+    """Return how rows are ranked; older files do not say it, and rank by the cosine."""
+    ranking = header.get("ranking", COSINE)
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking is {short(ranking)}, expected one of {RANKINGS}")
+    return str(ranking)
 
 
 def _only_part(arrays: Arrays, header: dict[str, Any], n_features: int) -> FixedPart:

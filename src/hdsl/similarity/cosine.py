@@ -24,6 +24,12 @@ def ranked_by(ranking: str, similarity: Rewriter) -> Rewriter:
     return similarity
 
 
+def ranking_of(model: Any) -> str:
+    """Return how a model ranks rows; a similarity that does not say it ranks by cosine."""
+    ranking = getattr(model, "ranking_", None) or getattr(model, "ranking", COSINE)
+    return str(ranking)
+
+
 class LearnedCosine:
     """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.
 

@@ -1,6 +1,9 @@
 """The similarity: S(x, y) = Σ fixed parts + xᵀMy, where M = Σ weight·atom is learned."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +76,18 @@ class Similarity:
             return self.fixed[-1].start
         return self.n_features
 
+    @property
+    def embedding_weight(self) -> float:
+        """The weight of the embedding beside the features, 0 without one."""
+        if self.n_paired == self.n_features or not self.fixed[0].weight:
+            return 0.0
+        return self.fixed[-1].weight / self.fixed[0].weight
+
+    def unlearned(self) -> Similarity:
+        """Return the similarity of the fixed parts alone."""
+        atoms, weights = atoms_module.NOTHING
+        return replace(self, atoms=atoms, weights=weights)
+
     def in_blocks(self, X: Any) -> Any:
         """Return checked rows as they are stored: mixed where a fixed part is dense."""
         X = as_rows(X)
@@ -91,6 +106,13 @@ class Similarity:
         """
         X = self.in_blocks(X)
         return _side_by_side([fixed_part.rows(X) for fixed_part in self.fixed])
+
+    def blended_rows(self, X: Any) -> Any:
+        """Return rows as S compares them, the embedding times the root of its weight.
+
+        Their dot products are those of the fixed parts over the weight of the first.
+        """
+        return self.index_rows(X).weigh_dense(math.sqrt(self.embedding_weight))
 
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are the similarity.

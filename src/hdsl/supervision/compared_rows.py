@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.digests import digest
+from ..triplets.graded_rows import rows_to_show
 from .gains import SearchJudge, search_judged_rows
 from .judges import Judge, judge_comparisons
 from .mining import Mining
@@ -25,7 +26,7 @@ MOST_KNOWN = 0.25
 MOST_PER_ANCHOR = 100
 
 #: A choice by fewer held-out anchors or comparisons is not made.
-FEW_ANCHORS = 20
+FEW_ANCHORS = 30
 
 FEW_COMPARISONS = 200
 
@@ -200,7 +201,7 @@ class ComparedRows(Supervision):
         """
         if self.compared.shape[1] != 3:
             return None
-        shown = everything.rows_to_show()
+        shown = rows_to_show(everything.compared, everything.X.shape[0])
         if self._n_others() >= MOST_NAMED * len(shown):
             return None
         triplets = self.compared
@@ -216,13 +217,6 @@ class ComparedRows(Supervision):
     def _pairs_of_anchors(self) -> np.ndarray:
         """Return a number for each anchor and a row that it is compared with."""
         return self.compared[:, :1] * np.int64(self.X.shape[0]) + self.compared[:, 1:]
-
-    def rows_to_show(self) -> np.ndarray:
-        """Return the rows that a search may show: all but those that are only anchors."""
-        is_shown = np.ones(self.X.shape[0], dtype=bool)
-        is_shown[self.compared[:, 0]] = False
-        is_shown[self.compared[:, 1:].ravel()] = True
-        return np.flatnonzero(is_shown)
 
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
         """Raise ValueError: labels cannot validate judgements."""

@@ -122,8 +122,8 @@ class LabeledRows(Supervision):
         self, make_triplets: Any, rng: np.random.Generator
     ) -> WeightedTriplets:
         """Return the triplets that a function of the user makes, checked."""
-        made = make_triplets(self.X, self.labels_as_given(), rng)
-        triplets = check_comparisons(made, self.X.shape[0], width=3)
+        comparisons = make_triplets(self.X, self.labels_as_given(), rng)
+        triplets = check_comparisons(comparisons, self.X.shape[0], width=3)
         if self.weights is None:
             return triplets, None
         weights = self.weights[triplets[:, 0]]

@@ -1,8 +1,14 @@
 """Texts as rows, and documents with a model that takes texts."""
 
+from typing import Any
+
 from .collection import Collection
 from .counts import are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
+from .encoders import EncoderError, TextEncoder
+from .hits import Hits
+from .learning import learn
+from .queries import Clicks, Queries
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
@@ -11,11 +17,27 @@ __all__ = [
     "TEST",
     "TOKENS",
     "TRAIN",
+    "Clicks",
     "Collection",
     "Documents",
+    "EncoderError",
+    "Hits",
+    "Queries",
     "Scored",
+    "SentenceEncoder",
+    "TextEncoder",
     "Words",
     "are_counts",
     "inverse_frequencies",
+    "learn",
     "weigh_counts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs scikit-learn where it is asked for: a model file needs none."""
+    if name == "SentenceEncoder":
+        from .sentence_encoder import SentenceEncoder
+
+        return SentenceEncoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

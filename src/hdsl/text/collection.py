@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,26 @@ import scipy.sparse as sp
 
 from ..class_scores.scores import Scores
 from ..class_scores.words import with_words
+from ..explain.parts import MEANING
+from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
-from ..similarity.arrays import similarity_from_arrays
+from ..mixed_rows import MixedRows, is_empty, sparse_block
+from ..similarity.arrays import ranking_from, similarity_from_arrays
+from ..similarity.rows import unit_rows
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
+from .encoders import TextEncoder
 from .hits import Hits
+from .queries import Queries
 from .scored import Scored
 from .words import Words
 
 if TYPE_CHECKING:
     from ..explain import Explanation
+
+#: What stands before the id of a query where a document may have the same.
+QUERY_PREFIX = "query:"
 
 
 class Collection:
@@ -36,21 +46,34 @@ class Collection:
     words : Words, default=None
         What made rows of texts; None for rows of numbers.
     documents : Documents, default=None
+    queries : Queries, default=None
+        Queries that are not documents, where the model was learned from such.
+    encoder : TextEncoder, default=None
+        What made the embedding of texts; None without one.
 
     Attributes
     ----------
     model : HDSL or Pipeline
     words : Words or None
     documents : Documents
+    queries : Queries or None
+    encoder : TextEncoder or None
     """
 
     def __init__(
-        self, model: Any, words: Words | None = None, documents: Documents | None = None
+        self,
+        model: Any,
+        words: Words | None = None,
+        documents: Documents | None = None,
+        queries: Queries | None = None,
+        encoder: TextEncoder | None = None,
     ) -> None:
         self._model = model
         self._saved: tuple[Arrays, dict[str, Any]] | None = None
         self.words = words
         self.documents = documents or Documents()
+        self.queries = queries
+        self.encoder = encoder
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -59,8 +82,10 @@ class Collection:
             content = f"{documents.n_rows:,} documents"
             if documents.texts is None:
                 content = f"{documents.n_rows:,} rows"
+        if self.queries is not None:
+            content += f", {self.queries.n_queries:,} queries"
         return (
-            f"<Collection: {content}, {self.scored.n_features:,} features; "
+            f"<Collection: {content}, {self.scored.n_words:,} features; "
             "search, explain, model>"
         )
 
@@ -95,7 +120,8 @@ class Collection:
         if self._saved is not None:
             scored = _scored_from_arrays(*self._saved)
         if scored is None:
-            scored = Scored(self.learned.similarity_, self.scores)
+            learned = self.learned
+            scored = Scored(learned.similarity_, self.scores, learned.ranking_)
         return scored
 
     @property
@@ -107,14 +133,23 @@ class Collection:
 
     # --- use --------------------------------------------------------------------------
 
-    def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored."""
+    def rows_of(self, texts: Iterable[str]) -> Any:
+        """Return texts as rows; words that are not known are ignored.
+
+        With an encoder they have an embedding beside the words.
+        """
         if self.words is None:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: give row "
                 "numbers."
             )
-        return self.words.transform(texts)
+        texts = [*texts]
+        rows = self.words.transform(texts)
+        if self.encoder is None:
+            return rows
+        weight = self.scored.similarity.embedding_weight
+        embedding = self.encoder.encode(texts)
+        return MixedRows(rows, embedding).weigh_dense(math.sqrt(weight))
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""
@@ -142,29 +177,66 @@ class Collection:
         """
         return self.documents.row_number(name)
 
-    def row_of(self, name: Any) -> sp.csr_array:
+    def is_query(self, name: Any) -> bool:
+        """Return whether this is a query of the fit: ``query:`` and its id, or an id alone.
+
+        An id alone that a document has too is the document.
+        """
+        return self._query_row(name) is not None
+
+    def _query_row(self, name: Any) -> sp.csr_array | None:
+        """Return a query of the fit as one row, None where the name is of none."""
+        if self.queries is None:
+            return None
+        name = str(name)
+        is_explicit = name.startswith(QUERY_PREFIX)
+        if not is_explicit and (
+            self.queries.rows.ids is None or self.is_document(name)
+        ):
+            return None
+        number = self.queries.rows.find_row(name.removeprefix(QUERY_PREFIX))
+        if number is None:
+            return None
+        return self.queries.rows.X[[number]]
+
+    def row_of(self, name: Any) -> Any:
         """Return one row: of a document by its id, else by its number, else of a text.
 
-        Digits that name no document are a text if the model knows them as a word.
+        Digits that name no document are a text if the model knows them as a word. A
+        query of the fit is named by its id, as ``query:7`` where a document has the same.
         """
+        query = self._query_row(name)
+        if query is not None:
+            return query
         is_text = isinstance(name, str) and not self.is_document(name)
         if is_text and self.words is not None:
-            is_known = self.rows_of([name]).nnz > 0
+            is_known = self.words.transform([name]).nnz > 0
             if is_known or not name.isdecimal():
                 return self.row_of_text(name)
         return self.documents.X[[self.row_number(name)]]
 
-    def row_of_text(self, text: str) -> sp.csr_array:
-        """Return a text as one row; raise ValueError where no word of it is known."""
+    def row_of_text(self, text: str) -> Any:
+        """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if not row.nnz:
+        if is_empty(row):
             raise ValueError(
                 f"The model knows none of the words of {text[:60]!r}: try others."
             )
         return row
 
-    def search(self, query: Any, k: int = 5, *, why: int = 4, row: Any = None) -> Hits:
-        """Return the documents of largest learned cosine with a text, and why.
+    def search(
+        self,
+        query: Any,
+        k: int = 5,
+        *,
+        why: int = 4,
+        row: Any = None,
+        plain: bool = False,
+    ) -> Hits:
+        """Return the documents that are most similar to a text, and why.
+
+        All documents are compared. The first search makes an index of them, which later
+        ones read.
 
         Parameters
         ----------
@@ -172,28 +244,36 @@ class Collection:
         k : int, default=5
             Number of documents.
         why : int, default=4
-            Number of reasons for each.
+            Number of reasons for each; none are looked for with 0.
         row : int or str, default=None
-            The id or number of a document to search with, instead of a text.
+            The id or number of a document to search with, instead of a text; or the id
+            of a query of the fit.
+        plain : bool, default=False
+            Whether to order by the plain cosine instead, which finds one particular
+            document better. Reasons are then those of the plain cosine.
 
         Returns
         -------
         Hits
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
-            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine),
-            ``cosine``, ``rank`` and ``rank by cosine``, ``why`` (name and value of the
-            largest reasons, and how much of it is learned) and ``more`` (number and sum
-            of the others).
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
+            the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
+            (name and value of the largest reasons, and how much of it is learned) and
+            ``more`` (number and sum of the others).
         """
         if row is None:
             if not isinstance(query, str):
                 raise TypeError(
                     f"search takes one text, or row=. Got {type(query).__name__}."
                 )
-            return self.search_rows(self.row_of_text(query), k, why=why)[0]
+            text_row = self.row_of_text(query)
+            return self.search_rows(text_row, k, why=why, plain=plain)[0]
+        query_row = self._query_row(row)
+        if query_row is not None:
+            return self.search_rows(query_row, k, why=why, plain=plain)[0]
         number = self.row_number(row)
         return self.search_rows(
-            self.documents.X[[number]], k, why=why, leave_out=number
+            self.documents.X[[number]], k, why=why, leave_out=number, plain=plain
         )[0]
 
     def search_rows(
@@ -204,6 +284,7 @@ class Collection:
         why: int = 4,
         leave_out: int | None = None,
         first_by_cosine: bool = False,
+        plain: bool = False,
     ) -> list[Hits]:
         """Return for each row what `search` returns; nothing for an empty row.
 
@@ -221,17 +302,19 @@ class Collection:
         answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
-            if not query.nnz:
+            if is_empty(query):
                 answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
             if leave_out is not None:
                 cosines.leave_out(leave_out)
-            rows = cosines.nearest(k)
+            rows = cosines.nearest_by_cosine(k) if plain else cosines.nearest(k)
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append(Hits(self._hit(row, query, cosines, why) for row in rows))
+            answers.append(
+                Hits(self._hit(row, query, cosines, why, plain) for row in rows)
+            )
         return answers
 
     @cached_property
@@ -240,12 +323,16 @@ class Collection:
         return DocumentIndex(self.documents.X, self.scored)
 
     def _hit(
-        self, row: int, query: sp.csr_array, cosines: Cosines, why: int
+        self, row: int, query: sp.csr_array, cosines: Cosines, why: int, plain: bool
     ) -> dict[str, Any]:
         """Return a document with what is known of it, and the reasons."""
         cosine = float(cosines.learned[row])
         rank, plain_rank = cosines.ranks(row)
-        reasons = self._reasons(query, self.documents.X[[row]], cosine)
+        reasons: list[dict[str, Any]] = []
+        if why and plain:
+            reasons = self._plain_reasons(query, self.documents.X[[row]])
+        elif why:
+            reasons = self._reasons(query, self.documents.X[[row]], cosine)
         others = reasons[why:]
         return {
             "row": row,
@@ -272,7 +359,7 @@ class Collection:
         from .. import explain
 
         scored = self.scored
-        names = scored.names(self.feature_names)
+        names = self._names
         scored_rows = {name: scored.rows(row) for name, row in rows.items()}
         explanation = explain.explain(
             scored.similarity, **scored_rows, by=by, feature_names=names, top=top
@@ -281,10 +368,31 @@ class Collection:
             return explanation
         return with_words(explanation, scored.scores, rows, names)
 
+    @cached_property
+    def _names(self) -> np.ndarray | None:
+        """The names of the features, and of the class scores after them."""
+        return self.scored.names(self.feature_names)
+
+    def _plain_reasons(self, x: Any, y: Any) -> list[dict[str, Any]]:
+        """Return what each feature adds to the plain cosine, the largest first."""
+        unit_x = unit_rows(x)
+        unit_y = unit_rows(y)
+        products = sp.coo_array(sparse_block(unit_x).multiply(sparse_block(unit_y)))
+        similarity = self.scored.similarity
+        names = as_names(self._names, similarity.n_features, similarity.n_paired)
+        reasons = [
+            {"name": str(names[feature]), "value": float(value), "learned": 0.0}
+            for feature, value in zip(products.col, products.data, strict=True)
+        ]
+        if isinstance(unit_x, MixedRows):
+            value = float(unit_x.dense[0] @ unit_y.dense[0])
+            reasons.append({"name": MEANING, "value": value, "learned": 0.0})
+        return sorted(reasons, key=lambda reason: -abs(reason["value"]))
+
     def _reasons(
         self, x: sp.csr_array, y: sp.csr_array, cosine: float
     ) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the learned cosine.
+        """Return what each feature and feature pair adds to the similarity of a hit.
 
         What is learned of it is in the value. The largest comes first.
         """
@@ -343,8 +451,20 @@ class Collection:
         words_header = None
         if self.words is not None:
             words, words_header = self.words.to_arrays()
-        arrays = nested(model=model, documents=documents, words=words)
+        queries: Arrays = {}
+        if self.queries is not None:
+            queries = self.queries.to_arrays()
+        encoder: Arrays = {}
         header = {"model": model_header, "documents": facts, "words": words_header}
+        if self.encoder is not None:
+            encoder, header["encoder"] = self.encoder.to_arrays()
+        arrays = nested(
+            model=model,
+            documents=documents,
+            words=words,
+            queries=queries,
+            encoder=encoder,
+        )
         return arrays, header
 
     @classmethod
@@ -359,14 +479,32 @@ class Collection:
         if words_header is not None:
             words = Words.from_arrays(part_of(arrays, "words"), words_header)
             collection.words = words
-        n_features = collection.scored.n_features
+        n_features = collection.scored.n_words
         if words_header is not None and len(words.names) != n_features:
             raise ValueError(
                 f"there are {len(words.names)} words, for {n_features} features"
             )
         documents = part_of(arrays, "documents")
         facts = get_value(header, "documents", dict)
-        collection.documents = Documents.from_arrays(documents, facts, n_features)
+        width = collection.scored.embedding_width
+        collection.documents = Documents.from_arrays(
+            documents, facts, n_features, width
+        )
+        if header.get("encoder") is not None:
+            collection.encoder = TextEncoder.from_arrays(
+                part_of(arrays, "encoder"), get_value(header, "encoder", dict)
+            )
+            if collection.encoder.width != width:
+                raise ValueError(
+                    f"the encoder has {collection.encoder.width} columns, and the "
+                    f"embedding {width}"
+                )
+        queries = part_of(arrays, "queries")
+        if queries:
+            n_documents = collection.documents.n_rows
+            collection.queries = Queries.from_arrays(
+                queries, n_documents, n_features, width
+            )
         return collection
 
 
@@ -376,7 +514,8 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     None where it is of another kind than HDSL, with `ClassScores` before it or without.
     """
     if header.get("kind") == "HDSL":
-        return Scored(similarity_from_arrays(arrays, header))
+        similarity = similarity_from_arrays(arrays, header)
+        return Scored(similarity, ranking=ranking_from(header))
     if header.get("kind") != "Pipeline":
         return None
     steps = header.get("steps")
@@ -388,7 +527,7 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     scores_header, model_header = step_headers
     scores = Scores().restore(part_of(arrays, "0"), scores_header)
     similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
-    scored = Scored(similarity, scores)
-    if scored.n_features != scores.n_features_in_:
+    scored = Scored(similarity, scores, ranking_from(model_header))
+    if scored.n_words != scores.n_features_in_:
         raise ValueError("the class scores and the model have other features")
     return scored

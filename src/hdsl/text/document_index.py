@@ -1,19 +1,23 @@
-"""Documents as they are searched: by the learned cosine and by the plain one."""
+"""Documents as they are searched: as the model ranks them, and by the plain cosine."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..similarity.cosine import LearnedCosine
+from ..mixed_rows import MixedRows
+from ..similarity.cosine import ranked_by
 from ..similarity.rows import unit_rows
 from .scored import Scored
 
 
 class Cosines(NamedTuple):
-    """The cosines of one query with all documents, shape (n_documents,) each."""
+    """How similar one query is to all documents, shape (n_documents,) each.
+
+    `learned` is the learned cosine, or S where the model ranks by it.
+    """
 
     learned: np.ndarray
     plain: np.ndarray
@@ -24,10 +28,12 @@ class Cosines(NamedTuple):
         self.plain[row] = -np.inf
 
     def nearest(self, k: int) -> list[int]:
-        """Return the k rows of largest learned cosine; of equals the first."""
-        order = np.argsort(-self.learned, kind="stable")
-        n_candidates = np.count_nonzero(self.learned > -np.inf)
-        return order[: min(k, n_candidates)].tolist()
+        """Return the k rows that are most similar as learned; of equals the first."""
+        return _largest(self.learned, k)
+
+    def nearest_by_cosine(self, k: int) -> list[int]:
+        """Return the k rows of largest plain cosine; of equals the first."""
+        return _largest(self.plain, k)
 
     def nearest_by_plain(self) -> int | None:
         """Return the row of largest plain cosine, None where no cosine is positive."""
@@ -37,37 +43,69 @@ class Cosines(NamedTuple):
         return None
 
     def ranks(self, row: int) -> tuple[int, int]:
-        """Return the rank of a row by the learned and by the plain cosine, from 1."""
+        """Return the rank of a row as learned and by the plain cosine, from 1."""
         n_before = int((self.learned > self.learned[row]).sum())
         n_before_by_plain = int((self.plain > self.plain[row]).sum())
         return n_before + 1, n_before_by_plain + 1
 
 
+def _largest(values: np.ndarray, k: int) -> list[int]:
+    """Return the places of the k largest values, without those of minus infinity."""
+    n_candidates = int(np.count_nonzero(values > -np.inf))
+    k = min(k, n_candidates)
+    if k == 0:
+        return []
+    least = np.partition(values, len(values) - k)[len(values) - k]
+    candidates = np.flatnonzero(values >= least)
+    order = np.argsort(-values[candidates], kind="stable")
+    return candidates[order[:k]].tolist()
+
+
 class DocumentIndex:
-    """The rows of all documents, at unit length by the learned and the plain cosine.
+    """The columns of all documents, as the model ranks them and at unit length.
+
+    A search reads the columns of the query's features alone, and multiplies by all
+    embeddings.
 
     Parameters
     ----------
-    X : csr_array of shape (n_documents, n_features)
-        Without class scores.
+    X : csr_array or MixedRows of shape (n_documents, n_features)
+        Without class scores. An embedding is at unit length times the root of its
+        weight.
     scored : Scored
     """
 
-    def __init__(self, X: sp.csr_array, scored: Scored) -> None:
+    def __init__(self, X: Any, scored: Scored) -> None:
         self._scored = scored
-        self._learned = LearnedCosine(scored.similarity)
-        self._learned_rows = self._learned.index_rows(scored.rows(X))
-        self._plain_rows = unit_rows(X)
+        self._learned = ranked_by(scored.ranking, scored.similarity)
+        self._learned_columns = _by_columns(self._learned.index_rows(scored.rows(X)))
+        self._plain_columns = _by_columns(unit_rows(X))
 
-    def compare(self, query: sp.csr_array) -> Cosines:
+    def compare(self, query: Any) -> Cosines:
         """Return the cosines of one row with all documents."""
         learned_query = self._learned.rewrite(self._scored.rows(query))
         return Cosines(
-            learned=_products(self._learned_rows, learned_query),
-            plain=_products(self._plain_rows, unit_rows(query)),
+            learned=_products(self._learned_columns, learned_query),
+            plain=_products(self._plain_columns, unit_rows(query)),
         )
 
 
-def _products(rows: sp.csr_array, query: sp.csr_array) -> np.ndarray:
-    """Return the dot product of each row with one query."""
-    return (rows @ query.T).toarray().ravel()
+def _by_columns(rows: Any) -> Any:
+    """Return the features of rows by their columns; an embedding beside them as it is."""
+    if isinstance(rows, MixedRows):
+        return MixedRows(sp.csc_array(rows.sparse), rows.dense)
+    return sp.csc_array(rows)
+
+
+def _products(columns: Any, query: Any) -> np.ndarray:
+    """Return the dot product of each row with one query, column by column of the query."""
+    if isinstance(columns, MixedRows):
+        products = (columns.dense @ query.dense[0]).astype(np.float64)
+        return products + _products(columns.sparse, query.sparse)
+    products = np.zeros(columns.shape[0])
+    query = sp.csr_array(query)
+    query.sort_indices()
+    for feature, weight in zip(query.indices, query.data, strict=True):
+        entries = slice(columns.indptr[feature], columns.indptr[feature + 1])
+        products[columns.indices[entries]] += weight * columns.data[entries]
+    return products

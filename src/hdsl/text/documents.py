@@ -14,6 +14,7 @@ from ..files.container import Arrays
 from ..files.tables import get_array
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
+from ..mixed_rows import MixedRows, sparse_block
 
 #: The part of rows that were learned from.
 TRAIN = 0
@@ -31,8 +32,9 @@ class Documents:
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_features)
-        Without class scores.
+    X : csr_array or MixedRows of shape (n_rows, n_features)
+        Without class scores. An embedding is at unit length times the root of its
+        weight, so that rows are compared as before learning.
     labels, texts, ids : ndarray of shape (n_rows,)
     part : ndarray of shape (n_rows,)
         TRAIN or TEST.
@@ -60,7 +62,8 @@ class Documents:
             object.__setattr__(self, name, _as_array(getattr(self, name)))
         if self.X is None:
             return
-        object.__setattr__(self, "X", sp.csr_array(self.X))
+        if not isinstance(self.X, MixedRows):
+            object.__setattr__(self, "X", sp.csr_array(self.X))
         by_row = {
             "labels": self.labels,
             "texts": self.texts,
@@ -149,7 +152,9 @@ class Documents:
         """Return all of it as arrays, and what is no array."""
         arrays: Arrays = {}
         if self.X is not None:
-            arrays |= tables.csr_to_arrays(self.X, "X")
+            arrays |= tables.csr_to_arrays(sparse_block(self.X), "X")
+        if isinstance(self.X, MixedRows):
+            arrays["embedding"] = self.X.dense
         vectors = {
             "labels": self.labels,
             "texts": self.texts,
@@ -167,7 +172,11 @@ class Documents:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Arrays, facts: dict[str, Any], n_features: int
+        cls,
+        arrays: Arrays,
+        facts: dict[str, Any],
+        n_features: int,
+        embedding_width: int = 0,
     ) -> Documents:
         """Return the documents of `to_arrays`; ValueError where they are damaged."""
         idf = None
@@ -175,8 +184,11 @@ class Documents:
             idf = get_array(arrays, "idf", "f", (n_features,))
         if "X" not in arrays:
             return cls(idf=idf, facts=facts)
-        X = canonical(tables.csr_from_arrays(arrays, "X", n_features))
+        X: Any = canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = X.shape[0]
+        if embedding_width:
+            shape = (n_rows, embedding_width)
+            X = MixedRows(X, get_array(arrays, "embedding", "f", shape))
         texts = _unpacked(arrays, "texts", n_rows)
         if texts is not None and texts.dtype.kind != "O":
             raise ValueError("texts must be strings")

@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain.tables import CLASS
+from ..mixed_rows import MixedRows
+from ..similarity.cosine import COSINE
 
 
 class Scored:
@@ -21,11 +23,16 @@ class Scored:
     similarity : Similarity
     scores : object, default=None
         With ``transform``, ``classes_`` and ``n_features_in_``.
+    ranking : {"cosine", "product"}, default="cosine"
+        How rows are ranked: by the learned cosine, or by S as it is.
     """
 
-    def __init__(self, similarity: Any, scores: Any = None) -> None:
+    def __init__(
+        self, similarity: Any, scores: Any = None, ranking: str = COSINE
+    ) -> None:
         self.similarity = similarity
         self.scores = scores
+        self.ranking = ranking
 
     @property
     def n_scores(self) -> int:
@@ -36,13 +43,28 @@ class Scored:
 
     @property
     def n_features(self) -> int:
-        """The number of features of a row without scores."""
+        """The number of columns of a row without scores, those of an embedding included."""
         return int(self.similarity.n_features) - self.n_scores
 
-    def rows(self, X: Any) -> sp.csr_array:
-        """Return rows as the model was learned on, with their class scores."""
+    @property
+    def n_words(self) -> int:
+        """The number of features of a row without scores and embedding."""
+        return self.n_features - self.embedding_width
+
+    @property
+    def embedding_width(self) -> int:
+        """The number of columns of the embedding, 0 without one."""
+        return int(self.similarity.n_features - self.similarity.n_paired)
+
+    def rows(self, X: Any) -> Any:
+        """Return rows as the model was learned on, with their class scores.
+
+        Of rows with an embedding the scores stand before it.
+        """
         if self.scores is None:
             return X
+        if isinstance(X, MixedRows):
+            return MixedRows(self.rows(X.sparse), X.dense)
         return sp.csr_array(self.scores.transform(X))
 
     def names(self, names: np.ndarray | None) -> np.ndarray | None:
@@ -50,7 +72,7 @@ class Scored:
         if self.scores is None:
             return names
         if names is None:
-            feature_names = [f"x{k}" for k in range(self.n_features)]
+            feature_names = [f"x{k}" for k in range(self.n_words)]
         else:
             feature_names = names.tolist()
         class_names = [f"{CLASS}{label}" for label in self.scores.classes_]

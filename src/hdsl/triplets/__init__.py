@@ -19,9 +19,11 @@ from .mining import neighbor_triplets, random_triplets, shared_label_triplets
 from .mining import (
     random_shared_triplets as random_shared_triplets,
 )  # for the estimators
+from .relevance import JudgedRows, relevance_triplets
 from .rows import Judgements, deduplicate, restrict
 
 __all__ = [
+    "JudgedRows",
     "Judgements",
     "choice_triplets",
     "deduplicate",
@@ -31,6 +33,7 @@ __all__ = [
     "link_triplets",
     "neighbor_triplets",
     "random_triplets",
+    "relevance_triplets",
     "restrict",
     "shared_label_triplets",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..input.parameters import check_number, generator
 from ..readers import tables
-from .draws import draw
+from .grades import compare_grades, group_numbers
 from .rows import Judgements
 
 
@@ -166,10 +166,10 @@ def graded_triplets(
     data = tables.read_table(table, names)
     index = tables.row_index(ids, data.is_text)
     anchors = tables.row_numbers(data, anchor, index)
-    group = _codes(anchors)
+    group = group_numbers(anchors)
     if event is not None:
-        group = _codes(_codes(data.columns[event]), anchors)
-    judgements = _compare(
+        group = group_numbers(group_numbers(data.columns[event]), anchors)
+    judgements = compare_grades(
         group,
         anchors,
         items=tables.row_numbers(data, item, index),
@@ -192,7 +192,10 @@ def choice_triplets(
     item: str = "item",
     clicked: str = "clicked",
     ids: Any = None,
-) -> np.ndarray:
+    queries: Any = None,
+    position: str | None = None,
+    max_unknown: float = 0.1,
+) -> Any:
     """Return triplets from choices: (query, chosen, not chosen) for all items of an event.
 
     Parameters
@@ -204,43 +207,84 @@ def choice_triplets(
         Names of the columns of a table. `clicked` holds true or false, or 1 or 0.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X. None if `events` holds row numbers.
+    queries : array-like of shape (n_queries,), default=None
+        The ids of queries, or the texts that were typed, where anchors are no rows of
+        `ids`: query k is the row ``len(ids) + k`` of X.
+    position : str, default=None
+        Name of the column of ranks at which items were shown, from 1; in a list, items
+        have the ranks of their order. People look at the first items most, so a click
+        weighs as much as its rank.
+    max_unknown : float, default=0.1
+        Most lines, as a share of all, whose anchor or item has no id: rows that are
+        gone. They are left out with a warning that counts them.
 
     Returns
     -------
-    ndarray of shape (n_triplets, 3)
-        An event in which all items or none were chosen makes no triplet.
+    ndarray of shape (n_triplets, 3), or Judgements
+        An event in which all items or none were chosen makes no triplet. With
+        `position` also the weights.
 
     Examples
     --------
     >>> choice_triplets([(0, [1, 2, 3], 2), (3, [0, 1], [0])]).tolist()
     [[0, 2, 1], [0, 2, 3], [3, 0, 1]]
+    >>> log = [("warm hat", ["cap", "scarf"], "cap")]
+    >>> choice_triplets(log, ids=["scarf", "cap"], queries=["warm hat"]).tolist()
+    [[2, 1, 0]]
     """
+    check_number("choice_triplets", "max_unknown", max_unknown, low=0.0, high=1.0)
+    if queries is not None and ids is None:
+        raise ValueError("queries stand after the rows of ids: pass ids too.")
     if isinstance(events, list | tuple):
-        events = _long_format(events, (event, anchor, item, clicked))
+        columns = (event, anchor, item, clicked, position or "position")
+        events = _long_format(events, columns)
     names = {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    if position is not None:
+        names["position"] = position
     data = tables.read_table(events, names)
     index = tables.row_index(ids, data.is_text)
-    anchors = tables.row_numbers(data, anchor, index)
-    triplets = _compare(
-        _codes(_codes(data.columns[event]), anchors),
+    anchor_index = index
+    first_anchor = 0
+    if queries is not None:
+        anchor_index = tables.row_index(queries, data.is_text)
+        first_anchor = len(ids)
+    data = tables.without_unknown(data, anchor, anchor_index, max_unknown)
+    data = tables.without_unknown(data, item, index, max_unknown)
+    anchors = first_anchor + tables.row_numbers(data, anchor, anchor_index)
+    # Lines are compared, and not items, so that each comparison has the rank of a line.
+    compared = compare_grades(
+        group_numbers(group_numbers(data.columns[event]), anchors),
         anchors,
-        items=tables.row_numbers(data, item, index),
+        items=np.arange(len(anchors)),
         grades=tables.flags(data, clicked),
     ).triplets
+    items = tables.row_numbers(data, item, index)
+    chosen = items[compared[:, 1]]
+    others = items[compared[:, 2]]
+    differs = chosen != others
+    triplets = np.column_stack([compared[:, 0], chosen, others])[differs]
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no event has both an item that was chosen and "
             "one that was not."
         )
-    return triplets
+    if position is None:
+        return triplets
+    ranks = tables.numbers(data, position)
+    data.check(position, ranks >= 1, "ranks are numbered from 1")
+    return Judgements(triplets, ranks[compared[:, 1]][differs])
 
 
-def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any]:
-    """Return a list of (query, shown, chosen) as columns: event, anchor, item, clicked."""
+def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a list of (query, shown, chosen) as columns.
+
+    `names` are those of events, anchors, items, clicks and ranks.
+    """
     numbers = []
     anchors = []
     items = []
     clicks = []
+    ranks = []
     for k, choice in enumerate(events):
         if not isinstance(choice, list | tuple) or len(choice) != 3:
             raise ValueError(
@@ -261,46 +305,6 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
         anchors += [query] * len(shown)
         items += shown
         clicks += [item in chosen for item in shown]
-    return dict(zip(names, (numbers, anchors, items, clicks), strict=True))
-
-
-def _compare(
-    group: np.ndarray,
-    anchors: np.ndarray,
-    *,
-    items: np.ndarray,
-    grades: np.ndarray,
-    n_per_group: int | None = None,
-    rng: np.random.Generator | None = None,
-) -> Judgements:
-    """Return triplets (anchor, item, item of lower grade), weighted by the difference of grades.
-
-    Items of the same group, an event or an anchor, are compared, groups in the order of
-    their first line; at most `n_per_group` triplets per group are drawn.
-    """
-    order = np.lexsort((grades, group))
-    group = group[order]
-    anchors = anchors[order]
-    items = items[order]
-    grades = grades[order]
-    begins_group = np.diff(group, prepend=-1) != 0
-    begins_grade = begins_group | (np.diff(grades, prepend=np.nan) != 0)
-    # Items of lower grade are between the first of the group and the first of equal
-    # grade.
-    lines = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(begins_group, lines, 0))
-    n_lower = np.maximum.accumulate(np.where(begins_grade, lines, 0)) - first
-    line, offset = draw(n_lower, group, n_per_group, rng, "n_per_anchor")
-    lower = first[line] + offset
-    difference = grades[line] - grades[lower]
-    triplets = np.column_stack([anchors[line], items[line], items[lower]])
-    # An item with two grades is not compared with itself.
-    differs = triplets[:, 1] != triplets[:, 2]
-    return Judgements(triplets[differs], difference[differs])
-
-
-def _codes(*columns: np.ndarray) -> np.ndarray:
-    """Return a number per line, equal if all columns are equal, by first appearance."""
-    known: dict[Any, int] = {}
-    keys = zip(*(column.tolist() for column in columns), strict=True)
-    return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64)
+        ranks += range(1, len(shown) + 1)
+    columns = (numbers, anchors, items, clicks, ranks)
+    return dict(zip(names, columns, strict=True))

@@ -65,9 +65,8 @@ def link_triplets(
     opposite = _opposite_links(directed_links)
     count = opposite.stop - opposite.start - opposite.has_twin
     if n_per_link is None:
-        count[~directed_links.is_similar] = (
-            0  # each triplet once, for its positive link
-        )
+        # Each triplet once, for its positive link.
+        count[~directed_links.is_similar] = 0
     rng = generator(random_state)
     link, candidate = draw(count, directed_links.number, n_per_link, rng, "n_per_link")
     second = directed_links.other[link]

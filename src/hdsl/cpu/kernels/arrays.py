@@ -26,7 +26,7 @@ class SparseArrays(NamedTuple):
     data: np.ndarray
 
 
-class RowPairs(NamedTuple):
+class PairsByRow(NamedTuple):
     """The pairs {a, b}, a ≤ b, of rows that are compared, sorted by a and then b.
 
     Attributes

@@ -1,291 +1,389 @@
 """Kernels over atoms, whose features are the active ones: X has few values in these.
 
 An atom adds λ z_a z_b to the similarity of the rows a and b, with z = x_i ± x_j; a
-margin is the difference of two similarities. `active` are the rows of X in the active
-features alone, numbered from 0. `graph` has, for each active feature, the other ends of
-its atoms, and 2k for the first end of atom k, 2k + 1 for its second one.
+margin is the difference of two similarities.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import fetch_ahead, kernel
+from .arrays import SparseArrays
+from .compiled import kernel
+from .lines import fetch_ahead
 
-#: Most comparisons of one row whose second derivatives are summed together.
-GROUP = 128
+
+class AtomGraph(NamedTuple):
+    """The atoms of each active feature.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_features + 1,), int64
+        Where the ends of each feature begin and end.
+    neighbors : ndarray of shape (n_ends,), int32
+        The feature at the other end of the atom.
+    ends : ndarray of shape (n_ends,), int32
+        2k for the first end of atom k, 2k + 1 for its second one.
+    """
+
+    indptr: np.ndarray
+    neighbors: np.ndarray
+    ends: np.ndarray
+
+
+class ActiveFeatures(NamedTuple):
+    """The features of atoms, numbered from 0.
+
+    Attributes
+    ----------
+    rows : SparseArrays
+        The rows of X in these features alone.
+    graph : AtomGraph
+    """
+
+    rows: SparseArrays
+    graph: AtomGraph
+
+
+class ScoreSums(NamedTuple):
+    """Sums over shares of the pairs.
+
+    Attributes
+    ----------
+    diagonals : ndarray of shape (n_shares, n_features)
+        C_ii of the active features.
+    entries : ndarray of shape (n_shares, n_atoms)
+        S_ij of the atoms.
+    """
+
+    diagonals: np.ndarray
+    entries: np.ndarray
+
+
+class AtomRows(NamedTuple):
+    """Two numbers per row; the term of a pair {a, b} is u_a v_b + v_a u_b.
+
+    Attributes
+    ----------
+    u, v : ndarray of shape (n_rows,)
+    """
+
+    u: np.ndarray
+    v: np.ndarray
+
+
+class Terms(NamedTuple):
+    """The terms of atoms at pairs of rows, where they are not zero.
+
+    Attributes
+    ----------
+    pairs : ndarray of int32
+    values : ndarray of float64
+    """
+
+    pairs: np.ndarray
+    values: np.ndarray
+
+
+class Pieces(NamedTuple):
+    """Ranges of the terms.
+
+    Attributes
+    ----------
+    first, last : ndarray of shape (n_pieces,), int64
+        Where each range begins and ends.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+
+
+class ModelShare(NamedTuple):
+    """How a direction changes the model as a whole.
+
+    Attributes
+    ----------
+    share : float
+        Of the learned part of the margins.
+    margins : ndarray of shape (n_comparisons,)
+    offset : ndarray of shape (n_comparisons,) or (0,)
+        The part of the margins that is not learned; empty for zeros.
+    """
+
+    share: float
+    margins: np.ndarray
+    offset: np.ndarray
+
+
+class AtomChanges(NamedTuple):
+    """How a direction changes single atoms.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_atoms,)
+    rows : ndarray of shape (n_atoms, n_rows)
+        X e_i ± X e_j of each atom.
+    """
+
+    factors: np.ndarray
+    rows: np.ndarray
+
+
+class Sides(NamedTuple):
+    """The rows of comparisons S(a, b) > S(c, d).
+
+    Attributes
+    ----------
+    a, b, c, d : ndarray of shape (n_comparisons,), int32
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    d: np.ndarray
+
+
+# --- rows, counted and then written ---------------------------------------------------
 
 
 @kernel()
-def active_rows(start, stop, rows, place, at, idx, val):
-    """Find the rows [start, stop) of X in the columns that have a place, which is not -1.
+def active_rows(start, stop, rows, numbers, active):
+    """Find the rows [start, stop) of X in the columns that have a number, which is not -1.
 
-    Where `idx` is empty the entries are counted in at[row + 1]; else they are written
-    from at[row] on, with their places as columns.
+    Where active.indices is empty, the entries of a row are counted in
+    active.indptr[row + 1]; else they are written from active.indptr[row] on.
     """
-    ptr, feature, value = rows
-    for a in range(start, stop):
-        if idx.size == 0:
-            total = 0
-            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
-                total += place[np.uint32(feature[k])] >= 0
-            at[a + 1] = total
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    active_ptr = active.indptr
+    active_indices = active.indices
+    active_data = active.data
+    for row in range(start, stop):
+        if active_indices.size == 0:
+            n_active = 0
+            for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                n_active += numbers[np.uint32(indices[k])] >= 0
+            active_ptr[row + 1] = n_active
         else:
-            k = ptr[a]
-            n = at[a]
-            last = at[a + 1]
+            k = indptr[row]
+            n = active_ptr[row]
+            last = active_ptr[row + 1]
             while n < last:  # no test that fails for every other entry
-                column = place[np.uint32(feature[k])]
-                idx[n] = column
-                val[n] = value[k]
-                n = n + (column >= 0)
+                number = numbers[np.uint32(indices[k])]
+                active_indices[n] = number
+                active_data[n] = data[k]
+                n = n + (number >= 0)
                 k = k + 1
 
 
 @kernel()
-def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
-    """Find the rows [start, stop) of X M, as CSR, that are wanted; `place` has -1 per column of M.
+def product_rows(start, stop, rows, is_wanted, M, position, products):
+    """Find the rows [start, stop) of X M, as CSR, that are wanted; the others are empty.
 
-    They are counted or written as those of `active_rows`.
+    They are counted or written as those of `active_rows`. `position` has -1 per column
+    of M.
     """
-    (ptr, feature, value) = rows
-    (M_ptr, M_idx, M_val) = M
-    is_count = idx.size == 0
-    n = np.int64(0) if is_count else at[start]
-    for a in range(start, stop):
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    M_ptr = M.indptr
+    M_indices = M.indices
+    M_data = M.data
+    product_ptr = products.indptr
+    product_indices = products.indices
+    product_data = products.data
+    is_count = product_indices.size == 0
+    n = np.int64(0)
+    if not is_count:
+        n = product_ptr[start]
+    for row in range(start, stop):
         first = n
-        for k in range(ptr[a], ptr[a + 1] if wanted[a] else ptr[a]):
-            i = np.uint32(feature[k])
+        last = indptr[row]
+        if is_wanted[row]:
+            last = indptr[row + 1]
+        for k in range(indptr[row], last):
+            i = np.uint32(indices[k])
             for q in range(M_ptr[i], M_ptr[i + 1]):
-                j = M_idx[q]
-                if place[j] < first:  # not in this row yet
-                    place[j] = n
+                j = M_indices[q]
+                if position[j] < first:  # not in this row yet
+                    position[j] = n
                     if not is_count:
-                        idx[n] = j
-                        val[n] = 0.0
+                        product_indices[n] = j
+                        product_data[n] = 0.0
                     n += 1
                 if not is_count:
-                    val[place[j]] += value[k] * M_val[q]
+                    product_data[position[j]] += data[k] * M_data[q]
         if is_count:
-            at[a + 1] = n - first
+            product_ptr[row + 1] = n - first
+
+
+# --- similarities and scores ----------------------------------------------------------
 
 
 @kernel()
-def similarities(start, stop, pair_ptr, b, active, M, out, u):
-    """Write x_aᵀ M x_b for the pairs {a, b} of the rows [start, stop), M on the active features.
+def similarities(start, stop, pairs, rows, M, out, product):
+    """Write x_aᵀ M x_b for the pairs {a, b} of the rows [start, stop), in active features.
 
-    `u` is room for a number per active feature, of zeros.
+    `product` is a work array with a number per active feature, of zeros.
     """
-    (ptr, feature, value) = active
-    (M_ptr, M_idx, M_val) = M
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    M_ptr = M.indptr
+    M_indices = M.indices
+    M_data = M.data
+    pair_ptr = pairs.indptr
+    second = pairs.second
     for a in range(start, stop):
-        first = np.uint64(ptr[a])
-        last = np.uint64(ptr[a + 1])
         if pair_ptr[a] == pair_ptr[a + 1]:
             continue
+        first = np.uint64(indptr[a])
+        last = np.uint64(indptr[a + 1])
+        is_empty = first == last
         for k in range(first, last):
-            x = value[k]
-            i = np.uint32(feature[k])
+            x = data[k]
+            i = np.uint32(indices[k])
             for q in range(np.uint64(M_ptr[i]), np.uint64(M_ptr[i + 1])):
-                u[np.uint32(M_idx[q])] += x * M_val[q]
+                product[np.uint32(M_indices[q])] += x * M_data[q]
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
-            fetch_ahead(s, b, *active)
-            total = 0.0
-            if last > first:
-                for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
-                    total += u[np.uint32(feature[k])] * value[k]
-            out[s] = total
-        for c in range(u.size if last > first else 0):
-            u[c] = 0.0
+            fetch_ahead(s, second, rows)
+            similarity = 0.0
+            if not is_empty:
+                b = second[s]
+                for k in range(np.uint64(indptr[b]), np.uint64(indptr[b + 1])):
+                    similarity += product[np.uint32(indices[k])] * data[k]
+            out[s] = similarity
+        if not is_empty:
+            for k in range(product.size):
+                product[k] = 0.0
 
 
 @kernel()
-def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g):
-    """Add to C_ii of the active features, and to S_ij of the atoms, for each part [start, stop).
+def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
+    """Add to C_ii of the active features, and to S_ij of the atoms, for each share of the rows.
 
-    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S =
-    C + Cᵀ. `g` is room for a number per active feature, of zeros.
+    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a share, and S =
+    C + Cᵀ. `weighted_row` is a work array with a number per active feature, of zeros.
     """
-    (ptr, feature, value) = active
-    (graph_ptr, other, end) = graph
-    for part in range(start, stop):
-        for a in range(bounds[part], bounds[part + 1]):
-            first = np.uint64(ptr[a])
-            last = np.uint64(ptr[a + 1])
+    rows = active.rows
+    graph = active.graph
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    graph_ptr = graph.indptr
+    neighbors = graph.neighbors
+    ends = graph.ends
+    pair_ptr = pairs.indptr
+    second = pairs.second
+    diagonals = sums.diagonals
+    entries = sums.entries
+    for share in range(start, stop):
+        for a in range(bounds[share], bounds[share + 1]):
+            first = np.uint64(indptr[a])
+            last = np.uint64(indptr[a + 1])
             if first == last:
                 continue
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
-                fetch_ahead(s, b, *active)
-                x = w[s]
-                if x != 0.0:
-                    for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
-                        g[np.uint32(feature[k])] += x * value[k]
+                fetch_ahead(s, second, rows)
+                weight = weights[s]
+                if weight != 0.0:
+                    b = second[s]
+                    for k in range(np.uint64(indptr[b]), np.uint64(indptr[b + 1])):
+                        weighted_row[np.uint32(indices[k])] += weight * data[k]
             for k in range(first, last):
-                i = np.uint32(feature[k])
-                x = value[k]
-                squares[part, i] += x * g[i]
+                i = np.uint32(indices[k])
+                x = data[k]
+                diagonals[share, i] += x * weighted_row[i]
                 for q in range(np.uint64(graph_ptr[i]), np.uint64(graph_ptr[i + 1])):
-                    mixed[part, np.uint32(end[q] >> 1)] += x * g[np.uint32(other[q])]
-            for c in range(g.size):
-                g[c] = 0.0
+                    atom = np.uint32(ends[q] >> 1)
+                    entries[share, atom] += x * weighted_row[np.uint32(neighbors[q])]
+            for k in range(weighted_row.size):
+                weighted_row[k] = 0.0
+
+
+# --- terms of single atoms ------------------------------------------------------------
 
 
 @kernel()
-def atom_terms(start, stop, bounds, u, v, pair_ptr, b, pair, value, counts):
-    """List the pairs {a, b} where u[a] v[b] + v[a] u[b] is not zero, by parts of the rows a.
+def atom_terms(start, stop, bounds, rows, pairs, terms, counts):
+    """List the pairs {a, b} where u_a v_b + v_a u_b is not zero, by shares of the rows a.
 
-    Those of a part are listed from the place of its first pair on, and counted.
+    Those of a share are listed from the number of its first pair on, and counted.
     """
-    for part in range(start, stop):
-        first = n = pair_ptr[bounds[part]]
-        for a in range(bounds[part], bounds[part + 1]):
-            is_empty = u[a] == 0.0 and v[a] == 0.0
-            for s in range(pair_ptr[a], pair_ptr[a] if is_empty else pair_ptr[a + 1]):
-                x = u[a] * v[np.uint32(b[s])] + v[a] * u[np.uint32(b[s])]
-                if x != 0.0:
-                    pair[n] = s
-                    value[n] = x
+    u = rows.u
+    v = rows.v
+    indptr = pairs.indptr
+    second = pairs.second
+    term_pairs = terms.pairs
+    term_values = terms.values
+    for share in range(start, stop):
+        first = indptr[bounds[share]]
+        n = first
+        for a in range(bounds[share], bounds[share + 1]):
+            if u[a] == 0.0 and v[a] == 0.0:
+                continue
+            for s in range(indptr[a], indptr[a + 1]):
+                b = np.uint32(second[s])
+                term = u[a] * v[b] + v[a] * u[b]
+                if term != 0.0:
+                    term_pairs[n] = s
+                    term_values[n] = term
                     n += 1
-        counts[part] = n - first
+        counts[share] = n - first
 
 
 @kernel()
-def sum_terms(start, stop, first, last, pair, value, w, out):
-    """Write Σ w[pair] * value of each piece of the terms, in four sums that need not wait."""
-    for k in range(start, stop):
-        p = pair[first[k] : last[k]]
-        v = value[first[k] : last[k]]
-        one = 0.0
-        two = 0.0
-        three = 0.0
-        four = 0.0
-        n = np.uint64(p.size)
-        for q in range(np.uint64(0), n - n % np.uint64(4), np.uint64(4)):
-            one += w[np.uint32(p[q])] * v[q]
-            two += w[np.uint32(p[q + np.uint64(1)])] * v[q + np.uint64(1)]
-            three += w[np.uint32(p[q + np.uint64(2)])] * v[q + np.uint64(2)]
-            four += w[np.uint32(p[q + np.uint64(3)])] * v[q + np.uint64(3)]
-        for q in range(n - n % np.uint64(4), n):
-            one += w[np.uint32(p[q])] * v[q]
-        out[k] = (one + two) + (three + four)
+def sum_terms(start, stop, pieces, terms, weights, out):
+    """Write Σ weight · term of each piece of the terms, in four sums that need not wait."""
+    four = np.uint64(4)
+    for piece in range(start, stop):
+        pairs = terms.pairs[pieces.first[piece] : pieces.last[piece]]
+        values = terms.values[pieces.first[piece] : pieces.last[piece]]
+        sum_0 = 0.0
+        sum_1 = 0.0
+        sum_2 = 0.0
+        sum_3 = 0.0
+        n = np.uint64(pairs.size)
+        n_in_fours = n - n % four
+        for q in range(np.uint64(0), n_in_fours, four):
+            q_1 = q + np.uint64(1)
+            q_2 = q + np.uint64(2)
+            q_3 = q + np.uint64(3)
+            sum_0 += weights[np.uint32(pairs[q])] * values[q]
+            sum_1 += weights[np.uint32(pairs[q_1])] * values[q_1]
+            sum_2 += weights[np.uint32(pairs[q_2])] * values[q_2]
+            sum_3 += weights[np.uint32(pairs[q_3])] * values[q_3]
+        for q in range(n_in_fours, n):
+            sum_0 += weights[np.uint32(pairs[q])] * values[q]
+        out[piece] = (sum_0 + sum_1) + (sum_2 + sum_3)
+
+
+# --- directions -----------------------------------------------------------------------
 
 
 @kernel()
-def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
-    """Write how the comparisons [start, stop) change: share of the model, and factors of atoms.
-
-    Row k of U is that of atom k: X e_i ± X e_j. An empty `offset` is 0.
-    """
+def direction(start, stop, model, atoms, sides, out):
+    """Write how the margins of comparisons [start, stop) change."""
+    share = model.share
+    factors = atoms.factors
+    Z = atoms.rows
+    a = sides.a
+    b = sides.b
+    c = sides.c
+    d = sides.d
     for t in range(np.uint64(start), np.uint64(stop)):
         change = 0.0
         if share != 0.0:
-            change = share * (margins[t] - offset[t] if offset.size > 0 else margins[t])
+            learned = model.margins[t]
+            if model.offset.size > 0:
+                learned = learned - model.offset[t]
+            change = share * learned
         for k in range(factors.size):
-            x = U[k, np.uint32(a[t])]
-            y = U[k, np.uint32(c[t])]
-            if x != 0.0 or y != 0.0:
-                z = x * U[k, np.uint32(b[t])] - y * U[k, np.uint32(d[t])]
-                change += factors[k] * z
+            z_a = Z[k, np.uint32(a[t])]
+            z_c = Z[k, np.uint32(c[t])]
+            if z_a != 0.0 or z_c != 0.0:
+                z_b = Z[k, np.uint32(b[t])]
+                z_d = Z[k, np.uint32(d[t])]
+                change += factors[k] * (z_a * z_b - z_c * z_d)
         out[t] = change
-
-
-@kernel()
-def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
-    """Write z_a ∘ z_b of n pairs, of the atoms that some of them use alone; return their number.
-
-    Most pairs have the same `row`. `x` is zero and `place` is -1 everywhere, and both
-    are left so; P is zero.
-    """
-    ptr, atom, value = Z
-    # row -1, from the end to the start, is empty
-    m = 0
-    last = np.int64(-1)
-    for s in range(n + 1):
-        a = b = np.int64(-1)
-        if s < n:
-            a = ends[0][pairs[s]]
-            b = ends[1][pairs[s]]
-            a, b = (b, a) if b == row else (a, b)
-        if a != last:
-            for k in range(np.uint64(ptr[last]), np.uint64(ptr[last + 1])):
-                x[np.uint32(atom[k])] = 0.0
-            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
-                x[np.uint32(atom[k])] = value[k]
-            last = a
-        for k in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
-            z = np.uint32(atom[k])
-            y = x[z]
-            if y != 0.0:
-                at = place[z]
-                if at < 0:
-                    place[z] = m
-                    used[m] = z
-                    at = m
-                    m += 1
-                P[s, np.uint32(at)] = y * value[k]
-    for k in range(m):
-        place[used[k]] = -1
-    return m
-
-
-@kernel()
-def _add_products(n, m, P, Q, used, B, out):
-    """Add one half of the symmetric PᵀQ, of n rows and m columns, to the entries of atoms.
-
-    P, Q and B are left as zeros.
-    """
-    for s in range(n):
-        for k in range(m):
-            y = P[s, k]
-            if y != 0.0:
-                for z in range(k + 1):
-                    B[k, z] += y * Q[s, z]
-        for k in range(m):
-            P[s, k] = 0.0
-            Q[s, k] = 0.0
-    for k in range(m):
-        B[k, k] *= 0.5
-        row = used[k]
-        for z in range(k + 1):
-            out[row, used[z]] += B[k, z]
-            B[k, z] = 0.0
-
-
-@kernel()
-def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
-    """Add a matrix K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ over the comparisons chosen[first:stop].
-
-    v_t = p_s - p_r for the pairs s and r that it compares, p_s = z_a ∘ z_b. Those in a
-    row that start from one row of X, up to GROUP, are summed together: it is Σ_s p_s
-    q_sᵀ with q_s = Σ ± bend_t v_t over the comparisons of pair s, and there are fewer
-    pairs than comparisons.
-    """
-    (anchor, winner, loser) = compared
-    (x, place, used, pairs, at, P, Q, B) = rooms
-    while first < stop:
-        row = anchor[chosen[first]]
-        last = first
-        n = np.int64(0)
-        while last < stop and last < first + GROUP and anchor[chosen[last]] == row:
-            for side in range(
-                2 if bend[last] != 0.0 else 0
-            ):  # list the pairs, each once
-                s = loser[chosen[last]] if side else winner[chosen[last]]
-                k = 0
-                while k < n and pairs[k] != s:
-                    k += 1
-                at[last - first, side] = k
-                if k == n:
-                    pairs[n] = s
-                    n += 1
-            last += 1
-        m = _fill_terms(n, row, pairs, ends, Z, x, place, used, P)
-        for q in range(first, last):
-            y = bend[q]
-            if y != 0.0:
-                more = np.uint64(at[q - first, 0])
-                less = np.uint64(at[q - first, 1])
-                for k in range(m):
-                    pull = y * (P[more, k] - P[less, k])
-                    Q[more, k] += pull
-                    Q[less, k] -= pull
-        _add_products(n, m, P, Q, used, B, out)
-        first = last

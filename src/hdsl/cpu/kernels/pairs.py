@@ -1,154 +1,168 @@
-"""Kernels over pairs of compared rows: how they are sorted, what they share, what pulls at them."""
+"""Kernels over pairs of compared rows: what they share, and what pulls at them."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import fetch, fetch_ahead, kernel
+from .compiled import kernel
+from .lines import fetch, fetch_ahead
+
+#: Pulls that are brought into the cache before they are read.
+PULLS_AHEAD = 32
+
+
+class PairRows(NamedTuple):
+    """The two rows of each pair, first ≤ second, sorted by the first and then the second.
+
+    Attributes
+    ----------
+    first, second : ndarray of shape (n_pairs,), int32
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+
+
+class ComparedPairs(NamedTuple):
+    """The pair that is to win each comparison, and the pair that is to lose it.
+
+    Attributes
+    ----------
+    winners, losers : ndarray of shape (n_comparisons,), int32
+    """
+
+    winners: np.ndarray
+    losers: np.ndarray
+
+
+class PullLists(NamedTuple):
+    """The comparisons of each pair: list 2s of those that pair s is to win, 2s + 1 to lose.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (2 n_pairs + 1,), int64
+        Where each list begins and ends.
+    comparisons : ndarray of shape (2 n_comparisons,), int32
+    """
+
+    indptr: np.ndarray
+    comparisons: np.ndarray
 
 
 @kernel()
 def shared_features(
-    start, stop, a, b, rows, n_features, at, inner, feature, product, x
+    start, stop, pairs, rows, n_features, inner_products, products, unfolded
 ):
-    """Find the shared features of the pairs [start, stop) (X as CSR), and the inner products.
+    """Find the shared features of the pairs [start, stop), and the inner products.
 
-    Columns from `n_features` on are no features. Where `feature` is empty, shared ones
-    are counted in at[s]; else x_a ∘ x_b is written from at[s] on. Pairs come sorted by
-    their first row, which is unfolded once for all of its pairs: a merge of two sorted
-    rows would mispredict at every other entry. `x` is room for it, of zeros.
+    Columns from `n_features` on are no features. Where products.indices is empty, the
+    shared features of pair s are counted in products.indptr[s + 1], and its inner
+    product is written; else x_a ∘ x_b is written from products.indptr[s] on. The first
+    row is unfolded once for all of its pairs: a merge of two sorted rows would
+    mispredict at every other entry. `unfolded` has a number per column, zeros.
     """
-    ptr, idx, val = rows
-    held = -1
+    firsts = pairs.first
+    seconds = pairs.second
+    indptr = rows.indptr
+    indices = rows.indices
+    data = rows.data
+    shared_ptr = products.indptr
+    shared = products.indices
+    values = products.data
+    row = -1
     low = np.uint64(0)
     high = np.uint64(0)
     for s in range(start, stop):
-        if a[s] != held:
+        if firsts[s] != row:
             for k in range(low, high):
-                x[np.uint32(idx[k])] = 0.0
-            held = a[s]
-            low = np.uint64(ptr[held])
-            high = np.uint64(ptr[held + 1])
+                unfolded[np.uint32(indices[k])] = 0.0
+            row = firsts[s]
+            low = np.uint64(indptr[row])
+            high = np.uint64(indptr[row + 1])
             for k in range(low, high):
-                x[np.uint32(idx[k])] = val[k]
-        fetch_ahead(s, b, ptr, idx, val)
-        first = np.uint64(ptr[b[s]])
-        last = np.uint64(ptr[b[s] + 1])
-        if feature.size == 0:
-            total = 0.0
-            shared = 0
+                unfolded[np.uint32(indices[k])] = data[k]
+        fetch_ahead(s, seconds, rows)
+        other = seconds[s]
+        first = np.uint64(indptr[other])
+        last = np.uint64(indptr[other + 1])
+        if shared.size == 0:
+            inner_product = 0.0
+            n_shared = 0
             for k in range(first, last):
-                y = x[np.uint32(idx[k])]
-                total += y * val[k]
-                shared += (y != 0.0) & (idx[k] < n_features)
-            at[s] = shared
-            inner[s] = total
+                x = unfolded[np.uint32(indices[k])]
+                inner_product += x * data[k]
+                n_shared += (x != 0.0) & (indices[k] < n_features)
+            shared_ptr[s + 1] = n_shared
+            inner_products[s] = inner_product
         else:
-            n = at[s]
+            n = shared_ptr[s]
             for k in range(first, last):
-                y = x[np.uint32(idx[k])]
-                if y != 0.0 and idx[k] < n_features:
-                    feature[n] = idx[k]
-                    product[n] = y * val[k]
+                x = unfolded[np.uint32(indices[k])]
+                if x != 0.0 and indices[k] < n_features:
+                    shared[n] = indices[k]
+                    values[n] = x * data[k]
                     n += 1
 
 
 @kernel()
-def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
+def sum_pulls(start, stop, lists, pulls, weights, sums):
     """Write for each pair [start, stop) the sum of the pulls at it.
 
-    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With
-    weights in `omega`, `pulls` has margins of the smoothed hinge instead.
+    With `weights`, `pulls` has margins of the smoothed hinge instead.
     """
-    first = pulls.ctypes.data
-    last = np.uint64(term.size - 1)
-    ahead = np.uint64(32)
+    indptr = lists.indptr
+    comparisons = lists.comparisons
+    pulls_address = pulls.ctypes.data
+    last = np.uint64(comparisons.size - 1)
     for s in range(start, stop):
         total = 0.0
-        middle = np.uint64(term_ptr[2 * s + 1])
-        for k in range(np.uint64(term_ptr[2 * s]), np.uint64(term_ptr[2 * s + 2])):
-            fetch(first + 8 * np.int64(term[min(k + ahead, last)]))
-            t = np.uint32(term[k])
-            x = pulls[t]
-            if omega.size > 0:
-                x = omega[t if omega.size > 1 else np.uint32(0)] * (
-                    1.0 - min(max(x, 0.0), 1.0)
-                )
-            total += x if k < middle else -x
-        w[s] = total
+        first_won = np.uint64(indptr[2 * s])
+        first_lost = np.uint64(indptr[2 * s + 1])
+        end = np.uint64(indptr[2 * s + 2])
+        for k in range(first_won, end):
+            ahead = comparisons[min(k + np.uint64(PULLS_AHEAD), last)]
+            fetch(pulls_address + 8 * np.int64(ahead))
+            t = np.uint32(comparisons[k])
+            pull = pulls[t]
+            if weights.size > 0:
+                weight = weights[t if weights.size > 1 else np.uint32(0)]
+                pull = weight * (1.0 - min(max(pull, 0.0), 1.0))
+            total += pull if k < first_lost else -pull
+        sums[s] = total
 
 
 @kernel()
-def diagonals(start, stop, bounds, ptr, feature, product, w, out):
-    """Sum up the products of the pairs of each part [start, stop): its share of C's diagonal."""
-    for part in range(start, stop):
+def diagonals(start, stop, bounds, products, weights, out):
+    """Sum up the products of the pairs of each share [start, stop): its share of C's diagonal."""
+    indptr = products.indptr
+    features = products.indices
+    values = products.data
+    for share in range(start, stop):
         for j in range(out.shape[1]):
-            out[part, j] = 0.0
-        for s in range(bounds[part], bounds[part + 1]):
-            x = w[s]
-            if x != 0.0:
-                for k in range(np.uint64(ptr[s]), np.uint64(ptr[s + 1])):
-                    out[part, np.uint32(feature[k])] += x * product[k]
+            out[share, j] = 0.0
+        for s in range(bounds[share], bounds[share + 1]):
+            weight = weights[s]
+            if weight != 0.0:
+                for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + 1])):
+                    out[share, np.uint32(features[k])] += weight * values[k]
 
 
 @kernel()
-def add_parts(start, stop, parts, out):
-    """Write the sums of the parts, in their order, for the features [start, stop)."""
+def add_shares(start, stop, shares, out):
+    """Write the sums of the shares, in their order, for the features [start, stop)."""
     for j in range(start, stop):
-        out[j] = parts[0, j]
-        for part in range(1, parts.shape[0]):
-            out[j] += parts[part, j]
+        out[j] = shares[0, j]
+        for share in range(1, shares.shape[0]):
+            out[j] += shares[share, j]
 
 
 @kernel()
-def differences(start, stop, winner, loser, by_pair, base, out):
+def differences(start, stop, compared, by_pair, base, out):
     """Write a base, if any, plus how much the winner exceeds the loser, by comparisons."""
+    winners = compared.winners
+    losers = compared.losers
     for t in range(np.uint64(start), np.uint64(stop)):
-        x = by_pair[np.uint32(winner[t])] - by_pair[np.uint32(loser[t])]
-        out[t] = base[t] + x if base.size > 0 else x
-
-
-# --- sorts by counting: items in the order of their keys, and of their numbers where keys are equal
-
-
-@kernel()
-def count_keys(start, stop, keys, counts):
-    """Count how often each key in [start, stop) occurs."""
-    for j in range(start, stop):
-        counts[j] = 0
-    for k in range(keys.size):
-        j = keys[k]
-        if start <= j < stop:
-            counts[j] += 1
-
-
-@kernel()
-def sort_items(start, stop, bounds, keys, first, second, at, out_first, out_second):
-    """Write two values of each item, from at[key] on, by ranges [start, stop) of keys.
-
-    For each range it looks at all keys, which is quick, and writes to one part of
-    memory, which is not if that is large.
-    """
-    for part in range(start, stop):
-        low = bounds[part]
-        high = bounds[part + 1]
-        for k in range(keys.size):
-            j = keys[k]
-            if low <= j < high:
-                out_first[at[j]] = first[k]
-                out_second[at[j]] = second[k]
-                at[j] += 1
-
-
-@kernel()
-def sort_columns(start, stop, bounds, rows, at, idx, val):
-    """Write the columns of X (CSR) as CSC, column j from at[j] on, in the same way."""
-    ptr, column, value = rows
-    for part in range(start, stop):
-        low = bounds[part]
-        high = bounds[part + 1]
-        for a in range(ptr.size - 1):
-            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
-                j = column[k]
-                if low <= j < high:
-                    idx[at[j]] = a
-                    val[at[j]] = value[k]
-                    at[j] += 1
+        difference = by_pair[np.uint32(winners[t])] - by_pair[np.uint32(losers[t])]
+        if base.size > 0:
+            difference = base[t] + difference
+        out[t] = difference

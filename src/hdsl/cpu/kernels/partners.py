@@ -1,20 +1,230 @@
 """Kernels from pairs of rows to rows of S = C + Cᵀ, and to the best partners of features.
 
 The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is the
-smallest.
+smallest. Rows of S are made WIDTH at a time, in lines, or one at a time from the rows of
+X that a feature reaches.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import LINE, add, kernel, lift, put, reaches, zeros
+from .arrays import Links, SparseArrays
+from .compiled import kernel
+from .lines import LINE, WIDTH, add, lift, put, reaches, zeros
+
+#: No feature has this number.
+NO_FEATURE = np.iinfo(np.int64).max
+
+
+class UnfoldedFeatures(NamedTuple):
+    """The columns of X of up to WIDTH features, by rows.
+
+    Attributes
+    ----------
+    lines : ndarray of shape (n_rows + 1, WIDTH)
+        Row a is line a + 1, where it is marked. Line 0 has zeros.
+    is_marked : ndarray of shape (n_rows,), uint8
+        Whether a row has a value in one of the features.
+    """
+
+    lines: np.ndarray
+    is_marked: np.ndarray
+
+
+class SpreadFeatures(NamedTuple):
+    """R = (W + Wᵀ) X[:, features] for up to WIDTH features.
+
+    Attributes
+    ----------
+    lines : ndarray of shape (n_rows, WIDTH)
+    limits : ndarray of shape (WIDTH,)
+        At least the largest size of a number of each column.
+    """
+
+    lines: np.ndarray
+    limits: np.ndarray
+
+
+class PartnerSearch(NamedTuple):
+    """What is searched for.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n,), int64
+        The features that want a partner.
+    only_later : bool
+        Whether partners are later than their features.
+    diagonal : ndarray of shape (n_features,)
+        C_jj of each feature.
+    """
+
+    features: np.ndarray
+    only_later: bool
+    diagonal: np.ndarray
+
+
+class BestPartners(NamedTuple):
+    """The best partner of each of some features.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,), float64
+        C_jj + |S_ij|; -inf where there is no partner.
+    partners : ndarray of shape (n,), int64
+        j; -1 where there is none.
+    entries : ndarray of shape (n,), float64
+        S_ij; 0 where there is none.
+    """
+
+    values: np.ndarray
+    partners: np.ndarray
+    entries: np.ndarray
+
+    @classmethod
+    def empty(cls, n: int) -> "BestPartners":
+        """Return new arrays for n features."""
+        return cls(np.empty(n), np.empty(n, dtype=np.int64), np.empty(n))
+
+    def put(self, positions: np.ndarray, best: "BestPartners") -> None:
+        """Write the best partners of the features at some positions."""
+        self.values[positions] = best.values
+        self.partners[positions] = best.partners
+        self.entries[positions] = best.entries
+
+
+class BestByShare(NamedTuple):
+    """The best partners of up to WIDTH features so far, by shares of the candidates.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_shares, WIDTH), float64
+        C_jj + |S_ij|; -inf where there is no partner, inf where there is no feature.
+    partners : ndarray of shape (n_shares, WIDTH), int64
+        j; -1 where there is none.
+    entries : ndarray of shape (n_shares, WIDTH), float64
+        S_ij; 0 where there is none.
+    S : ndarray of shape (n_shares, WIDTH), float64
+        A work array for S_ij of one candidate.
+    """
+
+    values: np.ndarray
+    partners: np.ndarray
+    entries: np.ndarray
+    S: np.ndarray
+
+    @classmethod
+    def none(cls, n_features: int) -> "BestByShare":
+        """Return one share, in which no feature has a partner."""
+        values = np.full((1, WIDTH), np.inf)
+        values[0, :n_features] = -np.inf
+        return cls(
+            values=values,
+            partners=np.full((1, WIDTH), -1),
+            entries=np.zeros((1, WIDTH)),
+            S=np.empty((1, WIDTH)),
+        )
+
+    def repeated(self, n_shares: int) -> "BestByShare":
+        """Return as many shares, each of which begins with the best of this one."""
+        if n_shares == 1:
+            return self
+        return BestByShare(
+            values=self.values.repeat(n_shares, axis=0),
+            partners=self.partners.repeat(n_shares, axis=0),
+            entries=self.entries.repeat(n_shares, axis=0),
+            S=np.empty((n_shares, WIDTH)),
+        )
+
+    def best(self) -> "BestByShare":
+        """Return one share with the best of all, the smallest of equals."""
+        if len(self.values) == 1:
+            return self
+        is_best = self.values == self.values.max(axis=0)
+        partners = np.where(is_best, self.partners, NO_FEATURE)
+        share = partners.argmin(axis=0)[None]
+        column = np.arange(WIDTH)
+        return BestByShare(
+            values=self.values[share, column],
+            partners=self.partners[share, column],
+            entries=self.entries[share, column],
+            S=self.S[:1],
+        )
+
+    def of_features(self, n_features: int) -> BestPartners:
+        """Return the first share, without columns that have no feature."""
+        return BestPartners(
+            values=self.values[0, :n_features],
+            partners=self.partners[0, :n_features],
+            entries=self.entries[0, :n_features],
+        )
+
+
+class WeightedRows(NamedTuple):
+    """What S is made of: X, and weighted pairs of its rows.
+
+    Attributes
+    ----------
+    rows, columns : SparseArrays
+        X by rows and by columns.
+    links : Links
+    weights : ndarray of shape (n_pairs,)
+    """
+
+    rows: SparseArrays
+    columns: SparseArrays
+    links: Links
+    weights: np.ndarray
+
+
+class RowWorkspaces(NamedTuple):
+    """What threads write to while one row of S is made at a time; zeros, also afterwards.
+
+    Attributes
+    ----------
+    reached : ndarray of shape (n_threads, n_rows), int32
+        The rows of X that a feature reaches; only the first ones count.
+    is_reached : ndarray of shape (n_threads, n_rows), bool
+    row_sums : ndarray of shape (n_threads, n_rows)
+        (W + Wᵀ) X[:, i].
+    seen : ndarray of shape (n_threads, n_features + 1), int32
+        Features of the reached rows; only the first ones count.
+    is_seen : ndarray of shape (n_threads, n_features + 1), bool
+    entries : ndarray of shape (n_threads, n_features + 1)
+        S_ij; the last is a sum over columns that are no features, and not zero.
+    """
+
+    reached: np.ndarray
+    is_reached: np.ndarray
+    row_sums: np.ndarray
+    seen: np.ndarray
+    is_seen: np.ndarray
+    entries: np.ndarray
+
+    @classmethod
+    def empty(cls, n_threads: int, n_rows: int, n_features: int) -> "RowWorkspaces":
+        """Return new arrays."""
+        by_row = (n_threads, n_rows)
+        by_feature = (n_threads, n_features + 1)
+        return cls(
+            reached=np.zeros(by_row, dtype=np.int32),
+            is_reached=np.zeros(by_row, dtype=np.bool_),
+            row_sums=np.zeros(by_row),
+            seen=np.zeros(by_feature, dtype=np.int32),
+            is_seen=np.zeros(by_feature, dtype=np.bool_),
+            entries=np.zeros(by_feature),
+        )
+
+
+# --- columns of X by rows -------------------------------------------------------------
 
 
 @kernel()
-def _first_from(start, idx, low, high):
-    """Return the first place in [low, high) whose row is not before `start`, else `high`."""
+def _first_from(row, indices, low, high):
+    """Return the first position in [low, high) whose row is not before `row`, else `high`."""
     while low < high:
         middle = (low + high) // 2
-        if idx[middle] < start:
+        if indices[middle] < row:
             low = middle + 1
         else:
             high = middle
@@ -22,246 +232,277 @@ def _first_from(start, idx, low, high):
 
 
 @kernel()
-def unfold_atom(start, stop, i, j, sign, columns, u):
+def unfold_atom(start, stop, i, j, sign, columns, out):
     """Write X e_i ± X e_j for the rows [start, stop)."""
-    ptr, idx, val = columns
-    for a in range(start, stop):
-        u[a] = 0.0
-    for end in range(2):
-        feature, factor = (j, sign) if end else (i, 1.0)
-        last = ptr[feature + 1]
-        k = _first_from(start, idx, ptr[feature], last)
-        while k < last and idx[k] < stop:
-            u[np.uint32(idx[k])] += factor * val[k]
-            k += 1
+    for row in range(start, stop):
+        out[row] = 0.0
+    _add_column(start, stop, i, 1.0, columns, out)
+    _add_column(start, stop, j, np.float64(sign), columns, out)
 
 
 @kernel()
-def unfold(start, stop, features, columns, U, marked):
-    """Mark the rows [start, stop) of X that have some features; write them, row a as U[a + 1]."""
-    ptr, idx, val = columns
-    U_first = U.ctypes.data
+def _add_column(start, stop, feature, factor, columns, out):
+    """Add a factor times X e_i for the rows [start, stop)."""
+    indices = columns.indices
+    last = columns.indptr[feature + 1]
+    k = _first_from(start, indices, columns.indptr[feature], last)
+    while k < last and indices[k] < stop:
+        out[np.uint32(indices[k])] += factor * columns.data[k]
+        k += 1
+
+
+@kernel()
+def unfold(start, stop, features, columns, unfolded):
+    """Mark the rows [start, stop) of X that have some of the features, and write them."""
+    indptr = columns.indptr
+    indices = columns.indices
+    data = columns.data
+    lines = unfolded.lines
+    is_marked = unfolded.is_marked
+    lines_address = lines.ctypes.data
     nothing = zeros()
-    for a in range(start, stop):
-        marked[a] = 0
+    for row in range(start, stop):
+        is_marked[row] = 0
     for c in range(features.size):
-        last = ptr[features[c] + 1]
-        k = _first_from(start, idx, ptr[features[c]], last)
-        while k < last and idx[k] < stop:
-            a = idx[k]
-            if not marked[a]:
-                marked[a] = 1
-                put(nothing, U_first + LINE * (np.int64(a) + 1))
-            U[a + 1, c] = val[k]
+        last = indptr[features[c] + 1]
+        k = _first_from(start, indices, indptr[features[c]], last)
+        while k < last and indices[k] < stop:
+            row = indices[k]
+            if not is_marked[row]:
+                is_marked[row] = 1
+                put(nothing, lines_address + LINE * (np.int64(row) + 1))
+            lines[row + 1, c] = data[k]
             k += 1
 
 
-@kernel()
-def spread(start, stop, bounds, links, w, marked, U, R, largest):
-    """Write R = (W + Wᵀ) U[1:], n × WIDTH, by parts [start, stop). Rows not marked are not read.
+# --- WIDTH rows of S at a time --------------------------------------------------------
 
-    U[0] stands for these, all zeros: a test of marks would guess wrong too often.
-    `largest` gets the largest sizes of numbers in each column of each part.
+
+@kernel()
+def spread(start, stop, bounds, links, weights, unfolded, R, largest):
+    """Write R = (W + Wᵀ) X[:, features] by shares [start, stop) of the rows.
+
+    Rows that are not marked are not read: line 0 stands for them, as a test of marks
+    would guess wrong too often. `largest` gets the largest sizes of numbers in each
+    column of each share.
     """
-    ptr, neighbor, pair = links
-    U_first = U.ctypes.data
-    R_first = R.ctypes.data
-    for part in range(start, stop):
-        most = zeros()
-        for b in range(bounds[part], bounds[part + 1]):
+    neighbors = links.neighbors
+    pairs = links.pairs
+    is_marked = unfolded.is_marked
+    lines_address = unfolded.lines.ctypes.data
+    R_address = R.ctypes.data
+    for share in range(start, stop):
+        largest_line = zeros()
+        for row in range(bounds[share], bounds[share + 1]):
             line = zeros()
-            at = R_first + LINE * b
-            for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
-                a = np.uint32(neighbor[e])
-                is_marked = marked[a]
-                x = w[np.uint32(pair[e]) * np.uint32(is_marked)]
-                add(line, x, U_first + LINE * ((np.int64(a) + 1) * np.int64(is_marked)))
-            put(line, at)
-            lift(most, at)
-        put(most, largest.ctypes.data + LINE * part)
+            target = R_address + LINE * row
+            first = np.uint64(links.indptr[row])
+            last = np.uint64(links.indptr[row + 1])
+            for e in range(first, last):
+                neighbor = np.uint32(neighbors[e])
+                mark = is_marked[neighbor]
+                weight = weights[np.uint32(pairs[e]) * np.uint32(mark)]
+                number = (np.int64(neighbor) + 1) * np.int64(mark)
+                add(line, weight, lines_address + LINE * number)
+            put(line, target)
+            lift(largest_line, target)
+        put(largest_line, largest.ctypes.data + LINE * share)
 
 
 @kernel()
 def gather(start, stop, columns, R, out):
-    """Write S[j, :] = X[:, j]ᵀ R, WIDTH numbers, for the features j in [start, stop) (X as CSC)."""
-    ptr, idx, val = columns
-    R_first = R.ctypes.data
-    out_first = out.ctypes.data
+    """Write S[j, :] = X[:, j]ᵀ R, WIDTH numbers, for the features j in [start, stop)."""
+    indices = columns.indices
+    data = columns.data
+    R_address = R.ctypes.data
+    out_address = out.ctypes.data
     for j in range(start, stop):
         line = zeros()
-        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
-            add(line, val[k], R_first + LINE * np.int64(idx[k]))
-        put(line, out_first + LINE * j)
+        for k in range(np.uint64(columns.indptr[j]), np.uint64(columns.indptr[j + 1])):
+            add(line, data[k], R_address + LINE * np.int64(indices[k]))
+        put(line, out_address + LINE * j)
 
 
 @kernel()
-def best_of_rows(
-    start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room
-):
-    """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
+def best_of_columns(start, stop, bounds, search, columns, column_sums, spread, best):
+    """Find the best partners of up to WIDTH features among shares [start, stop) of the features.
 
-    Each part has lines of its own in `room`: S_ij, and the best value so far, infinite
-    where there is no feature, with its partner and entry. No |S_ij| is above the sum of
-    |X[:, j]|, its size, times the largest |R[:, i]|: a feature that can be nobody's
-    best is passed over, as most rare ones.
+    Each share has lines of its own in `best`: infinite values where there is no feature.
+    No |S_ij| is above the sum of |X[:, j]| times the largest |R[:, i]|: a feature that
+    can be nobody's best is passed over, as nearly all rare ones are.
     """
-    ptr, idx, val = columns
-    R_first = R.ctypes.data
-    (S, best, partner, entry) = (room[0], room[1], room[2], room[3])
+    indices = columns.indices
+    data = columns.data
+    features = search.features
+    diagonal = search.diagonal
+    values = best.values
+    partners = best.partners
+    entries = best.entries
+    S = best.S
+    R_address = spread.lines.ctypes.data
     limit = zeros()
-    lift(limit, limits.ctypes.data)
-    for part in range(start, stop):
-        top = best.ctypes.data + LINE * part
-        for j in range(bounds[part], bounds[part + 1]):
-            if not reaches(limit, diagonal[j], sizes[j], top):
+    lift(limit, spread.limits.ctypes.data)
+    indptr = columns.indptr
+    for share in range(start, stop):
+        values_address = values.ctypes.data + LINE * share
+        S_address = S.ctypes.data + LINE * share
+        for j in range(bounds[share], bounds[share + 1]):
+            if not reaches(limit, diagonal[j], column_sums[j], values_address):
                 continue
             line = zeros()
-            for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
-                add(line, val[k], R_first + LINE * np.int64(idx[k]))
-            if not reaches(line, diagonal[j], 1.0, top):
+            for k in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
+                add(line, data[k], R_address + LINE * np.int64(indices[k]))
+            if not reaches(line, diagonal[j], 1.0, values_address):
                 continue
-            put(line, S.ctypes.data + LINE * part)
+            put(line, S_address)
             for c in range(features.size):
                 i = features[c]
-                value = diagonal[j] + abs(S[part, c])
-                is_better = value > best[part, c]
-                is_better |= value == best[part, c] and j < partner[part, c]
-                if is_better and (j > i or (j < i and not after)):
-                    best[part, c] = value
-                    partner[part, c] = j
-                    entry[part, c] = S[part, c]
+                value = diagonal[j] + abs(S[share, c])
+                is_better = value > values[share, c]
+                is_better |= value == values[share, c] and j < partners[share, c]
+                if is_better and (j > i or (j < i and not search.only_later)):
+                    values[share, c] = value
+                    partners[share, c] = j
+                    entries[share, c] = S[share, c]
+
+
+# --- one row of S at a time -----------------------------------------------------------
 
 
 @kernel()
-def _reach(i, columns, rows, links, w, r, is_reached, reached):
-    """Add (W + Wᵀ) X[:, i] to r; list the rows that it reaches.
+def _reach(feature, X, reached, is_reached, row_sums):
+    """Add (W + Wᵀ) X[:, feature] to the sums of rows; list the rows that it reaches.
 
     Returns how many there are, and how many entries they have.
     """
-    ptr, idx, val = columns
-    link_ptr, neighbor, pair = links
-    row_ptr = rows[0]
-    n = 0
+    columns = X.columns
+    links = X.links
+    row_ptr = X.rows.indptr
+    n_reached = 0
     n_entries = 0
-    for k in range(ptr[i], ptr[i + 1]):
-        for e in range(np.uint64(link_ptr[idx[k]]), np.uint64(link_ptr[idx[k] + 1])):
-            x = w[np.uint32(pair[e])]
-            if x != 0.0:
-                b = np.uint32(neighbor[e])
-                if not is_reached[b]:
-                    is_reached[b] = True
-                    reached[n] = b
-                    n += 1
-                    n_entries += row_ptr[b + 1] - row_ptr[b]
-                r[b] += x * val[k]
-    return n, n_entries
+    for k in range(columns.indptr[feature], columns.indptr[feature + 1]):
+        row = columns.indices[k]
+        x = columns.data[k]
+        first = np.uint64(links.indptr[row])
+        last = np.uint64(links.indptr[row + 1])
+        for e in range(first, last):
+            weight = X.weights[np.uint32(links.pairs[e])]
+            if weight != 0.0:
+                neighbor = np.uint32(links.neighbors[e])
+                if not is_reached[neighbor]:
+                    is_reached[neighbor] = True
+                    reached[n_reached] = neighbor
+                    n_reached += 1
+                    n_entries += row_ptr[neighbor + 1] - row_ptr[neighbor]
+                row_sums[neighbor] += weight * x
+    return n_reached, n_entries
 
 
 @kernel()
-def _list_features(b, rows, d, is_seen, seen, n):
-    """List the features of row b that are not seen yet after the first n; return how many."""
-    ptr, idx, _ = rows
-    for q in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
-        j = idx[q]
-        if j < d and not is_seen[j]:
-            is_seen[j] = True
-            seen[n] = j
-            n += 1
-    return n
+def add_rows(start, stop, n_shares, features, numbers, X, spaces, out):
+    """Add the rows of S of features[numbers] to these rows of `out`, by shares.
 
-
-@kernel()
-def add_rows(
-    start, stop, n_parts, places, features, columns, rows, links, w, rooms, out
-):
-    """Add the rows of S of features[places] to those of `out`, one at a time, by parts."""
-    row_ptr, row_idx, row_val = rows
-    for part in range(start, stop):
-        r = rooms[0][part]
-        reached = rooms[2][part]
-        is_reached = rooms[4][part]
-        for f in range(part, places.size, n_parts):
-            at = np.uint64(places[f])
-            n, _ = _reach(features[at], columns, rows, links, w, r, is_reached, reached)
-            for k in range(n):
-                b = np.uint32(reached[k])
-                x = r[b]
-                r[b] = 0.0
-                is_reached[b] = False
-                for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
-                    if row_idx[q] < out.shape[1]:
-                        out[at, np.uint32(row_idx[q])] += row_val[q] * x
-
-
-@kernel()
-def scatter(
-    start,
-    stop,
-    n_parts,
-    features,
-    other,
-    after,
-    columns,
-    rows,
-    links,
-    w,
-    diagonal,
-    rooms,
-    found,
-):
-    """Write value, partner and entry of features, one row of S at a time, by parts [start, stop).
-
-    A part has every n_parts-th feature, and lines of its own in the rooms, left as
-    zeros but for the last sum, that of columns that are no features. It visits only the
-    rows of X that a feature reaches, so this is the cheaper way for rare features. A
-    partner that shares no pair with the feature has S_ij = 0: `other` is the best such,
-    or -1.
+    A share has every n_shares-th number and a work array of its own.
     """
-    row_ptr, row_idx, row_val = rows
-    d = diagonal.size
-    for part in range(start, stop):
-        r = rooms[0][part]
-        s = rooms[1][part]
-        reached = rooms[2][part]
-        seen = rooms[3][part]
-        is_reached = rooms[4][part]
-        is_seen = rooms[5][part]
-        for f in range(part, features.size, n_parts):
-            i = features[f]
-            n_seen = np.int64(0)
-            n_reached, n_entries = _reach(
-                i, columns, rows, links, w, r, is_reached, reached
-            )
-            # Few entries are noted one by one; after many, it is quicker to look at
-            # every feature.
-            is_short = 4 * n_entries < d
+    rows = X.rows
+    n_features = out.shape[1]
+    for share in range(start, stop):
+        reached = spaces.reached[share]
+        is_reached = spaces.is_reached[share]
+        row_sums = spaces.row_sums[share]
+        for f in range(share, numbers.size, n_shares):
+            number = np.uint64(numbers[f])
+            n_reached, _ = _reach(features[number], X, reached, is_reached, row_sums)
             for k in range(n_reached):
-                b = np.uint32(reached[k])
-                x = r[b]
-                r[b] = 0.0
-                is_reached[b] = False
-                if is_short:
-                    n_seen = _list_features(b, rows, d, is_seen, seen, n_seen)
-                for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
-                    j = row_idx[q]
-                    s[np.uint32(j if j < d else d)] += row_val[q] * x
-            best = -np.inf
-            partner = -1
+                row = np.uint32(reached[k])
+                row_sum = row_sums[row]
+                row_sums[row] = 0.0
+                is_reached[row] = False
+                first = np.uint64(rows.indptr[row])
+                last = np.uint64(rows.indptr[row + 1])
+                for q in range(first, last):
+                    if rows.indices[q] < n_features:
+                        out[number, np.uint32(rows.indices[q])] += (
+                            rows.data[q] * row_sum
+                        )
+
+
+@kernel()
+def best_of_reached(start, stop, n_shares, search, others, X, spaces, best):
+    """Find the best partners of features, one row of S at a time, by shares [start, stop).
+
+    A share has every n_shares-th feature, and work arrays of its own. It visits only
+    the rows of X that a feature reaches: the cheaper way for rare features. A partner
+    that shares no pair with the feature has S_ij = 0: others[f] is the best such
+    partner of a feature, or -1.
+    """
+    n_features = search.diagonal.size
+    for share in range(start, stop):
+        reached = spaces.reached[share]
+        is_reached = spaces.is_reached[share]
+        row_sums = spaces.row_sums[share]
+        seen = spaces.seen[share]
+        is_seen = spaces.is_seen[share]
+        entries = spaces.entries[share]
+        for f in range(share, search.features.size, n_shares):
+            feature = search.features[f]
+            n_reached, n_entries = _reach(feature, X, reached, is_reached, row_sums)
+            # Few features are listed one by one; of many, it is quicker to look at all.
+            is_listed = 4 * n_entries < n_features
+            n_seen = np.int64(0)
+            for k in range(n_reached):
+                row = np.uint32(reached[k])
+                row_sum = row_sums[row]
+                row_sums[row] = 0.0
+                is_reached[row] = False
+                if is_listed:
+                    n_seen = _list_features(
+                        row, X.rows, n_features, is_seen, seen, n_seen
+                    )
+                _add_row(row, row_sum, X.rows, n_features, entries)
+            n_candidates = n_features
+            if is_listed:
+                n_candidates = n_seen
+            value = -np.inf
+            partner = np.int64(-1)
             entry = 0.0
-            if other[f] >= 0:
-                partner = other[f]
-                best = diagonal[partner] + abs(s[partner])
-                entry = s[partner]
-            for k in range(n_seen if is_short else d):
-                j = seen[k] if is_short else k
-                value = diagonal[j] + abs(s[j])
-                is_allowed = j > i or (j < i and not after)
-                if is_allowed and (value > best or (value == best and j < partner)):
-                    best = value
+            if others[f] >= 0:
+                partner = others[f]
+                entry = entries[partner]
+                value = search.diagonal[partner] + abs(entry)
+            for k in range(n_candidates):
+                j = np.int64(k)
+                if is_listed:
+                    j = np.int64(seen[k])
+                x = search.diagonal[j] + abs(entries[j])
+                is_allowed = j > feature or (j < feature and not search.only_later)
+                if is_allowed and (x > value or (x == value and j < partner)):
+                    value = x
                     partner = j
-                    entry = s[j]
+                    entry = entries[j]
                 is_seen[j] = False
-                s[j] = 0.0
-            found[f, 0] = best
-            found[f, 1] = partner
-            found[f, 2] = entry
+                entries[j] = 0.0
+            best.values[f] = value
+            best.partners[f] = partner
+            best.entries[f] = entry
+
+
+@kernel()
+def _list_features(row, rows, n_features, is_seen, seen, n_seen):
+    """List the features of a row that are not seen yet after the others; return their number."""
+    for q in range(np.uint64(rows.indptr[row]), np.uint64(rows.indptr[row + 1])):
+        j = rows.indices[q]
+        if j < n_features and not is_seen[j]:
+            is_seen[j] = True
+            seen[n_seen] = j
+            n_seen += 1
+    return n_seen
+
+
+@kernel()
+def _add_row(row, factor, rows, n_features, out):
+    """Add a factor times a row to a dense one; columns that are no features to its last number."""
+    for q in range(np.uint64(rows.indptr[row]), np.uint64(rows.indptr[row + 1])):
+        j = rows.indices[q]
+        column = np.uint32(j if j < n_features else n_features)
+        out[column] += rows.data[q] * factor

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import SparseArrays
-from .compiled import AHEAD, LINE, add, fetch, kernel, put, zeros
+from .compiled import kernel
+from .lines import AHEAD, LINE, add, fetch, put, zeros
 
 #: Rows of a block whose float32 sums are made, and compared with their limits, at a
 #: time: four lines of vector registers.

@@ -97,6 +97,19 @@ KERNEL pair_values(
     }
 }
 
+// Adds the inner products of the embeddings of each pair of rows, in float64.
+KERNEL add_embedding_products(
+    i64 n_pairs, i64 width, const int* a, const int* b, const float* dense, double* out
+) {
+    EACH(s, n_pairs) {
+        const float* x = dense + a[s] * width;
+        const float* y = dense + b[s] * width;
+        double total = 0.0;
+        for (i64 j = 0; j < width; j++) total += (double)x[j] * (double)y[j];
+        out[s] += total;
+    }
+}
+
 // out = base * out + factor * the margins of pairs with these numbers; side[2t] is to beat the next.
 KERNEL pair_margins(
     i64 n, const int* side, const double* by_pair, double factor, double base, double* out

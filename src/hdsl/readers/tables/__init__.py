@@ -1,7 +1,7 @@
 """Tables of texts, ids or judgements, from files, frames and mappings: columns are checked."""
 
 from .columns import Table
-from .ids import row_index, row_numbers, unique_index
+from .ids import row_index, row_numbers, unique_index, without_unknown
 from .names import MissingColumnError
 from .read import column_names, other_separator, read_columns, read_table
 from .values import flags, numbers
@@ -18,4 +18,5 @@ __all__ = [
     "row_index",
     "row_numbers",
     "unique_index",
+    "without_unknown",
 ]

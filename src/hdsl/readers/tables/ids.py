@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...input.errors import WayOutError, first_few
+from ...input.errors import WayOutError, first_few, warn
 from .columns import Table
 from .values import PASS_IDS, whole_numbers
 
@@ -52,6 +52,34 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
         unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(rows < 0)))
         raise ValueError(_about_unknown(table, name, index, unknown))
     return rows
+
+
+def without_unknown(
+    table: Table, name: str, index: dict[Any, int] | None, max_unknown: float
+) -> Table:
+    """Return the lines of a table whose id in a column has a row; warn of the others.
+
+    More lines than the share `max_unknown` are an error, as those of a log about another
+    table would be. Nothing is left out where it is 0, nor of row numbers.
+    """
+    if index is None or max_unknown == 0.0:
+        return table
+    ids = table.columns[name].tolist()
+    is_known = np.fromiter((key in index for key in ids), bool, len(ids))
+    n_unknown = int((~is_known).sum())
+    if n_unknown == 0:
+        return table
+    unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(~is_known)))
+    facts = f"{_about_unknown(table, name, index, unknown)[:-1]}"
+    share = f"{n_unknown:,} of {len(ids):,} lines"
+    if n_unknown > max_unknown * len(ids):
+        raise WayOutError(
+            f"{facts}. These are {share}, more than a share of {max_unknown:g}",
+            "check the ids, or raise max_unknown if these rows are gone",
+            "unknown",
+        )
+    warn(f"{facts}: {share} are left out.")
+    return table.only(is_known)
 
 
 def _about_unknown(

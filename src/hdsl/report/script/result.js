@@ -52,12 +52,24 @@ function wordsOfErrors(errors) {
       subject: `The labels by ${k} nearest neighbours have a mean 1 − F1 of`,
       trials: ` on ${whole(n)} new rows`,
       fewer: "less than",
-      ofClassifier: ({ name, error }) => ` ${name} has ${percent(error)}.`,
+      ofClassifier: (classifier) =>
+        ` ${classifier.name}${sampleOf(classifier)} has ${percent(classifier.error)}.`,
       how: `The error is the mean of 1 − F1 over ${counted(n, "test row")}, of their labels and ` +
         `those that the ${k} most similar among ${counted(nRows, "other row")} vote for`,
     };
   }
-  const ofClassifier = ({ name, error }) => ` ${name} gets ${percent(error)} of them wrong.`;
+  const ofClassifier = (classifier) =>
+    ` ${classifier.name}${sampleOf(classifier)} gets ${percent(classifier.error)} of them wrong.`;
+  if (errors.searches && !errors.is_of_clicks) {
+    return {
+      subject: "As learned, the first ten documents of a query have a mean 1 − nDCG of",
+      trials: ` on ${counted(n, "judged query", "judged queries")} held out`,
+      fewer: "less than",
+      ofClassifier,
+      how: `The error is the mean of 1 − nDCG@10 over ${counted(n, "query", "queries")}, of what ` +
+        `was judged relevant among ${counted(nRows, "document")}`,
+    };
+  }
   if (k) {
     return {
       subject: `${k} nearest neighbours get`,
@@ -75,6 +87,12 @@ function wordsOfErrors(errors) {
     ofClassifier,
     how: `The error is the share of ${counted(n, "judgement")} held out that are wrong`,
   };
+}
+
+/** What a classifier learned from, where that is not all rows. */
+function sampleOf({ n_learned: nLearned, n_rows: nRows }) {
+  if (nLearned === nRows) return "";
+  return `, learned from ${whole(nLearned)} of ${counted(nRows, "row")},`;
 }
 
 function showErrors(errors) {
@@ -101,6 +119,7 @@ function showErrors(errors) {
   for (const bar of bars) $("gain").append(...errorBar(bar, longest));
   $("measured").append(`${words.how}: ${withInterval(before)} by cosine, ${withInterval(after)} by ` +
     `the learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`);
+  showSearches(errors.searches);
   showKnownItems(errors.known_items);
 }
 
@@ -119,6 +138,14 @@ function errorBar({ name, kind, rate }, longest) {
     h("span", { class: "value" },
       h("b", {}, percent(rate.error)), h("small", {}, range(rate.interval))),
   ];
+}
+
+/** How well judged queries find what is relevant, by each measure. */
+function showSearches(searches) {
+  if (!searches) return;
+  const sentences = Object.entries(searches.measures).map(([name, { cosine, learned }]) =>
+    `${name} is ${learned.mean.toFixed(3)} as learned and ${cosine.mean.toFixed(3)} by cosine. `);
+  $("known-items").append(...sentences);
 }
 
 /** What learning costs a search for one particular row. */

@@ -1,0 +1,34 @@
+"""Queries as rows with the features of the documents."""
+
+from __future__ import annotations
+
+import scipy.sparse as sp
+
+from ..mixed_rows import sparse_block
+from ..text import Documents, Words, weigh_counts
+from .data import Data
+
+
+def query_rows(
+    queries: Data, documents: Documents, words: Words | None
+) -> sp.csr_array:
+    """Return queries as rows with the features of the documents."""
+    if words is not None:
+        if queries.texts is None:
+            raise ValueError(
+                f"{queries.path} has rows of numbers, but the documents are texts: "
+                "give a table of texts."
+            )
+        return words.transform(queries.texts)
+    n_features = sparse_block(documents.X).shape[1]
+    X = queries.X
+    if X is None or X.shape[1] > n_features:
+        raise ValueError(
+            f"{queries.path} must have rows with the {n_features} features of the "
+            "documents."
+        )
+    X = sp.csr_array(X)
+    X.resize(X.shape[0], n_features)
+    if documents.idf is None:
+        return X
+    return weigh_counts(X, documents.idf)

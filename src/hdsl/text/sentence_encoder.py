@@ -1,0 +1,62 @@
+"""An encoder of texts as a transformer of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from ..input.parameters import check_number
+from .encoders import encode, load_encoder
+
+
+class SentenceEncoder(TransformerMixin, BaseEstimator):
+    """Texts as dense rows at unit length, for pipelines of scikit-learn.
+
+    Parameters
+    ----------
+    encoder : object or str
+        An object with ``encode(list of str) -> array``, such as those of
+        sentence-transformers and model2vec; or the name or folder of a model that one
+        of these loads.
+    batch_size : int, default=256
+        Texts that are encoded at a time.
+    verbose : int, default=0
+        1 shows how far it is, on stderr.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     def encode(self, texts):
+    ...         return np.array([[text.count(c) for c in "abc"] for text in texts])
+    >>> SentenceEncoder(Letters()).fit_transform(["aac", "b"]).round(2).tolist()
+    [[0.8899999856948853, 0.0, 0.44999998807907104], [0.0, 1.0, 0.0]]
+    """
+
+    def __init__(
+        self, encoder: Any, *, batch_size: int = 256, verbose: int = 0
+    ) -> None:
+        self.encoder = encoder
+        self.batch_size = batch_size
+        self.verbose = verbose
+
+    def fit(self, X: Iterable[str], y: Any = None) -> SentenceEncoder:
+        """Load the encoder; nothing is learned of the texts."""
+        self.encoder_ = load_encoder(self.encoder)
+        return self
+
+    def transform(self, X: Iterable[str]) -> np.ndarray:
+        """Return texts as rows, shape (n_texts, width), float32."""
+        check_number(
+            "SentenceEncoder", "batch_size", self.batch_size, low=1, integer=True
+        )
+        encoder = getattr(self, "encoder_", None)
+        if encoder is None:
+            encoder = load_encoder(self.encoder)
+        return encode(encoder, X, batch_size=self.batch_size, verbose=self.verbose)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True: there is nothing to learn."""
+        return True

@@ -1,0 +1,82 @@
+"""Rows as triplets grade them for an anchor, and the rows that a search may show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class GradedRows:
+    """Rows that anchors were compared with, and the grade of each, above 0.
+
+    Parameters
+    ----------
+    anchors, rows : ndarray of shape (n_judged,)
+        Sorted by the anchor.
+    grades : ndarray of shape (n_judged,)
+    """
+
+    anchors: np.ndarray
+    rows: np.ndarray
+    grades: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> GradedRows:
+        """Return some of the rows, chosen by a mask."""
+        return GradedRows(self.anchors[chosen], self.rows[chosen], self.grades[chosen])
+
+
+def graded_rows(triplets: np.ndarray, weights: np.ndarray | None) -> GradedRows:
+    """Return the rows that win comparisons with an anchor, and the share that they win.
+
+    An anchor that is compared with itself is left out.
+
+    Examples
+    --------
+    >>> graded_rows(np.array([[0, 1, 2], [0, 2, 3], [0, 2, 1]]), None).grades.round(2).tolist()
+    [0.5, 0.67]
+    """
+    if weights is None:
+        weights = np.ones(len(triplets))
+    anchors = np.concatenate([triplets[:, 0], triplets[:, 0]])
+    rows = np.concatenate([triplets[:, 1], triplets[:, 2]])
+    pairs = np.column_stack([anchors, rows])
+    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+    n_pairs = len(distinct)
+    number = number.reshape(2, -1)
+    won = np.bincount(number[0], weights, minlength=n_pairs)
+    compared = won + np.bincount(number[1], weights, minlength=n_pairs)
+    is_graded = (won > 0) & (distinct[:, 0] != distinct[:, 1])
+    return GradedRows(
+        anchors=distinct[is_graded, 0],
+        rows=distinct[is_graded, 1],
+        grades=won[is_graded] / compared[is_graded],
+    )
+
+
+def rows_to_show(compared: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the rows that a search may show: all but those that are only anchors.
+
+    Examples
+    --------
+    >>> rows_to_show(np.array([[3, 0, 1], [0, 1, 2]]), 5).tolist()
+    [0, 1, 2, 4]
+    """
+    is_shown = np.ones(n_rows, dtype=bool)
+    is_shown[compared[:, 0]] = False
+    is_shown[compared[:, 1:].ravel()] = True
+    return np.flatnonzero(is_shown)
+
+
+def positions_among(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return where rows stand among others, which are sorted; -1 where they do not.
+
+    Examples
+    --------
+    >>> positions_among(np.array([2, 5, 9]), np.array([1, 2, 9])).tolist()
+    [1, -1, 2]
+    """
+    positions = np.searchsorted(others, rows).clip(max=len(others) - 1)
+    positions[others[positions] != rows] = -1
+    return positions

@@ -1,0 +1,235 @@
+"""What a choice sees of a search among all rows, and how rows are ranked then."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from hdsl import HDSL, load
+from hdsl.choose import candidates
+from hdsl.choose.candidates import Candidate
+from hdsl.choose.guard import SearchGuard
+from hdsl.choose.rule import keeps_search
+from hdsl.similarity.cosine import COSINE, PRODUCT
+from hdsl.supervision.judges import Score
+from small_fits import labelled_counts
+
+N_DOCUMENTS = 150
+N_QUERIES = 40
+
+
+def collection(seed=0):
+    """Return documents of topics with queries after them, and the topic of each row."""
+    rng = np.random.default_rng(seed)
+    n_rows = N_DOCUMENTS + N_QUERIES
+    topics = rng.integers(10, size=n_rows)
+    preferred = rng.random((10, 120)) ** 6
+    counts = rng.poisson(0.05 + 0.6 * preferred[topics])
+    counts[N_DOCUMENTS:] = counts[N_DOCUMENTS:] * rng.integers(2, size=(N_QUERIES, 120))
+    X = TfidfTransformer(sublinear_tf=True).fit_transform(sp.csr_array(counts))
+    return sp.csr_array(X), topics
+
+
+def judged(X, topics, n_others=4, harmful=False, seed=0):
+    """Return triplets of queries: relevant documents before others.
+
+    A harmful log shows the others that are most similar, and calls any one of the less
+    similar documents relevant: to push the first results down is all that it teaches.
+    """
+    rng = np.random.default_rng(seed)
+    cosines = (X[N_DOCUMENTS:] @ X[:N_DOCUMENTS].T).toarray()
+    triplets = []
+    for query in range(N_QUERIES):
+        order = np.argsort(-cosines[query], kind="stable")
+        is_relevant = topics[:N_DOCUMENTS] == topics[N_DOCUMENTS + query]
+        others = order[~is_relevant[order]][: 3 * n_others]
+        relevant = np.flatnonzero(is_relevant)
+        if harmful:
+            relevant = order[:3]
+            others = order[3:9]
+        for positive in relevant[:5].tolist():
+            drawn = rng.choice(others, n_others, replace=False).tolist()
+            triplets += [(N_DOCUMENTS + query, positive, other) for other in drawn]
+    return np.array(triplets)
+
+
+# --- the rule -------------------------------------------------------------------------
+
+
+def test_a_loss_is_bounded_and_not_forgiven_within_the_noise():
+    plain = np.full(100, 0.5)
+    assert keeps_search(plain, plain, 0.01)
+    assert keeps_search(plain + 0.1, plain, 0.01)
+    assert not keeps_search(plain - 0.01, plain, 0.01)
+    noise = np.resize([-0.2, 0.2], 100)
+    assert not keeps_search(plain + noise, plain, 0.01)  # no loss, but none known
+    assert keeps_search(plain + 0.1 + noise, plain, 0.01)
+    few = slice(0, 4)
+    assert not keeps_search((plain + 0.1 + noise)[few], plain[few], 0.01)
+
+
+class FixedSearch:
+    """A judge that knows the gains of each model, by the way to rank rows."""
+
+    grades = np.ones(1)
+    rankings = (COSINE, PRODUCT)
+    max_harm = 0.01
+
+    def gains(self, model, ranking):
+        return model[ranking]
+
+
+class FixedRuns:
+    """Runs of one part whose models are gains."""
+
+    search = FixedSearch()
+
+    def __init__(self, cosine, product):
+        plain = {COSINE: np.full(50, 0.5), PRODUCT: np.full(50, 0.5)}
+        learned = {COSINE: np.full(50, cosine), PRODUCT: np.full(50, product)}
+        self.models = {np.inf: plain, 8.0: learned}
+
+
+def candidate(prior=8.0):
+    return Candidate(prior, 0, Score(np.ones(3), np.empty(0)))
+
+
+@pytest.mark.parametrize(
+    ("cosine", "product", "is_kept", "ranking"),
+    [
+        (0.6, 0.5, True, COSINE),
+        (0.5, 0.6, True, PRODUCT),
+        (0.4, 0.6, True, PRODUCT),
+        (0.6, 0.4, True, COSINE),
+        (0.6, 0.6, True, COSINE),
+        (0.4, 0.45, False, COSINE),
+    ],
+)
+def test_rows_are_ranked_in_the_way_that_finds_more(cosine, product, is_kept, ranking):
+    guard = SearchGuard([FixedRuns(cosine, product)])
+    assert guard.keeps_search(candidate()) == is_kept
+    assert guard.ranking(8.0) == ranking
+    assert guard.sees_harm(candidate()) == (not is_kept)
+
+
+def test_without_a_search_every_candidate_is_kept():
+    guard = SearchGuard([])
+    assert guard.keeps_search(candidate())
+    assert not guard.sees_harm(candidate())
+    assert (guard.ranking(8.0), guard.sentence(candidate())) == (COSINE, "")
+    assert np.isnan(guard.mean(8.0))
+
+
+# --- fits -----------------------------------------------------------------------------
+
+
+def fit(X, triplets, **parameters):
+    return HDSL(random_state=0, **parameters).fit(X, triplets=triplets)
+
+
+def test_what_a_search_gains_stands_in_the_table():
+    X, topics = collection()
+    model = fit(X, judged(X, topics))
+    search = model.choice_["search"]
+    assert 0 < search[0] < 1  # by the cosine
+    assert np.isfinite(search[model.choice_["chosen"]]).all()
+    lost = 1.0 - search[model.choice_["chosen"]] / search[0]
+    assert lost.item() <= 0.01
+    assert model.ranking_ in (COSINE, PRODUCT)
+
+
+def test_judgements_that_only_push_down_the_first_results_teach_nothing(monkeypatch):
+    X, topics = collection()
+    triplets = judged(X, topics, harmful=True)
+    worse = triplets[:, [0, 2, 1]]  # what the cosine finds is worse than the rest
+    model = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fit(X, worse)
+    plain = X[N_DOCUMENTS:] @ X[:N_DOCUMENTS].T
+    if model.n_iter_ == 0:
+        assert any("cosine" in str(warning.message) for warning in caught)
+        learned = model.similarity(X[N_DOCUMENTS:], X[:N_DOCUMENTS])
+        np.testing.assert_allclose(learned, model.prior_ * plain.toarray())
+        assert model.choice_["chosen"].tolist()[0]
+    else:
+        search = model.choice_["search"]
+        assert search[model.choice_["chosen"]].item() >= 0.99 * search[0]
+
+
+def test_nothing_is_learned_where_every_prior_may_harm(monkeypatch, capsys):
+    X, topics = collection()
+    monkeypatch.setattr("hdsl.choose.guard.keeps_search", lambda *gains: False)
+    with pytest.warns(UserWarning, match="Nothing is learned"):
+        model = fit(X, judged(X, topics), verbose=1)
+    assert "nothing is learned" in capsys.readouterr().err
+    assert (len(model.atoms_), model.n_iter_, model.ranking_) == (0, 0, COSINE)
+    assert model.prior_ == pytest.approx(candidates.FIXED_PRIOR)
+    tried = model.choice_["prior"]
+    assert set(candidates.SAFE_PRIORS) <= set(tried.tolist())
+    assert np.isinf(tried[model.choice_["chosen"]]).all()  # the cosine stays
+    model.partial_fit(X, triplets=judged(X, topics))  # a path can go on from it
+    assert model.n_iter_ > 0
+
+
+def test_a_given_prior_is_taken_whatever_a_search_finds(monkeypatch):
+    X, topics = collection()
+    monkeypatch.setattr("hdsl.choose.guard.keeps_search", lambda *gains: False)
+    assert len(fit(X, judged(X, topics), prior=4.0).atoms_)
+
+
+def test_quadruplets_are_chosen_by_as_before():
+    X, topics = collection()
+    quadruplets = judged(X, topics)[:, [0, 1, 0, 2]]
+    model = HDSL(random_state=0, max_iter=3).fit(X, quadruplets=quadruplets)
+    assert np.isnan(model.choice_["search"]).all()
+
+
+def test_many_labeled_rows_search_for_themselves(monkeypatch):
+    monkeypatch.setattr("hdsl.choose.parts.MOST_TRAIN", 60)
+    monkeypatch.setattr("hdsl.choose.parts.MOST_HELD_OUT", 30)
+    X, y = labelled_counts(n=200)
+    model = HDSL(random_state=0).fit(X, y)
+    search = model.choice_["search"]
+    assert np.isfinite(search[model.choice_["chosen"]]).all()
+    assert 0 < search[0] <= 1
+
+
+def test_labels_that_lose_rows_in_every_way_keep_what_loses_least(monkeypatch):
+    monkeypatch.setattr("hdsl.choose.parts.MOST_TRAIN", 60)
+    monkeypatch.setattr("hdsl.choose.parts.MOST_HELD_OUT", 30)
+    monkeypatch.setattr("hdsl.choose.guard.keeps_search", lambda *gains: False)
+    X, y = labelled_counts(n=200)
+    model = HDSL(random_state=0).fit(X, y)
+    table = model.choice_
+    searched = table["search"][1:]
+    assert table["search"][table["chosen"]].item() == np.nanmax(searched)
+
+
+# --- what is served is what was measured ----------------------------------------------
+
+
+def test_the_ranking_stands_in_the_file(tmp_path):
+    X, topics = collection()
+    model = fit(X, judged(X, topics), prior=4.0, max_iter=2)
+    assert model.ranking_ == COSINE
+    model.ranking_ = PRODUCT
+    model.save(tmp_path / "model.hdsl")
+    assert load(tmp_path / "model.hdsl").ranking_ == PRODUCT
+    arrays, header = model.to_arrays()
+    assert HDSL.from_arrays(arrays, header | {"ranking": "cosine"}).ranking_ == COSINE
+    del header["ranking"]  # as older versions wrote it
+    assert HDSL.from_arrays(arrays, header).ranking_ == COSINE
+    with pytest.raises(ValueError, match="ranking"):
+        HDSL.from_arrays(arrays, header | {"ranking": "best"})
+
+
+def test_a_path_goes_on_with_its_ranking():
+    X, topics = collection()
+    triplets = judged(X, topics)
+    model = fit(X, triplets, prior=4.0, max_iter=2)
+    model.ranking_ = PRODUCT
+    assert model.partial_fit(X, triplets=triplets).ranking_ == PRODUCT
+    assert model.at(1).ranking_ == PRODUCT

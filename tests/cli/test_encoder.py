@@ -1,0 +1,197 @@
+"""Texts with an embedding beside the words, from the table to the page."""
+
+import json
+import sys
+import zlib
+from types import ModuleType
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+
+from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
+from hdsl import HDSL, load
+from hdsl.mixed_rows import MixedRows
+from hdsl.text import EncoderError, SentenceEncoder, TextEncoder
+from hdsl.text.encoders import encode
+
+WIDTH = 24
+SYNONYMS = {"goal": "tor", "profit": "gewinn", "rose": "blume"}
+
+
+class HashedTrigrams:
+    """A small encoder: counts of hashed trigrams; words of a topic share one column."""
+
+    def __init__(self, width=WIDTH):
+        self.width = width
+        self.n_texts = 0
+
+    def encode(self, texts):
+        self.n_texts += len(texts)
+        rows = np.zeros((len(texts), self.width), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for start in range(max(1, len(text) - 2)):
+                row[zlib.crc32(text[start : start + 3].encode()) % self.width] += 0.2
+            for k, words in enumerate(TOPICS.values()):
+                row[k] += 2 * sum(word in words.split() for word in text.split())
+        return rows
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return a folder with texts, and a folder of an encoder that model2vec loads."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = []
+    for k in range(90):
+        topic = list(TOPICS)[k % 3]
+        words = rng.choice(TOPICS[topic].split(), 2).tolist()
+        rows.append(
+            (f"d{k}", topic, " ".join([*words, f"filler{k % 7}", f"more{k % 11}"]))
+        )
+    write_csv(tmp_path / "texts.csv", rows)
+    encoders = ModuleType("model2vec")
+
+    class StaticModel(HashedTrigrams):
+        @classmethod
+        def from_pretrained(cls, folder):
+            settings = json.loads((tmp_path / folder / "config.json").read_text())
+            return cls(settings["width"])
+
+    encoders.StaticModel = StaticModel
+    monkeypatch.setitem(sys.modules, "model2vec", encoders)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    make_encoder(tmp_path / "small")
+    return tmp_path
+
+
+def make_encoder(folder, width=WIDTH):
+    folder.mkdir()
+    config = {"model_type": "model2vec", "width": width}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+FIT = (*LABELLED, "--id", "id", "--encoder", "small", "--max-iter", 4, "--min-df", 1)
+
+
+def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(home):
+    facts = told("fit", "texts.csv", *FIT)
+    assert facts["embedding"] == WIDTH
+    assert facts["embedding weight"] > 0
+    assert facts["error"]["learned"] <= facts["error"]["cosine"]
+    (first, *_) = told("search", "model.hdsl", "goal keeper", "-k", 3)["neighbours"]
+    assert first["label"] == "sport"
+    parts = told("explain", "model.hdsl", "--x", "d0", "--y", "d3")["parts"]
+    assert [part["name"] for part in parts if part["kind"] == "embedding"] == [
+        "meaning"
+    ]
+    good("report", "model.hdsl")
+    assert (
+        "meaning" in (home / "report.html").read_text()
+        or (home / "report.html").stat().st_size
+    )
+    assert told("evaluate", "model.hdsl")["n"] == 18
+    assert "small" in good("info", "model.hdsl").stdout
+
+
+def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
+    good("fit", "texts.csv", *FIT, "--no-class-scores")
+    collection = load(home / "model.hdsl")
+    X = collection.documents.X
+    assert isinstance(X, MixedRows)
+    weight = collection.scored.similarity.embedding_weight
+    lengths = np.linalg.norm(X.dense, axis=1)
+    assert_allclose(lengths, np.sqrt(weight), rtol=1e-5)
+    row = collection.rows_of(["goal keeper"])
+    expected = collection.scored.similarity.pairwise(row, X, cosine=True)[0]
+    hits = collection.search("goal keeper", k=5)
+    assert_allclose(
+        [hit["similarity"] for hit in hits], np.sort(expected)[::-1][:5], rtol=1e-5
+    )
+
+
+def test_without_its_encoder_a_search_goes_on_by_words_and_says_so(home):
+    good("fit", "texts.csv", *FIT)
+    (home / "small").rename(home / "moved")
+    result = good("search", "model.hdsl", "goal keeper")
+    assert "words alone" in result.stderr
+    assert (
+        "words alone"
+        not in good("search", "model.hdsl", "goal keeper", "--encoder", "moved").stderr
+    )
+
+
+def test_another_encoder_is_refused(home):
+    good("fit", "texts.csv", *FIT)
+    make_encoder(home / "wide", width=30)
+    assert "24 columns" in bad("search", "model.hdsl", "goal", "--encoder", "wide")
+    good("fit", "texts.csv", *LABELLED, "-o", "plain.hdsl", "--max-iter", 2)
+    assert "without an encoder" in bad(
+        "search", "plain.hdsl", "goal", "--encoder", "small"
+    )
+
+
+def test_rows_of_numbers_have_no_encoder(home):
+    (home / "rows.svm").write_text("1 1:1 2:3\n2 2:1 3:1\n" * 20)
+    assert "--text" in bad("fit", "rows.svm", "--encoder", "small")
+
+
+def test_an_encoder_that_cannot_be_loaded_is_named(home, monkeypatch):
+    monkeypatch.setitem(sys.modules, "model2vec", None)
+    message = bad("fit", "texts.csv", *FIT)
+    assert "hdsl[embed]" in message
+
+
+# --- in Python ------------------------------------------------------------------------
+
+
+def test_a_sentence_encoder_is_a_transformer():
+    pairs = ["goal keeper", "bank loan", "rose soil"] * 20
+    texts = [f"{pair} text{k // 7}" for k, pair in enumerate(pairs)]
+    labels = ["a", "b", "c"] * 20
+    words = TfidfVectorizer().fit(texts)
+    Z = make_pipeline(SentenceEncoder(HashedTrigrams())).fit_transform(texts)
+    assert Z.dtype == np.float32
+    assert_allclose(np.linalg.norm(Z, axis=1), 1.0, rtol=1e-5)
+    model = HDSL(random_state=0, max_iter=2).fit((words.transform(texts), Z), labels)
+    assert model.embedding_width_ == WIDTH
+
+
+def test_texts_are_encoded_once_in_batches():
+    encoder = HashedTrigrams()
+    rows = encode(encoder, [f"text {k}" for k in range(10)], batch_size=4)
+    assert rows.shape == (10, WIDTH)
+    assert encoder.n_texts == 10
+
+
+def test_the_fingerprint_tells_encoders_apart():
+    known = TextEncoder.of(HashedTrigrams())
+    arrays, header = known.to_arrays()
+    again = TextEncoder.from_arrays(arrays, header)
+    again.use(HashedTrigrams())
+
+    class Reversed(HashedTrigrams):
+        def encode(self, texts):
+            return super().encode(texts)[:, ::-1]
+
+    with pytest.raises(EncoderError, match="another encoder"):
+        again.use(Reversed())
+    with pytest.raises(EncoderError, match="encode"):
+        TextEncoder.of(3)
+
+
+@pytest.mark.parametrize("rows", [np.ones(3), np.full((1, 2), np.nan)])
+def test_an_encoder_that_returns_no_rows_is_refused(rows):
+    class Wrong:
+        def encode(self, texts):
+            return rows
+
+    with pytest.raises(ValueError, match="one row of finite numbers"):
+        SentenceEncoder(Wrong()).transform(["a"])
+
+
+def test_hdsl_help_names_the_encoder():
+    assert "--encoder" in hdsl("fit", "--help").stdout

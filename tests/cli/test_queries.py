@@ -1,0 +1,313 @@
+"""Queries that are no documents: what is learned from them, measured, and never returned."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from commands import TOPICS, bad, good, hdsl, rows_and_labels, texts, told, write_csv
+from hdsl import HDSL, load
+from hdsl.evaluate import compare_searches
+from hdsl.text import Queries
+from hdsl.triplets import relevance_triplets
+
+N_QUERIES = 30
+FIT = ("--text", "body", "--id", "id", "--prior", 8, "--max-iter", 5)
+TABLES = ("--judgements", "qrels.csv", "--queries", "queries.csv")
+
+
+def question(k):
+    """Return the text of a query: a word of a topic, and one that no document has."""
+    words = TOPICS[list(TOPICS)[k % 3]].split()
+    return f"{words[k % 8]} please"
+
+
+def judgements():
+    """Return (query, document, grade): every second text of the topic is relevant."""
+    return [
+        (f"q{k}", f"d{row}", 1 + row % 2)
+        for k in range(N_QUERIES)
+        for row in range(k % 3, 90, 6)
+    ]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return a folder with documents, queries, judgements and clicks, entered."""
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "texts.csv", texts())
+    queries = [(f"q{k}", question(k)) for k in range(N_QUERIES)]
+    queries.append(("q-without", "nothing of it"))
+    write_csv(tmp_path / "queries.csv", queries, ("id", "body"))
+    header = ("query", "document", "grade")
+    write_csv(tmp_path / "qrels.csv", judgements(), header)
+    return tmp_path
+
+
+def clicks(n_gone=0):
+    """Return (query, event, item, clicked): the text of the topic is clicked of two."""
+    lines = []
+    for event in range(120):
+        query = question(event % N_QUERIES)
+        right = f"d{event % 3 + 3 * (event % 29)}"
+        wrong = f"d{(event + 1) % 3 + 3 * (event % 29)}"
+        lines += [(query, event, right, 1), (query, event, wrong, 0)]
+    gone = [(question(0), 0, f"gone{k}", 0) for k in range(n_gone)]
+    return lines + gone
+
+
+def test_queries_are_learned_from_and_never_come_back(home):
+    result = good("fit", "texts.csv", *FIT, *TABLES)
+    assert "1 query of 31 without a relevant row left out" in result.stderr
+    assert "judgements of 30 queries" in result.stdout
+    assert "6 queries held out" in result.stdout
+    assert "nDCG@10" in result.stdout
+    assert "queries better" in result.stdout
+    collection = load("model.hdsl")
+    assert collection.documents.n_rows == 90
+    assert collection.queries.n_queries == N_QUERIES
+    assert "please" not in collection.feature_names.tolist()
+    hits = told("search", "model.hdsl", question(0), "-k", 200)["neighbours"]
+    assert len(hits) == 90
+    assert {hit["id"] for hit in hits} == {f"d{k}" for k in range(90)}
+    good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
+    assert len((home / "index.jsonl").read_text().splitlines()) == 90
+    good("report", "model.hdsl", "-o", "report.html")
+    assert "please" not in (home / "report.html").read_text()
+    assert told("info", "model.hdsl")["queries"] == N_QUERIES
+
+
+def test_a_query_of_the_fit_is_named_by_its_id(home):
+    good("fit", "texts.csv", *FIT, *TABLES)
+    by_id = told("search", "model.hdsl", "--row", "q3")["neighbours"]
+    typed = told("search", "model.hdsl", question(3))["neighbours"]
+    assert by_id == typed
+    assert told("search", "model.hdsl", "--row", "query:q3")["neighbours"] == typed
+    explained = told("explain", "model.hdsl", "--x", "q3", "--y", "d0")
+    assert explained == told("explain", "model.hdsl", "--x", question(3), "--y", "d0")
+    assert "no document 'q99'" in bad("search", "model.hdsl", "--row", "q99")
+    collection = load("model.hdsl")
+    numbered = Queries(
+        type(collection.documents)(collection.queries.rows.X),
+        collection.queries.relevance,
+    )
+    collection.queries = numbered
+    assert collection.search(None, row="query:3") == collection.search(
+        None, row="query:3"
+    )
+    assert not collection.is_query("3")  # the document
+    assert not collection.is_query("query:99")
+
+
+def test_queries_held_out_are_measured_and_not_learned_from(home):
+    facts = told("fit", "texts.csv", *FIT, *TABLES)
+    assert (facts["rows held out"], facts["queries held out"]) == (0, 6)
+    collection = load("model.hdsl")
+    queries = collection.queries
+    is_known = ~queries.rows.is_new
+    known = queries.relevance.of_queries(is_known)
+    number = np.cumsum(is_known) - 1
+    table = {
+        "query": number[known.queries],
+        "document": known.documents,
+        "grade": known.grades,
+    }
+    D = collection.documents.X
+    judged = relevance_triplets(queries.rows.X[is_known], D, table, random_state=0)
+    model = HDSL(prior=8, max_iter=5, random_state=0).fit(
+        judged.X, triplets=judged.triplets, sample_weight=judged.weights
+    )
+    assert_array_equal(model.atoms_, collection.learned.atoms_)
+    held_out = queries.held_out.by_query()
+    Q = queries.rows.X[list(held_out)]
+    searches = compare_searches(collection.scored, Q, D, list(held_out.values()))
+    assert searches.n_queries == 6
+    assert facts["search"] == searches.to_dict()
+    again = told("evaluate", "model.hdsl")
+    assert again["search"] == facts["search"]
+    assert again["held out"]
+    assert again["n"] == 6
+
+
+def test_new_queries_search_the_documents_in_the_model(home):
+    good("fit", "texts.csv", *FIT, *TABLES, "--test", 0)
+    assert "held out" in bad("evaluate", "model.hdsl")
+    result = good("evaluate", "model.hdsl", *TABLES, "--json")
+    assert "30 of 30 queries were learned from" in result.stderr
+    facts = json.loads(result.stdout)
+    collection = load("model.hdsl")
+    searches = compare_searches(
+        collection.scored,
+        collection.queries.rows.X,
+        collection.documents.X,
+        list(collection.queries.relevance.by_query().values()),
+    )
+    assert facts["search"] == searches.to_dict()
+    again = json.loads(
+        good("evaluate", "model.hdsl", "texts.csv", *TABLES, "--json").stdout
+    )
+    assert again["search"]["measures"] == facts["search"]["measures"]
+    write_csv(
+        home / "new.csv", [("n1", "goal striker"), ("n2", "soil rose")], ("no", "t")
+    )
+    new = [("n1", "d0"), ("n2", "d2")]
+    write_csv(home / "new_qrels.csv", new, ("query", "document"))
+    command = ["--judgements", "new_qrels.csv", "--queries", "new.csv"]
+    shown = told(
+        "evaluate", "model.hdsl", *command, "--query-text", "t", "--query-id", "no"
+    )
+    assert (shown["n"], shown["held out"]) == (2, True)
+
+
+def test_queries_may_stand_in_the_judgements_as_texts(home):
+    by_id = told("fit", "texts.csv", *FIT, *TABLES)
+    rows = [(question(int(q[1:])), d, grade) for q, d, grade in judgements()]
+    write_csv(home / "typed.csv", rows, ("query", "document", "grade"))
+    typed = told("fit", "texts.csv", *FIT, "--judgements", "typed.csv")
+    assert typed["queries"] == 24  # some are typed twice
+    assert typed["features"] == by_id["features"]
+    assert question(3) in load("model.hdsl").queries.rows.texts.tolist()
+
+
+def test_qrels_of_trec_are_the_same_judgements(home):
+    by_table = told("fit", "texts.csv", *FIT, *TABLES)
+    lines = [f"{q} 0 {d} {grade}" for q, d, grade in judgements()]
+    (home / "qrels.txt").write_text("\n".join([*lines, ""]))
+    command = ["--judgements", "qrels.txt", "--queries", "queries.csv"]
+    by_qrels = told("fit", "texts.csv", *FIT, *command)
+    assert by_qrels["search"] == by_table["search"]
+    assert by_qrels["strongest pairs"] == by_table["strongest pairs"]
+    (home / "qrels.txt").write_text("q0 d1 1\n")
+    assert "line 1" in bad("fit", "texts.csv", *FIT, *command)
+
+
+def test_rows_of_numbers_have_queries_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = rows_and_labels()
+    sp.save_npz("X.npz", X[:40])
+    sp.save_npz("Q.npz", X[40:])
+    lines = [(q, d) for q in range(20) for d in range(40) if y[40 + q] == y[d]]
+    write_csv(tmp_path / "qrels.csv", lines, ("query", "document"))
+    command = ["--judgements", "qrels.csv", "--queries", "Q.npz"]
+    facts = told("fit", "X.npz", *command, "--prior", 8, "--max-iter", 5)
+    assert (facts["rows"], facts["queries"], facts["queries held out"]) == (40, 20, 4)
+    collection = load("model.hdsl")
+    assert collection.queries.rows.X.shape == (20, 12)
+    assert_allclose(collection.queries.rows.X.toarray() > 0, X[40:].toarray() > 0)
+    assert told("evaluate", "model.hdsl", *command)["n"] == 20
+    typed = ["--judgements", "qrels.csv"]
+    assert "--queries" in bad("fit", "X.npz", *typed)
+    sp.save_npz("Q.npz", sp.csr_array((20, 99)))
+    assert "12 features" in hdsl("fit", "X.npz", *command).stderr
+
+
+# --- clicks ---------------------------------------------------------------------------
+
+
+def test_anchors_of_clicks_may_be_typed(home):
+    header = ("query", "event", "item", "clicked")
+    write_csv(home / "clicks.csv", clicks(), header)
+    facts = told("fit", "texts.csv", *FIT, "--clicks", "clicks.csv")
+    assert (facts["rows"], facts["queries"]) == (90, 24)
+    assert facts["search"]["n_queries"] == facts["queries held out"] == 5
+    assert facts["triplets"] < 120
+    ids = {question(k): f"q{k}" for k in range(N_QUERIES)}
+    by_id = [(ids[query], *line) for query, *line in clicks()]
+    for anchor in ("anchor", "query"):
+        write_csv(home / "clicks.csv", by_id, (anchor, *header[1:]))
+        command = ["--clicks", "clicks.csv", "--queries", "queries.csv"]
+        assert told("fit", "texts.csv", *FIT, *command)["queries"] == 24
+    assert told("evaluate", "model.hdsl", *command)["search"]["n_queries"] == 24
+
+
+def test_clicks_on_rows_that_are_gone_are_counted(home):
+    header = ("query", "event", "item", "clicked")
+    write_csv(home / "clicks.csv", clicks(n_gone=3), header)
+    command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
+    result = good(*command)
+    assert "'gone0', 'gone1', 'gone2'" in result.stderr
+    assert "3 of 243 lines are left out" in result.stderr
+    message = bad(*command, "--max-unknown", 0.01)
+    assert "3 of 243 lines" in message
+    assert "raise --max-unknown" in message
+
+
+# --- mistakes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--queries", "queries.csv"), "--judgements or --clicks"),
+        ((*TABLES, "--max-unknown", 2), "--max-unknown must be a share"),
+        ((*TABLES, "--query-id", "no"), "'no'"),
+        ((*TABLES, "--clicks", "c.csv"), "one file of judgements"),
+        (("--judgements", "qrels.csv", "--queries", "gone.csv"), "gone.csv"),
+    ],
+)
+def test_mistakes_are_named(home, options, message):
+    assert message in bad("fit", "texts.csv", *FIT, *options)
+
+
+def test_one_judged_query_is_too_few(home):
+    write_csv(home / "qrels.csv", [("q0", "d0"), ("q0", "d3")], ("query", "document"))
+    result = bad("fit", "texts.csv", *FIT, *TABLES)
+    assert "at least 2" in result
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("queries", [0, 30], "query beyond the 30"),
+        ("documents", [-1, 3], "document beyond the 90"),
+        ("grades", [1.0], "grades is of"),
+    ],
+)
+def test_damaged_queries_are_refused(home, name, values, message):
+    good("fit", "texts.csv", *FIT, *TABLES)
+    collection = load("model.hdsl")
+    arrays = collection.queries.to_arrays()
+    judged = {
+        "queries": np.array([0, 1]),
+        "documents": np.array([0, 1]),
+        "grades": np.array([1.0, 1.0]),
+    }
+    judged[name] = np.array(values)
+    arrays |= {f"relevance.{key}": value for key, value in judged.items()}
+    n_features = collection.scored.n_features
+    with pytest.raises(ValueError, match=message):
+        Queries.from_arrays(arrays, 90, n_features)
+
+
+# --- positions ------------------------------------------------------------------------
+
+
+def test_positions_weigh_clicks_and_comparisons_decide(home):
+    header = ("query", "event", "item", "clicked")
+    write_csv(home / "clicks.csv", clicks(), header)
+    command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
+    plain = told(*command)
+    shown = good(*command).stdout
+    assert "Only what the old order showed was clicked" in shown
+    assert plain["measure"] == "share of judgements that are wrong"
+    collection = load("model.hdsl")
+    held_out = collection.queries.clicks
+    assert held_out.weights is None
+    assert plain["measured on"] == len(held_out.triplets) > 0
+    assert (held_out.triplets[:, 0] >= 90).all()
+    assert told("evaluate", "model.hdsl")["error"] == plain["error"]
+    ranked = [(*line, 1 + k % 2) for k, line in enumerate(clicks())]
+    write_csv(home / "clicks.csv", ranked, (*header, "position"))
+    same = told(*command)  # each click is at the first of two
+    assert same["error"] == plain["error"]
+    assert (load("model.hdsl").queries.clicks.weights == 1.0).all()
+    ranked = [(*line, 1 + (k // 2) % 3) for k, line in enumerate(clicks())]
+    write_csv(home / "clicks.csv", ranked, (*header, "position"))
+    weighted = told(*command)
+    assert {*load("model.hdsl").queries.clicks.weights.tolist()} <= {1.0, 2.0, 3.0}
+    assert weighted["triplets"] == plain["triplets"]
+    assert told("evaluate", "model.hdsl")["error"] == weighted["error"]
+    new = told("evaluate", "model.hdsl", "--clicks", "clicks.csv")
+    assert new["comparison"]["n"] == 120
