@@ -252,8 +252,8 @@ def main() -> None:
         lines += table(name, search, log.ways())
     if folder is not None:
         collection = cisi.load(folder)
-        D = collection.X[: collection.n_documents]
-        Q = collection.X[collection.n_documents :]
+        D = collection.D
+        Q = collection.Q
         lines += table("CISI", Search(D, Q, collection.relevant), JUDGED_WAYS)
     headings = ["queries", "others", *(f"prior {prior:g}" for prior in PRIORS)]
     print(aligned(lines, headings, headings[2:]))

@@ -191,7 +191,8 @@ def compute_search(settings: Settings, encoder: str, fold: int) -> dict[str, Any
     texts = cisi.load_texts(settings.data)
     n_documents = collection.n_documents
     Z = encoders.embedding(settings, encoder, "cisi", texts.documents + texts.queries)
-    X = MixedRows(collection.X, Z)
+    words = sp.csr_array(sp.vstack([collection.D, collection.Q]))
+    X = MixedRows(words, Z)
     order = np.random.default_rng(0).permutation(len(collection.relevant))
     is_held_out = np.arange(len(order)) % FOLDS == fold
     held_out = order[is_held_out]

@@ -25,7 +25,7 @@ TABLES = ("abt_buy", "amazon_google")
 SIZES = (5, 10, 25, 50, 100, 200)
 
 #: Draws of the matches.
-N_DRAWS = 2
+N_DRAWS = 1
 
 METHODS = {
     "learned": "Linker",
@@ -103,7 +103,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         rows.append([name, METHODS["nothing"], *[unlearned] * len(sizes)])
     note = (
         "F1 on test at the threshold that is best on valid, by the number of known "
-        "matches: the mean of several draws, and the lowest and the highest one."
+        "matches. Where there are several draws of them, the mean, and the lowest and "
+        "the highest one."
     )
     head = ["tables", "method", *map(str, sizes)]
     return Results([Table("sizes", head, sorted(rows), [note])])

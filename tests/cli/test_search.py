@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from commands import LABELLED, bad, cosines, good, told
 from hdsl import load
 from hdsl.cli.hits import show_hits
+from hdsl.serving import expand_query
 
 
 def test_search(folder):
@@ -57,6 +58,31 @@ def test_plain_search_finds_one_particular_document(folder):
     assert sum(parts) == pytest.approx(1.0, abs=0.006 * (1 + len(parts)))
     by_row = told("search", model, "--row", "7", "--plain", "-k", 3)["neighbours"]
     assert by_row == load(model).search(None, 3, row=7, plain=True)
+
+
+def test_a_query_is_shown_with_the_terms_that_were_learned(folder, tmp_path):
+    """They are those that an export of the query has."""
+    model = folder / "model.hdsl"
+    facts = told("search", model, "goal zebra", "--expand")
+    terms = {term["term"]: term["weight"] for term in facts["terms"]}
+    assert terms == dict(expand_query(load(model), "goal zebra"))
+    assert [term["term"] for term in facts["terms"] if term["typed"]] == ["goal"]
+    assert facts["unknown words"] == ["zebra"]
+    lines = good("search", model, "goal zebra", "--expand").stdout.splitlines()
+    assert lines[0].split() == ["term", "weight"]
+    assert ["goal", f"{terms['goal']:+.3f}", "typed"] in [
+        line.split() for line in lines
+    ]
+    assert any(line.endswith("learned") for line in lines)
+    assert "zebra" in lines[-2]
+    queries = tmp_path / "queries.txt"
+    queries.write_text("goal zebra\nprofit\n")
+    both = told("search", model, "--queries", queries, "--expand")
+    assert both[0] == facts
+    assert (
+        "goal zebra" in good("search", model, "--queries", queries, "--expand").stdout
+    )
+    assert "--row" in bad("search", model, "--row", 3, "--expand")
 
 
 def test_a_document_is_found_by_its_id_or_number(folder):

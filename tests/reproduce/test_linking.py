@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from products import make_tables
-from reproduce import command, linking, runner
+from reproduce import command, linking, linking_sizes, runner
 from reproduce.sets import MissingDataError
 from reproduce.settings import Settings
 
@@ -72,3 +72,12 @@ def test_f1_and_its_threshold():
 def test_missing_tables_are_named(tmp_path):
     with pytest.raises(MissingDataError, match="linking"):
         linking.cells(Settings(tmp_path, jobs=1, data=tmp_path))
+
+
+def test_sizes_are_measured_beside_nothing_learned(data, tmp_path):
+    settings = Settings(tmp_path, jobs=1, quick=True, data=data)
+    page = command.reproduce("linking_sizes", settings).read_text(encoding="utf-8")
+    lines = runner.read(settings, "linking_sizes").values()
+    assert {line["cell"]["method"] for line in lines} == {*linking_sizes.METHODS}
+    assert all(0 <= line["f1"] <= 1 for line in lines)
+    assert all(name in page for name in linking_sizes.METHODS.values())

@@ -30,6 +30,11 @@ def add(commands: Any) -> None:
         "cosine may put behind others of its kind."
     )
     options.add_flag("--plain", about_plain)
+    about_expand = (
+        "Show the terms that the query is searched by, with their weights, for an engine "
+        "that has the documents. `hdsl export --query` writes them as its query."
+    )
+    options.add_flag("--expand", about_expand)
     options.add_integer("--why", "Reasons to show per neighbour.", 4)
     shared_options.add_json(options)
 
@@ -51,12 +56,17 @@ def search(arguments: Namespace) -> None:
       hdsl search model.hdsl "the exact words of one document" --plain
 
       hdsl search model.hdsl --queries queries.txt --json
+
+      hdsl search model.hdsl "open a connection" --expand
     """
     _check_options(arguments)
     from . import models
 
     texts = _read_queries(arguments)
     collection = models.load_collection(arguments.model, arguments.encoder)
+    if arguments.expand:
+        _show_expansions(collection, texts, arguments)
+        return
     if not arguments.plain and collection.documents.facts.get("verdict") == "worse":
         say(
             "warning: on rows held out, this model makes more errors than the cosine: "
@@ -78,6 +88,21 @@ def search(arguments: Namespace) -> None:
         show_answer(answers[0])
 
 
+def _show_expansions(collection: Any, texts: list[str], arguments: Namespace) -> None:
+    """Print the terms that each query is searched by."""
+    from .expansion import expanded, show_expansion
+
+    expansions = [expanded(collection, text) for text in texts]
+    has_queries = arguments.queries is not None
+    if arguments.as_json:
+        show_json(expansions if has_queries else expansions[0])
+        return
+    for expansion in expansions:
+        if has_queries:
+            show(one_line(expansion["query"]))
+        show_expansion(expansion)
+
+
 def _check_options(arguments: Namespace) -> None:
     """Raise ValueError unless there is one kind of query, and the numbers are in range."""
     kinds = [
@@ -89,6 +114,11 @@ def _check_options(arguments: Namespace) -> None:
         raise ValueError(
             "Give words to search for, a document with --row, or a file with "
             "--queries, and one of them only."
+        )
+    if arguments.expand and (arguments.row is not None or arguments.plain):
+        raise ValueError(
+            "--expand shows the learned terms of a typed query: leave out --row and "
+            "--plain."
         )
     if arguments.n_neighbors < 1 or arguments.why < 0:
         raise ValueError(

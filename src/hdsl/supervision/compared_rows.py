@@ -26,7 +26,7 @@ MOST_KNOWN = 0.25
 MOST_PER_ANCHOR = 100
 
 #: A choice by fewer held-out anchors or comparisons is not made.
-FEW_ANCHORS = 20
+FEW_ANCHORS = 30
 
 FEW_COMPARISONS = 200
 
