@@ -576,7 +576,7 @@ class Linker(LinkedToPages, BaseEstimator):
         table = read_later(new, self._tables, self.id_column, side)
         searched = self._searched()
         if side not in self._indexes:
-            self._indexes[side] = searched.index(side)
+            self._indexes[side] = searched.side_index(side)
         if self._lone_features is None:
             self._lone_features = searched.lone_features()
         return Arrivals(
@@ -889,7 +889,7 @@ class Linker(LinkedToPages, BaseEstimator):
         if self._mixture is not None:
             mixture_arrays = self._mixture.to_arrays()
         text = dumps(state).encode("utf-8", "surrogatepass")
-        arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
+        arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
         arrays["arrival"] = self._arrival
         arrays |= nested(
             training=self._training,

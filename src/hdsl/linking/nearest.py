@@ -89,7 +89,9 @@ class NearestRecords:
         nearest = cls(X, *_empty_lists(X.shape[0], n_left))
         records = np.arange(X.shape[0]) if records is None else np.unique(records)
         for side in _sides(X.shape[0], n_left, records):
-            found = top_k(X[side.queries], X[side.index], nearest.depth, n_jobs=n_jobs)
+            found = top_k(
+                X[side.queries], X[side.searched], nearest.depth, n_jobs=n_jobs
+            )
             nearest._fill(side, found.rows, found.scores)
         nearest._drop_self()
         return nearest
@@ -104,7 +106,7 @@ class NearestRecords:
         by_spelling = cls(records.grams, *_empty_lists(n, n_left))
         by_cosine = cls(records.X, *_empty_lists(n, n_left))
         for side in _sides(n, n_left, np.arange(n)):
-            index = LayeredIndex(layered.take(side.index))
+            index = LayeredIndex(layered.take(side.searched))
             queries = layered.take(side.queries)
             neighbors, scores = index.top(queries, by_cosine.depth, n_jobs)
             for layer, nearest in enumerate([by_spelling, by_cosine]):
@@ -121,7 +123,7 @@ class NearestRecords:
     def _fill(self, side: Side, neighbors: np.ndarray, scores: np.ndarray) -> None:
         """Write the nearest records of the queries, numbered from that of the index on."""
         is_empty = neighbors < 0
-        first_row = side.index.start
+        first_row = side.searched.start
         self.neighbors[side.queries] = np.where(is_empty, -1, neighbors + first_row)
         self.scores[side.queries] = scores
 
@@ -173,7 +175,7 @@ class Side(NamedTuple):
     """Records to search for, and the rows among which they are searched."""
 
     queries: np.ndarray
-    index: slice
+    searched: slice
 
 
 def _sides(n_records: int, n_left: int, records: np.ndarray) -> list[Side]:

@@ -45,7 +45,7 @@ class SearchedRecords(NamedTuple):
             return slice(n_left, self.tables.n_records)
         return slice(0, n_left)
 
-    def index(self, side: str) -> LayeredIndex:
+    def side_index(self, side: str) -> LayeredIndex:
         """Return an index of the records among which those of a side are searched."""
         learned = None
         if self.by_learned is not self.by_cosine:

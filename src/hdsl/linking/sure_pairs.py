@@ -45,7 +45,7 @@ def draw_sure_pairs(
     sure_matches = np.flatnonzero(probability >= SURE)
     matches = rng.permutation(sure_matches)[: N_PAIRS // 2]
     records = np.union1d(candidates[matches], answered)
-    is_related = np.asarray(np.isin(candidates, records)).any(axis=1)
+    is_related = np.any(np.isin(candidates, records), axis=1)
     sure_others = np.flatnonzero(probability <= 1.0 - SURE)
     related_others = sure_others[is_related[sure_others]]
     others = rng.permutation(related_others)[: N_PAIRS - len(matches)]

@@ -575,8 +575,8 @@ def top_by_layers(start, stop, queries, columns, first, scores, rows, sums):
                 column_first = np.uint64(columns.arrays.indptr[feature])
                 column_last = np.uint64(columns.arrays.indptr[feature + 1])
                 for entry in range(column_first, column_last):
-                    row = np.uint32(columns.arrays.indices[entry])
-                    sums[row] += x * columns.arrays.data[entry]
+                    position = np.uint32(columns.arrays.indices[entry])
+                    sums[position] += x * columns.arrays.data[entry]
             begin = end
             layer_scores = scores[layer, query]
             layer_rows = rows[layer, query]
