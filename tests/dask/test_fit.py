@@ -182,6 +182,16 @@ def test_what_a_cluster_cannot_do_is_refused(threads):
             hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
 
 
+def test_an_embedding_is_refused(threads):
+    X, y, _ = data()
+    Z = np.ones((X.shape[0], 2))
+    both = sp.csr_array(sp.hstack([X, Z]))
+    for embedding, rows in ((2, both), (2, cut(both)), (None, (X, Z))):
+        model = hdsl.dask.HDSL(**settings_of(embedding=embedding))
+        with pytest.raises(ValueError, match="takes no embedding"):
+            model.fit(rows, y)
+
+
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
     def nothing():
         raise ValueError("No clients found")

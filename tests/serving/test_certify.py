@@ -376,6 +376,16 @@ def test_lengths_are_checked(lengths, message):
         ask(Engine(X), rows, lengths=lengths)
 
 
+def test_an_embedding_is_refused():
+    Z = np.ones((len(LABELS), 3))
+    model = HDSL(prior=1.0, max_iter=2, random_state=0).fit((ROWS, Z), LABELS)
+    queries = model.rewrite((ROWS, Z))
+    index = model.index_rows((ROWS, Z))
+    for pair in ((queries, index), (queries[0], index), (queries, index[0])):
+        with pytest.raises(ValueError, match="takes no embedding"):
+            certified_top_k(Engine(X), *pair, k=1)
+
+
 # --- recall ---------------------------------------------------------------------------
 
 

@@ -41,6 +41,11 @@ class HDSL(hdsl_module.HDSL):
         all rows in one place.
     checkpoint, callback, random_state, verbose
         As in `hdsl.HDSL`.
+    embedding : None
+        Rows on a cluster have no embedding, and are no pairs: fit these with
+        `hdsl.HDSL`.
+    embedding_weight : "auto"
+        Not used.
     device : "cpu"
     n_jobs : int, default=None
         Threads of the client. Workers use those that they were started with.
@@ -74,6 +79,8 @@ class HDSL(hdsl_module.HDSL):
         *,
         prior: float | str = "auto",
         norm: str | None = "l2",
+        embedding: Any = None,
+        embedding_weight: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "corrective",
@@ -101,6 +108,8 @@ class HDSL(hdsl_module.HDSL):
             scale,
             prior=prior,
             norm=norm,
+            embedding=embedding,
+            embedding_weight=embedding_weight,
             loss=loss,
             oracle=oracle,
             step=step,

@@ -16,6 +16,7 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.matrices import check_matrix
 from ..input.parameters import check_word, generator
+from ..mixed_rows import MixedRows, is_pair
 from ..similarity.rows import unit_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
@@ -57,6 +58,7 @@ def check_cluster_input(
 ) -> ClusterInput:
     """Check what a fit is given; `continues` is whether the path so far goes on."""
     check_cluster_parameters(model)
+    check_no_embedding(model, fit_input.X)
     check_parameters(model)
     earlier = earlier_path(model, continues)
     learned = copy(model)
@@ -96,6 +98,23 @@ def check_cluster_parameters(model: Any) -> None:
             "machine of a cluster has. Pass triplets= instead, in blocks where they "
             "are many."
         )
+
+
+def check_no_embedding(model: Any, X: Any) -> None:
+    """Raise ValueError where rows have an embedding beside their features."""
+    if model.embedding is not None or _is_mixed(X):
+        raise ValueError(
+            "hdsl.dask.HDSL takes no embedding, neither columns nor pairs (features, "
+            "embedding). Fit it with hdsl.HDSL on one machine, or pass the features "
+            "alone."
+        )
+
+
+def _is_mixed(X: Any) -> bool:
+    """Return whether X has an embedding: blocks of one matrix are equally wide."""
+    if isinstance(X, MixedRows):
+        return True
+    return is_pair(X) and X[0].shape[1] != X[1].shape[1]
 
 
 # --- rows -----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number
+from ..mixed_rows import MixedRows, is_pair
 from .documents import Documents
 from .rows import as_sparse, sparse_rows
 
@@ -124,7 +125,8 @@ def certified_top_k(
     Raises
     ------
     ValueError
-        If a document has a negative value, an id is unknown or returned twice, scores
+        If queries or rows have an embedding beside their features, a document has a
+        negative value, an id is unknown or returned twice, scores
         are not sorted, a score is not that of the document (another vocabulary, other
         rows, a rounding above `slack`), or with `verify` if a document is missing.
 
@@ -145,6 +147,8 @@ def certified_top_k(
     check_number(
         owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,)
     )
+    for X in (queries, rows):
+        _check_no_embedding(X)
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)
     documents = Documents(rows, lengths, queries.shape[1])
     answer = _empty_answer(queries.shape[0], int(k), documents.are_numbered)
@@ -158,6 +162,16 @@ def certified_top_k(
             answer.indices[number, rank] = document
             answer.scores[number, rank] = score
     return answer
+
+
+def _check_no_embedding(X: Any) -> None:
+    """Raise ValueError where rows are a pair of features and an embedding."""
+    if isinstance(X, MixedRows) or is_pair(X):
+        raise ValueError(
+            "certified_top_k takes no embedding: its values may be negative, so the "
+            "positive part of a query bounds no score. Search with hdsl.search.top_k, "
+            "which takes pairs (features, embedding) and is exact."
+        )
 
 
 def _empty_answer(n_queries: int, k: int, are_numbered: bool) -> CertifiedTopK:
