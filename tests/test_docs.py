@@ -34,6 +34,9 @@ ENGINES = {
     },
 }
 
+#: Sections that those build on.
+SETUP = {"engines": set(), "embeddings": {"In Python", "In a search engine"}}
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not DOCS.is_dir(), reason="an installed library has no pages"),
@@ -69,7 +72,7 @@ def run(name, only=None):
     """Run a page; return the names it defines, and the text.
 
     Of a page with sections that need packages these are left out, but for `only`, which
-    runs after the sections that need none.
+    runs after the beginning and the sections that it builds on.
     """
     page = DOCS / f"{name}.md"
     text = page.read_text(encoding="utf-8")
@@ -77,7 +80,9 @@ def run(name, only=None):
         beginning, *sections = re.split("(?m)^## ", text)
         titles = [section.partition("\n")[0] for section in sections]
         assert set(titles) > set(ENGINES[name])
-        chosen = {*titles} - {*ENGINES[name]} | {only}
+        chosen = {*titles} - {*ENGINES[name]}
+        if only is not None:
+            chosen = SETUP[name] | {only}
         sections = [
             part
             for part, title in zip(sections, titles, strict=True)
