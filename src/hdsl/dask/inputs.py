@@ -16,6 +16,7 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.matrices import check_matrix
 from ..input.parameters import check_word, generator
+from ..mixed_rows import is_pair
 from ..similarity.rows import unit_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
@@ -27,6 +28,12 @@ from .rows import Rows
 
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)
+
+#: What a cluster says of an embedding.
+NO_EMBEDDING = (
+    "hdsl.dask.HDSL learns from sparse rows alone: leave the embedding out, or fit "
+    "hdsl.HDSL to a sample of the rows."
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,8 @@ def check_cluster_input(
 def check_cluster_parameters(model: Any) -> None:
     """Raise ValueError for parameters that need one machine."""
     check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
+    if model.embedding is not None:
+        raise ValueError(NO_EMBEDDING)
     if callable(model.mining):
         raise ValueError(
             "A function for `mining` is given all rows of X as one matrix, which no "
@@ -103,6 +112,8 @@ def check_cluster_parameters(model: Any) -> None:
 
 def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     """Return the rows of a fit; `learned` then knows how many features they have."""
+    if is_pair(X):
+        raise ValueError(NO_EMBEDDING)
     client = find_client(model.client)
     if not is_in_blocks(X):
         X = check_matrix(learned, X, reset=not continues)
@@ -113,6 +124,7 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
             f"{model.n_features_in_}."
         )
     learned.n_features_in_ = rows.shape[1]
+    learned.embedding_width_ = 0
     return rows
 
 
