@@ -134,6 +134,12 @@ def test_another_encoder_is_refused(home):
     )
 
 
+def test_an_export_has_no_embedding(home):
+    good("fit", "texts.csv", *FIT)
+    for target in (("--to", "pgvector"), ("--to", "qdrant", "--query", "goal")):
+        assert "words alone" in bad("export", "model.hdsl", *target)
+
+
 def test_rows_of_numbers_have_no_encoder(home):
     (home / "rows.svm").write_text("1 1:1 2:3\n2 2:1 3:1\n" * 20)
     assert "--text" in bad("fit", "rows.svm", "--encoder", "small")

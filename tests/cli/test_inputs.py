@@ -131,7 +131,16 @@ def test_links_alone_are_compared_with_random_rows(folder, tmp_path):
         path,
     ]
     result = good(
-        *command, "--max-iter", 5, "--test", 0.3, "-o", tmp_path / "m.hdsl", "--json"
+        *command,
+        "--prior",
+        4,
+        "--max-iter",
+        5,
+        "--test",
+        0.3,
+        "-o",
+        tmp_path / "m.hdsl",
+        "--json",
     )
     assert "random" in result.stderr
     facts = json.loads(result.stdout)

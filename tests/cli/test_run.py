@@ -15,7 +15,7 @@ from hdsl.files import checkpoint
 
 
 def test_a_bug_is_reported_as_one(folder, monkeypatch):
-    def fail(path):
+    def fail(*arguments):
         raise KeyError("secret")
 
     monkeypatch.setattr(models, "load_collection", fail)

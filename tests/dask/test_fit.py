@@ -37,6 +37,14 @@ def test_parameters_are_those_of_one_machine():
         hdsl.dask.HDSL(no_such=1)
 
 
+def test_an_embedding_is_refused(threads):
+    X, y, _ = data()
+    with pytest.raises(ValueError, match="sparse rows alone"):
+        hdsl.dask.HDSL(embedding=2).fit(X, y)
+    with pytest.raises(ValueError, match="sparse rows alone"):
+        hdsl.dask.HDSL().fit((X, np.ones((X.shape[0], 2))), y)
+
+
 def as_array(blocks):
     """Return blocks as a Dask array."""
     empty = sp.csr_array((0, 0))
@@ -59,7 +67,7 @@ def as_array(blocks):
         ("dense", "dask triplets", {"step": "away", "batch_size": 30}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:Rows differ in length")
+@pytest.mark.filterwarnings("ignore:Rows differ in length", "ignore:Nothing is learned")
 def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, params):
     monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)  # which do not know each other
     X, y, T = data()
@@ -180,16 +188,6 @@ def test_what_a_cluster_cannot_do_is_refused(threads):
     for params in ({"device": "cuda"}, {"mining": lambda X, y, rng: None}):
         with pytest.raises(ValueError, match=next(iter(params))):
             hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
-
-
-def test_an_embedding_is_refused(threads):
-    X, y, _ = data()
-    Z = np.ones((X.shape[0], 2))
-    both = sp.csr_array(sp.hstack([X, Z]))
-    for embedding, rows in ((2, both), (2, cut(both)), (None, (X, Z))):
-        model = hdsl.dask.HDSL(**settings_of(embedding=embedding))
-        with pytest.raises(ValueError, match="takes no embedding"):
-            model.fit(rows, y)
 
 
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):

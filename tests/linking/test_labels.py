@@ -81,7 +81,7 @@ def test_dates_are_dates():
     assert [*map(text_of, days.to_numpy())] == [*map(text_of, days)]
     assert text_of(datetime(2024, 3, 1)) == "2024-03-01"
     assert text_of(pd.NaT) == ""
-    assert text_of(np.datetime64("NaT")) == ""
+    assert text_of(np.datetime64("NaT", "D")) == ""
 
 
 def test_a_complete_list_says_that_other_pairs_do_not_match():

@@ -69,6 +69,7 @@ def export(arguments: Namespace) -> None:
                 "--query prints the query: leave out -o, or end with > FILE."
             )
         collection = models.load_collection(arguments.model)
+        _check_no_embedding(collection)
         models.name_unknown_words(collection, query)
         _name_class_scores(collection, engine)
         is_cosine = _is_cosine(collection, arguments)
@@ -81,7 +82,18 @@ def export(arguments: Namespace) -> None:
     output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
     files.check_output_of_model(output, arguments.model)
     collection = models.load_collection(arguments.model)
+    _check_no_embedding(collection)
     _write_documents(collection, engine, output, _is_cosine(collection, arguments))
+
+
+def _check_no_embedding(collection: Any) -> None:
+    """Raise ValueError where documents have an embedding beside their words."""
+    if collection.scored.embedding_width:
+        raise ValueError(
+            "An export has words alone, and this model was learned with an embedding. "
+            "In Python, rewrite and index_rows of hdsl.load(...).scored return both "
+            "vectors; or fit without --encoder."
+        )
 
 
 def _is_cosine(collection: Any, arguments: Namespace) -> bool:

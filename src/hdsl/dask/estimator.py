@@ -42,8 +42,8 @@ class HDSL(hdsl_module.HDSL):
     checkpoint, callback, random_state, verbose
         As in `hdsl.HDSL`.
     embedding : None
-        Rows on a cluster have no embedding, and are no pairs: fit these with
-        `hdsl.HDSL`.
+        A cluster learns from sparse rows alone, and takes no pairs (features,
+        embedding) either: `hdsl.HDSL` does.
     embedding_weight : "auto"
         Not used.
     device : "cpu"

@@ -16,7 +16,7 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.matrices import check_matrix
 from ..input.parameters import check_word, generator
-from ..mixed_rows import MixedRows, is_pair
+from ..mixed_rows import is_pair
 from ..similarity.rows import unit_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
@@ -28,6 +28,12 @@ from .rows import Rows
 
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)
+
+#: What a cluster says of an embedding.
+NO_EMBEDDING = (
+    "hdsl.dask.HDSL learns from sparse rows alone: leave the embedding out, or fit "
+    "hdsl.HDSL to a sample of the rows."
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,6 @@ def check_cluster_input(
 ) -> ClusterInput:
     """Check what a fit is given; `continues` is whether the path so far goes on."""
     check_cluster_parameters(model)
-    check_no_embedding(model, fit_input.X)
     check_parameters(model)
     earlier = earlier_path(model, continues)
     learned = copy(model)
@@ -92,6 +97,8 @@ def check_cluster_input(
 def check_cluster_parameters(model: Any) -> None:
     """Raise ValueError for parameters that need one machine."""
     check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
+    if model.embedding is not None:
+        raise ValueError(NO_EMBEDDING)
     if callable(model.mining):
         raise ValueError(
             "A function for `mining` is given all rows of X as one matrix, which no "
@@ -100,28 +107,13 @@ def check_cluster_parameters(model: Any) -> None:
         )
 
 
-def check_no_embedding(model: Any, X: Any) -> None:
-    """Raise ValueError where rows have an embedding beside their features."""
-    if model.embedding is not None or _is_mixed(X):
-        raise ValueError(
-            "hdsl.dask.HDSL takes no embedding, neither columns nor pairs (features, "
-            "embedding). Fit it with hdsl.HDSL on one machine, or pass the features "
-            "alone."
-        )
-
-
-def _is_mixed(X: Any) -> bool:
-    """Return whether X has an embedding: blocks of one matrix are equally wide."""
-    if isinstance(X, MixedRows):
-        return True
-    return is_pair(X) and X[0].shape[1] != X[1].shape[1]
-
-
 # --- rows -----------------------------------------------------------------------------
 
 
 def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     """Return the rows of a fit; `learned` then knows how many features they have."""
+    if is_pair(X):
+        raise ValueError(NO_EMBEDDING)
     client = find_client(model.client)
     if not is_in_blocks(X):
         X = check_matrix(learned, X, reset=not continues)
@@ -132,6 +124,7 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
             f"{model.n_features_in_}."
         )
     learned.n_features_in_ = rows.shape[1]
+    learned.embedding_width_ = 0
     return rows
 
 

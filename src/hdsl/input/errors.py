@@ -108,10 +108,15 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     level = 1
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(package):
+    while frame is not None and _is_between(frame.f_code.co_filename, package):
         level = level + 1
         frame = frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_between(filename: str, package: str) -> bool:
+    """Return whether a file is of the package, or of scikit-learn, which may call it."""
+    return filename.startswith(package) or f"{os.sep}sklearn{os.sep}" in filename
 
 
 def short(value: Any) -> str:

@@ -68,7 +68,7 @@ def discounted_gains(
     Examples
     --------
     >>> discounted_gains(np.array([2.0, 1.0, 1.0]), np.array([1.0, 0.5, 1.0]), np.array([0, 0, 1]))
-    array([0.85972695, 1.        ])
+    array([0.8597187, 1.       ])
     """
     order = np.lexsort((-grades, queries))
     n_judged = np.bincount(queries)
