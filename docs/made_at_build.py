@@ -20,6 +20,7 @@ ORDER = (
     "neighbors_before_and_after",
     "why_this_one",
     "tickets_that_were_solved",
+    "embedding_under_words",
     "choose_the_prior",
     "judgements_from_a_table",
     "clicks_on_typed_queries",

@@ -250,6 +250,21 @@ def test_tickets_that_were_solved():
     assert " found " in output
 
 
+def test_embedding_under_words():
+    output = run("embedding_under_words")
+    cosine, learned, embedding, both = (
+        line_of(output, name)[0]
+        for name in (
+            "words, by cosine",
+            "words, learned",
+            "embedding, by cosine",
+            "both, learned",
+        )
+    )
+    assert both + 1 < min(learned, embedding) < cosine  # percent
+    assert re.search(r"^ +meaning +\+", output, flags=re.MULTILINE)
+
+
 def test_molecules_from_smiles():
     pytest.importorskip("rdkit")
     output = run("molecules_from_smiles")

@@ -91,8 +91,8 @@ def _check_no_embedding(collection: Any) -> None:
     if collection.scored.embedding_width:
         raise ValueError(
             "An export has words alone, and this model was learned with an embedding. "
-            "In Python, rewrite and index_rows of hdsl.load(...).scored return both "
-            "vectors; or fit without --encoder."
+            "Fit without --encoder, or in Python with pairs (features, embedding): "
+            "rewrite and index_rows of HDSL return both vectors."
         )
 
 
