@@ -248,6 +248,17 @@ def test_broken_links_are_found(tmp_path):
     assert n_links == 4
 
 
+#: Tables of embeddings by MiniLM: name on a page, and in the results.
+BY_MINILM = {
+    "words, by cosine": "words, by cosine",
+    "words, `HDSL()`": "words, HDSL()",
+    "words, LinearSVC": "words, LinearSVC",
+    "embedding, by cosine": "embedding, by cosine",
+    "both, `HDSL()`": "both, HDSL()",
+    "both, `ClassScores(), HDSL()`": "both, ClassScores() and HDSL()",
+    "both, LinearSVC": "both, LinearSVC",
+}
+
 #: Figures in sentences: page, pattern, file of results, line and column of each group.
 BOTH = "ClassScores(), HDSL()"
 OURS = "HDSL()"
@@ -285,6 +296,25 @@ FIGURES = [
             [(name, "r8"), (name, "r52")],
         )
         for name in ("cosine", OURS, BOTH, "LinearSVC")
+    ),
+    *(
+        (
+            page,
+            rf"\| {re.escape(shown)} \| (\S+) \| (\S+) \|",
+            "embeddings-errors",
+            [(name, "docstrings, minilm"), (name, "movie_reviews, minilm")],
+        )
+        for shown, name in BY_MINILM.items()
+        for page in ("when.md", "embeddings.md")
+    ),
+    (
+        "embeddings.md",
+        r"nDCG@10 is (\S+) by words as learned, (\S+) by the embedding alone and (\S+)\s",
+        "embeddings-search",
+        [
+            ("MiniLM, 384 columns", column)
+            for column in ("words, learned", "embedding", "both, learned")
+        ],
     ),
 ]
 
