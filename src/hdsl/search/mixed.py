@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import MixedRows, count_features
 from ..neighbor_lists import NeighborLists
 from .products import on_shared_columns
 
@@ -44,7 +44,7 @@ def fill_mixed(
         )
         n_products = float(frequency[sparse_queries.indices].sum(dtype=np.float64))
         cost_per_row = ROW_COST + n_products / n_queries / n_rows
-        errors = rounding_errors(queries.dense, index.dense)
+        errors = rounding_errors(queries, index)
         query_arrays = MixedArrays(arrays_of(sparse_queries), queries.dense)
         row_arrays = MixedArrays(arrays_of(sparse_rows), index.dense)
         n_features = sparse_rows.shape[1]
@@ -67,7 +67,7 @@ def fill_mixed(
                     first_query=first_query,
                     first_row=first_row,
                     columns=columns,
-                    sums=sums.astype(np.float64, copy=False),
+                    sums=sums,
                     errors=errors[chosen],
                 )
                 cost = cost_per_row * sums.shape[1]
@@ -75,21 +75,24 @@ def fill_mixed(
     lists.sort()
 
 
-def rounding_errors(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def rounding_errors(queries: MixedRows, rows: MixedRows) -> np.ndarray:
     """Return for each query what a product with any of the rows may be too small by.
 
     A sum of n products is off by at most n times the relative error of a number, times
     the sum of their sizes, which is at most the product of the lengths.
     """
-    dtype = np.result_type(queries, rows)
-    relative = (queries.shape[1] + 8) * float(np.finfo(dtype).eps)
+    dtype = np.result_type(queries.dense, rows.dense)
+    n_products = queries.dense.shape[1] + int(count_features(queries).max(initial=0))
+    relative = (n_products + 8) * float(np.finfo(dtype).eps)
     longest = float(_lengths(rows).max(initial=0.0))
     return relative * longest * _lengths(queries)
 
 
-def _lengths(rows: np.ndarray) -> np.ndarray:
+def _lengths(rows: MixedRows) -> np.ndarray:
     """Return the length of each row in float64, without a copy of all of them."""
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    squares = np.einsum("ij,ij->i", rows.dense, rows.dense, dtype=np.float64)
+    features = rows.sparse
+    return np.sqrt(squares + np.asarray(features.multiply(features).sum(axis=1)))
 
 
 def _columns_of(rows: sp.csr_array) -> SparseArrays:

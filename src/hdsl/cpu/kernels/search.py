@@ -210,7 +210,7 @@ class MixedBlock(NamedTuple):
     first_query, first_row : int
     columns : SparseArrays
         The sparse features of the rows, as CSC.
-    sums : ndarray of shape (n_queries, n_rows), float64
+    sums : ndarray of shape (n_queries, n_rows), float32 or float64
         Products of the embeddings. Those of the sparse features are added to them.
     errors : ndarray of shape (n_queries,), float64
         What a sum may be too small by.
