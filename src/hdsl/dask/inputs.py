@@ -112,7 +112,7 @@ def check_cluster_parameters(model: Any) -> None:
 
 def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     """Return the rows of a fit; `learned` then knows how many features they have."""
-    if is_pair(X):
+    if is_pair(X) and X[0].shape[1] != X[1].shape[1]:  # else two blocks
         raise ValueError(NO_EMBEDDING)
     client = find_client(model.client)
     if not is_in_blocks(X):
