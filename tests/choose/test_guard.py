@@ -1,6 +1,7 @@
 """What a choice sees of a search among all rows, and how rows are ranked then."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ class FixedSearch:
     rankings = (COSINE, PRODUCT)
     max_harm = 0.01
 
-    def gains(self, model, ranking):
+    def gains(self, model, ranking, n_threads):
         return model[ranking]
 
 
@@ -87,6 +88,7 @@ class FixedRuns:
     search = FixedSearch()
 
     def __init__(self, cosine, product):
+        self.fits = SimpleNamespace(n_threads=1)
         plain = {COSINE: np.full(50, 0.5), PRODUCT: np.full(50, 0.5)}
         learned = {COSINE: np.full(50, cosine), PRODUCT: np.full(50, product)}
         self.models = {np.inf: plain, 8.0: learned}

@@ -44,9 +44,12 @@ class PartFitter(Protocol):
     ----------
     unit : float
         The mean ‖x‖² of the anchors.
+    n_threads : int
+        Threads of the machine.
     """
 
     unit: float
+    n_threads: int
 
     def solve(
         self,

@@ -41,6 +41,7 @@ class SearchGuard:
         self.searches = [
             (run.search, run.models) for run in runs if run.search is not None
         ]
+        self.n_threads = max((run.fits.n_threads for run in runs), default=1)
         self.gains: dict[tuple[float, str], Gains] = {}
 
     @property
@@ -91,7 +92,7 @@ class SearchGuard:
         if (prior, ranking) not in self.gains:
             values = np.concatenate(
                 [
-                    search.gains(models[prior], ranking)
+                    search.gains(models[prior], ranking, self.n_threads)
                     for search, models in self.searches
                 ]
             )

@@ -50,9 +50,11 @@ class SearchJudge:
     rankings: tuple[str, ...]
     max_harm: float
 
-    def gains(self, similarity: Similarity, ranking: str) -> np.ndarray:
+    def gains(
+        self, similarity: Similarity, ranking: str, n_threads: int = 1
+    ) -> np.ndarray:
         """Return the gain of each query, where rows are ranked in one of the ways."""
-        ranks = self.searched.ranks(similarity, ranking)
+        ranks = self.searched.ranks(similarity, ranking, n_threads)
         if self.grades is None:
             return 1.0 / ranks
         return discounted_gains(ranks, self.grades, self.searched.judged_queries)

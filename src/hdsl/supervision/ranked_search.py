@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,7 +46,9 @@ class RankedSearch:
     judged_queries: np.ndarray
     judged_rows: np.ndarray
 
-    def ranks(self, similarity: Similarity, ranking: str) -> np.ndarray:
+    def ranks(
+        self, similarity: Similarity, ranking: str, n_threads: int = 1
+    ) -> np.ndarray:
         """Return the rank of each judged row for its query, the middle one of ties."""
         queries = similarity.rewrite(self.queries)
         rows = similarity.index_rows(self.rows)
@@ -53,14 +57,20 @@ class RankedSearch:
             lengths = similarity.own_lengths(self.rows)
         thresholds = Thresholds(self._judged_scores(queries, rows, lengths), self)
         size = max(1, SCORES_AT_A_TIME // max(1, queries.shape[0]))
-        for start in range(0, rows.shape[0], size):
+
+        def counts_of_block(start: int) -> Counts:
+            """Return how many rows of a block are above the judged ones."""
             block = rows[start : start + size]
             scores = np.zeros((queries.shape[0], block.shape[0]))
             scores = search.add_products(queries, block, scores)
             scores /= lengths[start : start + size]
             self._hide(scores, start)
-            thresholds.count(scores)
-        return thresholds.middle_ranks()
+            return thresholds.count(scores)
+
+        starts = range(0, rows.shape[0], size)
+        with ThreadPoolExecutor(n_threads) as threads:
+            counts = [*threads.map(counts_of_block, starts)]
+        return thresholds.middle_ranks(counts)
 
     def _judged_scores(
         self, queries: Any, rows: Any, lengths: np.ndarray
@@ -76,8 +86,15 @@ class RankedSearch:
         scores[is_inside, column[is_inside]] = -np.inf
 
 
+class Counts(NamedTuple):
+    """How many of some rows are above each judged row, or above it or tie with it."""
+
+    n_above: np.ndarray
+    n_from: np.ndarray
+
+
 class Thresholds:
-    """The scores of judged rows, and how many of all rows are above them or tie with them."""
+    """The scores of judged rows, and how many of other rows are above them or tie with them."""
 
     def __init__(self, judged_scores: np.ndarray, searched: RankedSearch) -> None:
         n_queries = searched.queries.shape[0]
@@ -88,22 +105,25 @@ class Thresholds:
         tie = TIE * largest[searched.judged_queries]
         self.upper = judged_scores + tie
         self.lower = judged_scores - tie
-        self.n_above = np.zeros(len(judged_scores), dtype=np.int64)
-        self.n_from = np.zeros(len(judged_scores), dtype=np.int64)
 
-    def count(self, scores: np.ndarray) -> None:
-        """Count more rows; their scores have shape (n_queries, n_more_rows)."""
+    def count(self, scores: np.ndarray) -> Counts:
+        """Return the counts of some rows; their scores have shape (n_queries, n_rows)."""
+        n_above = np.zeros(len(self.upper), dtype=np.int64)
+        n_from = np.zeros(len(self.upper), dtype=np.int64)
         for query, query_scores in enumerate(scores):
             judged = slice(self.starts[query], self.starts[query + 1])
-            self.n_above[judged] += count_above(query_scores, self.upper[judged])
-            self.n_from[judged] += len(query_scores) - count_above(
+            n_above[judged] = count_above(query_scores, self.upper[judged])
+            n_from[judged] = len(query_scores) - count_above(
                 -query_scores, -self.lower[judged]
             )
+        return Counts(n_above, n_from)
 
-    def middle_ranks(self) -> np.ndarray:
-        """Return the rank of each judged row among the rows that were counted."""
-        n_ties = self.n_from - self.n_above  # the row itself among them
-        return self.n_above + (n_ties + 1) / 2
+    def middle_ranks(self, counts: Sequence[Counts]) -> np.ndarray:
+        """Return the rank of each judged row among the rows of all counts."""
+        n_above = np.sum([count.n_above for count in counts], axis=0)
+        n_from = np.sum([count.n_from for count in counts], axis=0)
+        n_ties = n_from - n_above  # the row itself among them
+        return np.asarray(n_above + (n_ties + 1) / 2)
 
 
 def count_above(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
