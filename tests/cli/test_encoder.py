@@ -12,9 +12,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
-from hdsl import HDSL, load
+from hdsl import HDSL, load, save
 from hdsl.mixed_rows import MixedRows
-from hdsl.text import EncoderError, SentenceEncoder, TextEncoder
+from hdsl.text import EncoderError, SentenceEncoder, TextEncoder, Words, learn
 from hdsl.text.encoders import encode
 
 WIDTH = 24
@@ -164,6 +164,27 @@ def test_a_sentence_encoder_is_a_transformer():
     assert_allclose(np.linalg.norm(Z, axis=1), 1.0, rtol=1e-5)
     model = HDSL(random_state=0, max_iter=2).fit((words.transform(texts), Z), labels)
     assert model.embedding_width_ == WIDTH
+
+
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_a_collection_is_learned_in_python_with_an_encoder(tmp_path, has_labels):
+    topics = list(TOPICS) * 15
+    texts = [
+        f"{TOPICS[topic].split()[k % 8]} note{k % 7}" for k, topic in enumerate(topics)
+    ]
+    supervision = {"y": topics}
+    if not has_labels:
+        supervision = {"triplets": [[k, k + 3, k + 1] for k in range(40)]}
+    words = Words(min_df=1)
+    collection = learn(texts, **supervision, words=words, encoder=HashedTrigrams())
+    hits = collection.search("goal", 3)
+    assert hits[0]["label"] in ("sport", None)
+    save(collection, tmp_path / "model.hdsl")
+    again = load(tmp_path / "model.hdsl")
+    again.encoder.use(HashedTrigrams())
+    assert [hit["row"] for hit in again.search("goal", 3)] == [
+        hit["row"] for hit in hits
+    ]
 
 
 def test_texts_are_encoded_once_in_batches():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..labels import label_sets
+from ..mixed_rows import MixedRows
 from .collection import Collection
 from .documents import Documents
+from .encoders import TextEncoder
 from .words import Words
 
 #: Beside class scores, a feature that is paired must be in this power of the number of
@@ -38,6 +41,7 @@ def learn(
     sample_weight: Any = None,
     ids: Any = None,
     words: Words | None = None,
+    encoder: Any = None,
     model: Any = None,
 ) -> Collection:
     """Learn a similarity of texts, and return them as a collection that takes texts.
@@ -56,6 +60,9 @@ def learn(
         Names of the texts.
     words : Words, default=None
         How texts become rows; it is fitted. None is ``Words()``.
+    encoder : object or str, default=None
+        What makes an embedding of the texts, which is compared beside the words: an
+        object with ``encode``, or its name or folder, as in `SentenceEncoder`.
     model : HDSL or Pipeline, default=None
         What learns; it is fitted. A pipeline has `ClassScores` first. None is a
         pipeline of both with `y`, and ``HDSL(random_state=0)`` with judgements.
@@ -77,7 +84,11 @@ def learn(
     """
     documents = np.array([*texts], dtype=object)
     words = words or Words()
-    X = words.fit(documents).transform(documents)
+    X: Any = words.fit(documents).transform(documents)
+    text_encoder = None
+    if encoder is not None:
+        text_encoder = TextEncoder.of(encoder)
+        X = MixedRows(X, text_encoder.encode(documents.tolist()))
     if model is None:
         model = _default_model(len(documents), has_labels=y is not None)
     judgements = {
@@ -90,7 +101,11 @@ def learn(
     if y is not None and label_sets(y) is None:
         labels = np.asarray(y)
     fitted = model.fit(X, y, **options)
-    return Collection(fitted, words, Documents(X, labels, documents, ids))
+    if text_encoder is not None:
+        learned = fitted[-1] if hasattr(fitted, "steps") else fitted
+        X = X.weigh_dense(math.sqrt(learned.embedding_weight_))
+    documents_learned = Documents(X, labels, documents, ids)
+    return Collection(fitted, words, documents_learned, encoder=text_encoder)
 
 
 def _default_model(n_texts: int, has_labels: bool) -> Any:
