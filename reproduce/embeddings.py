@@ -20,13 +20,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
-from hdsl.choose.embedding import unlearned
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import RankingQuality, ranking_quality
 from hdsl.mixed_rows import MixedRows
 from hdsl.search import top_k
 from hdsl.similarity.cosine import ranked_by
 from hdsl.similarity.rows import unit_rows
+from hdsl.similarity.unlearned import unlearned
 from hdsl.triplets import relevance_triplets
 
 from . import cisi, encoders

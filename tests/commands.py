@@ -43,6 +43,12 @@ def write_csv(path, rows, header=("id", "topic", "body")):
     return path
 
 
+def read_csv(path):
+    """Return the rows of a table as dicts."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [*csv.DictReader(file)]
+
+
 class Result(NamedTuple):
     """How a command ended."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -57,10 +58,10 @@ class MixedRows:
         """Return the rows with another dtype."""
         return self.map(lambda block: block.astype(dtype, copy=False))
 
-    def weigh_dense(self, factor: float) -> MixedRows:
-        """Return the rows with the embedding times a factor."""
-        weighed = self.dense * self.dense.dtype.type(factor)
-        return MixedRows(self.sparse, weighed)
+    def with_embedding_weight(self, weight: float) -> MixedRows:
+        """Return rows in whose dot products that of the embedding has a weight."""
+        root = self.dense.dtype.type(math.sqrt(weight))
+        return MixedRows(self.sparse, self.dense * root)
 
     def to_sparse(self) -> sp.csr_array:
         """Return all columns as one sparse matrix; zeros of the embedding are not stored."""
@@ -121,6 +122,13 @@ def stack_rows(X: Any, Y: Any) -> Any:
     return sp.csr_array(sp.vstack([X, Y]))
 
 
+def features_as_float64(X: Any) -> Any:
+    """Return rows with features in float64; an embedding beside them keeps its dtype."""
+    if isinstance(X, MixedRows):
+        return MixedRows(features_as_float64(X.sparse), X.dense)
+    return X.astype(np.float64, copy=False)
+
+
 def split_columns(X: Any, n_sparse: int) -> MixedRows:
     """Return rows with their columns from `n_sparse` on as a dense block.
 
@@ -135,6 +143,17 @@ def split_columns(X: Any, n_sparse: int) -> MixedRows:
     if sp.issparse(dense):
         dense = dense.toarray()
     return MixedRows(sp.csr_array(X[:, :n_sparse]), np.ascontiguousarray(dense))
+
+
+def has_embedding(X: Any) -> bool:
+    """Return whether rows have an embedding beside them: mixed rows, or a pair.
+
+    Examples
+    --------
+    >>> has_embedding((sp.csr_array((2, 5)), np.ones((2, 3)))), has_embedding(np.ones((2, 3)))
+    (True, False)
+    """
+    return isinstance(X, MixedRows) or is_pair(X)
 
 
 def is_pair(X: Any) -> bool:

@@ -17,7 +17,7 @@ from .input.labels import check_classes
 from .input.matrices import as_user_sparse, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
-from .mixed_rows import MixedRows, is_pair
+from .mixed_rows import features_as_float64, has_embedding
 from .neighbor_lists import Neighbors
 from .search import Index
 from .similarity.cosine import LearnedCosine
@@ -161,18 +161,11 @@ class _Learned:
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side."""
-        return self._similarity.rewrite(_as_float64(X))
+        return self._similarity.rewrite(features_as_float64(X))
 
     def index_rows(self, X: Any) -> Any:
         """Return the other side."""
-        return self._similarity.index_rows(_as_float64(X))
-
-
-def _as_float64(X: Any) -> Any:
-    """Return rows in float64; an embedding keeps its dtype."""
-    if isinstance(X, MixedRows):
-        return MixedRows(_as_float64(X.sparse), X.dense)
-    return X.astype(np.float64, copy=False)
+        return self._similarity.index_rows(features_as_float64(X))
 
 
 class _FittedRows:
@@ -208,7 +201,7 @@ class _FittedRows:
 
     def _scores_with_itself(self, X: Any) -> np.ndarray:
         """Return S(x, x) of each row."""
-        X = _as_float64(X)
+        X = features_as_float64(X)
         queries = self._similarity.rewrite(X)
         return row_products(queries, self._similarity.index_rows(X))
 
@@ -314,7 +307,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         check_word(name, "weights", self.weights, WEIGHTS)
         check_device(name, self.device)
         fitted = copy(self)  # self changes at the end, all at once
-        if not is_pair(X) and not isinstance(X, MixedRows):
+        if not has_embedding(X):
             check_names(self.similarity, X)
         X = check_rows(fitted, X, reset=True)
         fitted._fitted_rows = self._rows_to_search(X)

@@ -1,19 +1,13 @@
 """``hdsl link``: tables and known pairs in; links, pairs to label and a page out."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 
 import hdsl
-from commands import bad, good, told, write_csv
+from commands import bad, good, read_csv, told, write_csv
 from products import make_tables
-
-
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return [*csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +29,7 @@ def test_a_column_may_have_any_name(tmp_path):
         "\r\n".join(lines)
     )  # and lines may end as on Windows
     good("link", tmp_path / "t.jsonl", "--threshold", "0", "-o", tmp_path / "links.csv")
-    assert len(rows_of(tmp_path / "links.csv")) == 1
+    assert len(read_csv(tmp_path / "links.csv")) == 1
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +54,7 @@ def linked(files):
 
 def test_links_are_written_by_id(linked):
     folder, pairs, _ = linked
-    links = rows_of(folder / "links.csv")
+    links = read_csv(folder / "links.csv")
     linked_pairs = {(row["left"], row["right"]) for row in links}
     assert len(linked_pairs & {*pairs[25:]}) >= 12  # of 15
     assert {*pairs[:25]} <= linked_pairs
@@ -86,7 +80,7 @@ def test_each_table_names_its_own_ids(files, tmp_path):
     folder, pairs = files
     tables = []
     for name, column in (("left", "sku"), ("right", "code")):
-        rows = [row.values() for row in rows_of(folder / f"{name}.csv")]
+        rows = [row.values() for row in read_csv(folder / f"{name}.csv")]
         tables.append(
             write_csv(tmp_path / f"{name}.csv", rows, (column, "title", "price"))
         )
@@ -99,7 +93,7 @@ def test_each_table_names_its_own_ids(files, tmp_path):
         tmp_path / "links.csv",
     ]
     good(*command, "--id", "sku, code")
-    links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
+    links = {(row["left"], row["right"]) for row in read_csv(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= links
     assert "'ean'" in bad(*command, "--id", "sku,ean")
     assert "--id" in bad(*command)
@@ -120,7 +114,7 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
         labels,
     ]
     assert "Nothing was learned" in good(*command).stdout
-    to_label = rows_of(labels)
+    to_label = read_csv(labels)
     assert len(to_label) == 12
     for row in to_label[:10]:
         row["match"] = "yes" if (row["left"], row["right"]) in pairs else "no"
@@ -128,7 +122,7 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     facts = told(*command)
     n_yes = sum(row["match"] == "yes" for row in to_label)
     assert facts["learned"] == (n_yes >= 5)
-    again = rows_of(labels)
+    again = read_csv(labels)
     assert [row["match"] for row in again[:10]] == [
         row["match"] for row in to_label[:10]
     ]
@@ -147,14 +141,14 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
     assert "match" in bad(
         "link", folder / "left.csv", right, "--matches", answers, "-o", links
     )
-    table = [[*row.values()] for row in rows_of(folder / "left.csv")]
+    table = [[*row.values()] for row in read_csv(folder / "left.csv")]
     upper = write_csv(tmp_path / "left.csv", table, ("ID", "title", "price"))
     rows = [
         (*pair, "") for pair in pairs[:25]
     ]  # notes, of which there are none, are no answers
     answers = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "note"))
     good("link", upper, right, "--matches", answers, "-o", links)
-    assert {*pairs[:25]} <= {(row["left"], row["right"]) for row in rows_of(links)}
+    assert {*pairs[:25]} <= {(row["left"], row["right"]) for row in read_csv(links)}
     other = write_csv(tmp_path / "left.csv", table, ("sku", "title", "price"))
     message = bad("link", other, right, "--matches", folder / "pairs.csv", "-o", links)
     assert "--id" in message
@@ -173,7 +167,7 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
         tmp_path / "l.csv",
     ]
     good(*command)
-    to_label = [row | {"match": "no"} for row in rows_of(tmp_path / "l.csv")]
+    to_label = [row | {"match": "no"} for row in read_csv(tmp_path / "l.csv")]
     write_csv(tmp_path / "l.csv", [row.values() for row in to_label], to_label[0])
     write_csv(
         left, [(f"new thing {k}", k) for k in range(len(table))], ("title", "price")
@@ -183,10 +177,10 @@ def test_answers_are_of_the_records_they_name(files, tmp_path):
 
 def test_duplicates_in_one_table(files, tmp_path):
     folder, _ = files
-    rows = rows_of(folder / "left.csv") + rows_of(folder / "right.csv")
+    rows = read_csv(folder / "left.csv") + read_csv(folder / "right.csv")
     people = write_csv(tmp_path / "all.csv", [row.values() for row in rows], rows[0])
     good("link", people, "-o", tmp_path / "links.csv", "--threshold", 0.2)
-    links = rows_of(tmp_path / "links.csv")
+    links = read_csv(tmp_path / "links.csv")
     assert links
     assert all(row["left"] != row["right"] for row in links)
 
@@ -231,9 +225,9 @@ def test_faulty_labels_are_left_out_named_and_marked(files, tmp_path):
     )
     for pair in ("('L0', 'R0')", "('L1', 'R1')", "('L2', 'nobody')"):
         assert pair in ended.stderr
-    faults = [row["fault"] for row in rows_of(labels)][: len(lines)]
+    faults = [row["fault"] for row in read_csv(labels)][: len(lines)]
     assert [fault != "" for fault in faults] == [True] * 5 + [False] * 4
-    known = [row for row in rows_of(tmp_path / "links.csv") if row["known"] == "yes"]
+    known = [row for row in read_csv(tmp_path / "links.csv") if row["known"] == "yes"]
     assert [(row["left"], row["right"]) for row in known] == [("L0", "R0")]
 
 
@@ -279,7 +273,7 @@ def test_fields_that_something_else_separates(files, tmp_path):
     assert "--sep" in bad(*command)
     good(*command, "--sep", ";")
     linked_pairs = {
-        (row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")
+        (row["left"], row["right"]) for row in read_csv(tmp_path / "links.csv")
     }
     assert {*pairs[:25]} <= linked_pairs
     (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
@@ -309,10 +303,10 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
     links = tmp_path / "links.csv"
     tables = [tmp_path / "left.csv", tmp_path / "right.csv"]
     good("link", *tables, "--matches", known, "-o", links, "--encoding", "UTF8")
-    linked_pairs = {(row["left"], row["right"]) for row in rows_of(links)}
+    linked_pairs = {(row["left"], row["right"]) for row in read_csv(links)}
     assert {*pairs[:20]} <= linked_pairs
     assert len(linked_pairs & {*pairs[20:]}) >= 5  # of 10
-    assert any(row["left_text"].count(",") > 1 for row in rows_of(links))
+    assert any(row["left_text"].count(",") > 1 for row in read_csv(links))
     others = write_csv(tmp_path / "others.csv", [(7, 7)], ("left", "right"))
     assert "'7'" in bad("link", *tables, "--matches", others, "-o", links)
 
@@ -336,7 +330,7 @@ def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path
     good(*command)
     to_label = [
         {"match": "", "left": row["left"], "right": row["right"], "note": "é"}
-        for row in rows_of(labels)
+        for row in read_csv(labels)
     ]
     to_label[0]["match"] = "perhaps"
     write_csv(labels, [row.values() for row in to_label], to_label[0])
@@ -347,12 +341,12 @@ def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path
         row["match"] = "no" if (row["left"], row["right"]) in pairs[:3] else "Yes"
     write_csv(labels, [row.values() for row in to_label], to_label[0])
     assert "learned" in good(*command).stdout
-    again = rows_of(labels)
+    again = read_csv(labels)
     assert [(row["match"], row["note"]) for row in again[:15]] == [
         (row["match"], "é") for row in to_label[:15]
     ]
     assert {(row["match"], row["note"]) for row in again[15:]} == {("", "")}
-    links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
+    links = {(row["left"], row["right"]) for row in read_csv(tmp_path / "links.csv")}
     answers = {(row["left"], row["right"]): row["match"] for row in to_label[:15]}
     assert all((pair in links) == (word == "Yes") for pair, word in answers.items())
 
@@ -407,7 +401,7 @@ def test_answers_may_stand_first_and_no_other_file_is_replaced(files, tmp_path):
         tmp_path / "links.csv",
     )
     known = {
-        (r["left"], r["right"]) for r in rows_of(tmp_path / "links.csv") if r["known"]
+        (r["left"], r["right"]) for r in read_csv(tmp_path / "links.csv") if r["known"]
     }
     assert known == {*pairs[:25]}
     (tmp_path / "mine.txt").write_text("mine")

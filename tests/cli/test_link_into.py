@@ -1,20 +1,14 @@
 """``hdsl link --into`` and ``--entities``: new records day after day, and what they are."""
 
-import csv
 import json
 
 import pytest
 
 import hdsl
-from commands import bad, good, write_csv
+from commands import bad, good, read_csv, write_csv
 from products import make_tables
 
 HEADER = ("id", "title", "price")
-
-
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return [*csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +44,10 @@ def linked(tmp_path_factory):
 
 def test_entities_have_a_line_per_record(linked):
     folder, _, _ = linked
-    rows = rows_of(folder / "entities.csv")
+    rows = read_csv(folder / "entities.csv")
     assert len(rows) == 70
     assert {row["table"] for row in rows} == {"left", "right"}
-    links = rows_of(folder / "links.csv")
+    links = read_csv(folder / "links.csv")
     entity = {(row["table"], row["record"]): row["entity"] for row in rows}
     sure = [link for link in links if link["known"]]
     assert all(
@@ -77,17 +71,17 @@ def test_new_records_are_linked_and_kept(linked, tmp_path):
     grown = tmp_path / "grown.hdsl"
     result = good(*command, "--model", grown, "--entities", entities)
     assert "kept in" in result.stdout
-    links = rows_of(tmp_path / "new_links.csv")
+    links = read_csv(tmp_path / "new_links.csv")
     found = {(link["left"], link["right"]) for link in links}
     assert len(found & expected) >= 7  # of 10
     assert all(link["left_text"] and link["right_text"] for link in links)
-    new = {row["id"] for row in rows_of(folder / "new.csv")}
+    new = {row["id"] for row in read_csv(folder / "new.csv")}
     assert {link["right"] for link in links} <= new
     before = {
         (row["table"], row["record"]): row["entity"]
-        for row in rows_of(folder / "entities.csv")
+        for row in read_csv(folder / "entities.csv")
     }
-    after = {(row["table"], row["record"]): row["entity"] for row in rows_of(entities)}
+    after = {(row["table"], row["record"]): row["entity"] for row in read_csv(entities)}
     assert len(after) == 80
     renamed = {record for record in before if before[record] != after[record]}
     if not renamed:

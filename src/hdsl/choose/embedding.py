@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..similarity import Similarity
 from ..similarity.cosine import COSINE
-from ..similarity.fixed import parts_of_rows
-from ..solver.atoms import NOTHING
+from ..similarity.unlearned import unlearned
 from ..supervision.judges import Score
 from ..supervision.supervision import Supervision
 from .candidates import FROM_ANOTHER, score_columns
@@ -49,6 +47,7 @@ def choose_embedding_weight(
     data: Supervision,
     validation: Supervision | None,
     rng: np.random.Generator,
+    n_threads: int,
     progress: Progress,
 ) -> EmbeddingChoice:
     """Return the weight whose unlearned similarity is the best on held-out data.
@@ -77,7 +76,9 @@ def choose_embedding_weight(
         similarity = unlearned(data.X, weight)
         scores.append(Score.joined([judge(similarity) for judge in judges]))
         if searches:
-            by_part = [search.gains(similarity, COSINE) for search in searches]
+            by_part = [
+                search.gains(similarity, COSINE, n_threads) for search in searches
+            ]
             gains[k] = np.concatenate(by_part).mean()
     means = np.array([float(score.units.mean()) for score in scores])
     if searches:
@@ -90,12 +91,6 @@ def choose_embedding_weight(
         f"data before learning, features alone {means[0]:.3f}"
     )
     return EmbeddingChoice(WEIGHTS[best], reason, _table(scores, gains, best))
-
-
-def unlearned(X: Any, weight: float) -> Similarity:
-    """Return ⟨x, x'⟩ + weight·⟨z, z'⟩, of mixed rows."""
-    atoms, weights = NOTHING
-    return Similarity(atoms, weights, 1.0, parts_of_rows(X, 1.0, weight), X.shape[1])
 
 
 def _table(

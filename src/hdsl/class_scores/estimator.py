@@ -25,7 +25,7 @@ from ..input.matrices import as_user_sparse, check_matrix, narrow
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import MixedRows, is_pair
+from ..mixed_rows import has_embedding
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
@@ -181,7 +181,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
-        if is_pair(X) or isinstance(X, MixedRows):
+        if has_embedding(X):
             features, embedding = X
             return self.fit_transform(features, y, sample_weight), embedding
         checked, training, random_state = self._check_fit(X, y, sample_weight)
@@ -212,7 +212,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
-        if is_pair(X) or isinstance(X, MixedRows):
+        if has_embedding(X):
             features, embedding = X
             return self.transform(features), embedding
         return as_user_sparse(super().transform(check_matrix(self, X, reset=False)))
@@ -322,7 +322,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             name, "max_rows", self.max_rows, low=2, integer=True, words=("auto", None)
         )
         checked = copy(self)
-        if is_pair(X) or isinstance(X, MixedRows):
+        if has_embedding(X):
             X, _ = X
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -125,11 +124,11 @@ def learn(
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
     if text_encoder is not None:
-        factor = math.sqrt(model.embedding_weight_)
-        documents = replace(documents, X=documents.X.weigh_dense(factor))
+        weight = model.embedding_weight_
+        documents = _with_embedding_weight(documents, weight)
         if queries is not None:
-            weighed = queries.rows.X.weigh_dense(factor)
-            queries = replace(queries, rows=replace(queries.rows, X=weighed))
+            rows = _with_embedding_weight(queries.rows, weight)
+            queries = replace(queries, rows=rows)
     collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
     measured = measure.held_out(collection, n_jobs=model.n_jobs)
@@ -199,6 +198,11 @@ def _with_embedding(
     announce(f"encoding {counted(len(texts), 'text')}", quiet=quiet)
     embedding = encoder.encode(texts.tolist(), verbose=int(is_watched(quiet)))
     return replace(documents, X=MixedRows(documents.X, embedding))
+
+
+def _with_embedding_weight(documents: Documents, weight: float) -> Documents:
+    """Return documents that are compared as before learning, with the weight that was chosen."""
+    return replace(documents, X=documents.X.with_embedding_weight(weight))
 
 
 def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:

@@ -10,10 +10,10 @@ from ..input.comparisons import check_comparisons, check_weights
 from ..mixed_rows import MixedRows
 from ..similarity import FixedPart, Similarity
 from ..similarity.cosine import LearnedCosine
-from ..similarity.fixed import parts_of_rows
 from ..similarity.judge import comparison_points
 from ..similarity.pairwise import as_rewriter
 from ..similarity.rewriter import Rewriter
+from ..similarity.unlearned import unlearned
 from ..solver.atoms import NOTHING
 from .errors import ErrorComparison
 from .rows import checked_rows
@@ -50,9 +50,7 @@ def triplet_accuracy(
     triplets = check_comparisons(triplets, X.shape[0])
     weights = check_weights(sample_weight, len(triplets), "triplet")
     if model is None:
-        model = _fixed_only(X.shape[1], norm=None)
-        if isinstance(X, MixedRows):
-            model = Similarity(*NOTHING, 1.0, parts_of_rows(X, 1.0), X.shape[1])
+        model = unlearned(X)
     points = comparison_points(X, triplets)
     shares = points(as_rewriter(model, X.shape[1], "model"))
     return float(np.average(shares, weights=weights))
@@ -98,14 +96,9 @@ def compare_triplets(
     learned = as_rewriter(model, X.shape[1], "model")
     if cosine:
         learned = LearnedCosine(learned)
-    plain_cosine: Rewriter = _fixed_only(X.shape[1], norm="l2")
-    if isinstance(X, MixedRows):
-        plain_cosine = LearnedCosine(
-            Similarity(*NOTHING, 1.0, parts_of_rows(X, 1.0), X.shape[1])
-        )
     points = comparison_points(X, triplets)
     return ErrorComparison.from_trials(
-        before=1.0 - points(plain_cosine),
+        before=1.0 - points(_plain_cosine(X)),
         after=1.0 - points(learned),
         sample_weight=weights,
         groups=triplets[:, 0],
@@ -113,7 +106,9 @@ def compare_triplets(
     )
 
 
-def _fixed_only(n_features: int, norm: str | None) -> Similarity:
-    """Return the dot product of rows, or their cosine with ``norm="l2"``."""
-    fixed = (FixedPart("prior", 1.0, norm),)
-    return Similarity(*NOTHING, scale=1.0, fixed=fixed, n_features=n_features)
+def _plain_cosine(X: Any) -> Rewriter:
+    """Return the cosine of rows before anything is learned."""
+    if isinstance(X, MixedRows):
+        return LearnedCosine(unlearned(X))
+    fixed = (FixedPart("prior", 1.0, norm="l2"),)
+    return Similarity(*NOTHING, scale=1.0, fixed=fixed, n_features=X.shape[1])

@@ -11,7 +11,7 @@ from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity.rewriter import Rewriter
 from .errors import ErrorComparison
-from .rows import checked_rows, has_embedding
+from .rows import checked_rows, compares_embeddings
 
 
 def knn_error(
@@ -143,7 +143,7 @@ def compare_errors(
         if label_sets(y_test) is None and label_sets(y) is None:
             check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
 
-    if has_embedding(model):
+    if compares_embeddings(model):
         X = checked_rows(model, X)
         if X_test is not None:
             X_test = checked_rows(model, X_test)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from ..input.embeddings import check_rows
 from ..input.matrices import as_rows, check_matrix
-from ..mixed_rows import MixedRows, is_pair
+from ..mixed_rows import features_as_float64, has_embedding
 from ..similarity import Similarity
 
 
@@ -17,13 +17,12 @@ def checked_rows(model: Any, X: Any) -> Any:
 
     With an embedding they are mixed, as the model compares them before learning.
     """
-    if has_embedding(model):
+    if compares_embeddings(model):
         if isinstance(model, BaseEstimator):
             X = check_rows(model, X, reset=False)
         return similarity_of(model).blended_rows(X)
-    if isinstance(X, MixedRows) or is_pair(X):
-        X = as_rows(X)
-        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
+    if has_embedding(X):
+        return features_as_float64(as_rows(X))
     if isinstance(model, BaseEstimator):
         X = check_matrix(model, X, reset=False)
     else:
@@ -31,7 +30,7 @@ def checked_rows(model: Any, X: Any) -> Any:
     return sp.csr_array(X, dtype=np.float64)
 
 
-def has_embedding(model: Any) -> bool:
+def compares_embeddings(model: Any) -> bool:
     """Return whether a model compares rows by an embedding too."""
     similarity = similarity_of(model)
     if not isinstance(similarity, Similarity):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -153,7 +152,7 @@ def _weighed(X: MixedRows, weight: float) -> Any:
     """Return rows with a weight of their embedding; one of weight 0 is left out."""
     if weight == 0.0:
         return X.sparse
-    return X.weigh_dense(math.sqrt(weight))
+    return X.with_embedding_weight(weight)
 
 
 def earlier_path(model: Any, continues: bool) -> Result | None:

@@ -54,7 +54,7 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
 
     run = check_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        run = weigh_embedding(model, run, progress)
+        run = weigh_embedding(model, run, workers, progress)
         laid_out = lay_out(model, run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
         keep_outcome(model, run, outcome)
@@ -63,7 +63,9 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     return model
 
 
-def weigh_embedding(model: Any, run: CheckedInput, progress: Progress) -> CheckedInput:
+def weigh_embedding(
+    model: Any, run: CheckedInput, workers: Workers, progress: Progress
+) -> CheckedInput:
     """Return a run whose rows are features and embedding in one; as it is without one.
 
     The weight is that of the path that goes on, that of the checkpoint, given or
@@ -83,7 +85,9 @@ def weigh_embedding(model: Any, run: CheckedInput, progress: Progress) -> Checke
         return run.with_embedding(EmbeddingChoice(weight, "as given"))
     # The prior is then chosen on the same parts of the data.
     rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
-    choice = choose_embedding_weight(model, run.data, run.validation, rng, progress)
+    choice = choose_embedding_weight(
+        model, run.data, run.validation, rng, workers.n_threads, progress
+    )
     progress.say(choice.reason)
     return run.with_embedding(choice)
 

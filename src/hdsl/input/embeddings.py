@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, is_pair, split_columns
+from ..mixed_rows import MixedRows, has_embedding, is_pair, split_columns
 from .errors import ParameterError
 from .matrices import as_mixed_rows, as_user_sparse, check_matrix
 
@@ -29,7 +29,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     name : str
         What messages call X.
     """
-    if isinstance(X, MixedRows) or is_pair(X):
+    if has_embedding(X):
         return _check_pair(estimator, X, reset, name)
     X = check_matrix(estimator, X, reset=reset, name=name)
     if reset:

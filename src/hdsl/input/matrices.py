@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, is_pair, sparse_block
+from ..mixed_rows import MixedRows, has_embedding, sparse_block
 from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
@@ -68,7 +68,7 @@ def as_rows(X: Any, name: str = "X") -> Any:
 
     A pair (sparse features, dense embedding) becomes mixed rows.
     """
-    if isinstance(X, MixedRows) or is_pair(X):
+    if has_embedding(X):
         return as_mixed_rows(X, name)
     is_sparse = sp.issparse(X)
     X = sound_csr(X, name) if is_sparse else np.asarray(X)

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows, is_pair
+from ..mixed_rows import has_embedding
 from .documents import Documents
 from .rows import as_sparse, sparse_rows
 
@@ -166,7 +166,7 @@ def certified_top_k(
 
 def _check_no_embedding(X: Any) -> None:
     """Raise ValueError where rows are a pair of features and an embedding."""
-    if isinstance(X, MixedRows) or is_pair(X):
+    if has_embedding(X):
         raise ValueError(
             "certified_top_k takes no embedding: its values may be negative, so the "
             "positive part of a query bounds no score. Search with hdsl.search.top_k, "

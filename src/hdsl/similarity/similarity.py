@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import as_rows
-from ..mixed_rows import MixedRows, sparse_block, split_columns
+from ..mixed_rows import (
+    MixedRows,
+    features_as_float64,
+    sparse_block,
+    split_columns,
+)
 from ..solver import atoms as atoms_module
 from ..wide_matrices import drop_unused_columns
 from .fixed import FixedPart, cover_columns
@@ -83,11 +87,6 @@ class Similarity:
             return 0.0
         return self.fixed[-1].weight / self.fixed[0].weight
 
-    def unlearned(self) -> Similarity:
-        """Return the similarity of the fixed parts alone."""
-        atoms, weights = atoms_module.NOTHING
-        return replace(self, atoms=atoms, weights=weights)
-
     def in_blocks(self, X: Any) -> Any:
         """Return checked rows as they are stored: mixed where a fixed part is dense."""
         X = as_rows(X)
@@ -112,7 +111,7 @@ class Similarity:
 
         Their dot products are those of the fixed parts over the weight of the first.
         """
-        return self.index_rows(X).weigh_dense(math.sqrt(self.embedding_weight))
+        return self.index_rows(X).with_embedding_weight(self.embedding_weight)
 
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are the similarity.
@@ -151,7 +150,7 @@ class Similarity:
         with np.errstate(over="ignore", invalid="ignore"):
             # In float64 also for float32 rows: the scale and the weights may not fit in
             # float32.
-            rows = _sparse_as_float64(X)
+            rows = features_as_float64(X)
             fixed = [
                 _times(fixed_part.block(rows), fixed_part.weight)
                 for fixed_part in self.fixed
@@ -230,7 +229,7 @@ class Similarity:
 
     def own_lengths(self, X: Any) -> np.ndarray:
         """Return sqrt(S(x, x)) of each row, 1 for a row without."""
-        rows = _sparse_as_float64(self.index_rows(X))
+        rows = features_as_float64(self.index_rows(X))
         learned = self.learned(rows)
         squares = row_products(learned, learned)
         for fixed_part in self.fixed:
@@ -266,13 +265,6 @@ class Similarity:
 def _times(block: Any, factor: float) -> Any:
     """Return a block times a factor, in the dtype of the block."""
     return block * block.dtype.type(factor)
-
-
-def _sparse_as_float64(X: Any) -> Any:
-    """Return rows with sparse features in float64; an embedding keeps its dtype."""
-    if isinstance(X, MixedRows):
-        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
-    return X.astype(np.float64, copy=False)
 
 
 def _with_dtypes_of(X: Any, Z: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -149,7 +148,7 @@ class Collection:
             return rows
         weight = self.scored.similarity.embedding_weight
         embedding = self.encoder.encode(texts)
-        return MixedRows(rows, embedding).weigh_dense(math.sqrt(weight))
+        return MixedRows(rows, embedding).with_embedding_weight(weight)
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""

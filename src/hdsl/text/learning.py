@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,7 +102,7 @@ def learn(
     fitted = model.fit(X, y, **options)
     if text_encoder is not None:
         learned = fitted[-1] if hasattr(fitted, "steps") else fitted
-        X = X.weigh_dense(math.sqrt(learned.embedding_weight_))
+        X = X.with_embedding_weight(learned.embedding_weight_)
     documents_learned = Documents(X, labels, documents, ids)
     return Collection(fitted, words, documents_learned, encoder=text_encoder)
 

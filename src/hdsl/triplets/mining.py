@@ -11,7 +11,7 @@ from ..input.labels import check_labels
 from ..input.matrices import as_rows, canonical
 from ..input.parameters import check_device, check_number, generator
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import MixedRows, features_as_float64, sparse_block
 from .rows import Judgements
 
 #: What a pair of rows with the same labels gains over one that shares none, over the
@@ -267,7 +267,7 @@ def _matrix(X: Any) -> Any:
     """Return X as a canonical float64 CSR array; an embedding beside it as it is."""
     X = as_rows(X)
     if isinstance(X, MixedRows):
-        return MixedRows(X.sparse.astype(np.float64), X.dense)
+        return features_as_float64(X)
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     return X.astype(np.float64)

@@ -9,7 +9,7 @@ from .. import search
 from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
-from ..mixed_rows import MixedRows, stack_rows
+from ..mixed_rows import MixedRows, features_as_float64, stack_rows
 from ..relevance import Relevance, read_relevance
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
@@ -146,7 +146,7 @@ def _checked(X: Any, name: str) -> Any:
     """Return rows in float64; an embedding beside them keeps its dtype."""
     X = as_rows(X, name)
     if isinstance(X, MixedRows):
-        return MixedRows(X.sparse.astype(np.float64, copy=False), X.dense)
+        return features_as_float64(X)
     return sp.csr_array(X, dtype=np.float64)
 
 
