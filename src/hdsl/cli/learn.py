@@ -174,6 +174,7 @@ def _vectorize(
         ids=_plain(data.ids),
         part=parts,
         idf=idf,
+        feature_names=data.feature_names,
         facts=facts,
     )
 
