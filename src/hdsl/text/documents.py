@@ -222,9 +222,11 @@ class Documents:
 
 
 def _as_array(values: Any) -> Any:
-    """Return a list as an array, of objects where all are strings; others unchanged."""
+    """Return values as an array, of objects where they are a list of strings."""
+    if values is None:
+        return None
     if not isinstance(values, list | tuple):
-        return values
+        return np.asarray(values)  # a Series has an index of its own
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)
     return np.array(values)
@@ -234,7 +236,7 @@ def _value_of_row(values: Any, row: int) -> Any:
     """Return the value of a row, None without values."""
     if values is None:
         return None
-    return values[row]
+    return values[[row]].tolist()[0]
 
 
 def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:
