@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
-from hdsl import HDSL, load, save
+from hdsl import HDSL, ClassScores, load, save
 from hdsl.mixed_rows import MixedRows
 from hdsl.text import EncoderError, SentenceEncoder, TextEncoder, Words, learn
 from hdsl.text.encoders import encode
@@ -111,6 +111,30 @@ def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
     assert_allclose(
         [hit["similarity"] for hit in hits], np.sort(expected)[::-1][:5], rtol=1e-5
     )
+
+
+def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
+    texts = ["a late goal", "the last goal", "profit fell", "a profit warning"]
+    y = ["sport", "sport", "money", "money"]
+    scores = ClassScores(random_state=0, with_embedding=True)
+    pairs = HDSL(embedding_weight=0.0, n_targets=1, n_impostors=1, prior=1.0)
+    words = Words(min_df=1)
+    collection = learn(
+        texts,
+        y,
+        words=words,
+        encoder=HashedTrigrams(),
+        model=make_pipeline(scores, pairs),
+    )
+    save(collection, tmp_path / "model.hdsl")
+    loaded = load(tmp_path / "model.hdsl")
+    loaded.encoder.use(HashedTrigrams())
+    of_texts = loaded.scored.rows(loaded.rows_of(texts)).sparse
+    of_documents = loaded.scored.rows(loaded.documents.X).sparse
+    given = MixedRows(words.transform(texts), HashedTrigrams().encode(texts))
+    (expected, _) = scores.transform(given)
+    assert_allclose(of_documents.toarray(), expected.toarray(), rtol=1e-4)
+    assert_allclose(of_texts.toarray(), expected.toarray(), rtol=1e-4)
 
 
 def test_without_its_encoder_a_search_goes_on_by_words_and_says_so(home):
