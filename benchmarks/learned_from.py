@@ -1,7 +1,7 @@
 """Which documents judged queries are compared with: `python -m benchmarks.learned_from`.
 
-Folds by query give nDCG@10 less that of the cosine, with a standard
-error, at fixed priors: on generated click logs, and with --data FOLDER on CISI.
+Folds by query give nDCG@10 less that of the cosine, with a standard error, by default
+and at fixed priors: on generated click logs, and with --data FOLDER on CISI.
 """
 
 from __future__ import annotations
