@@ -20,7 +20,7 @@ from .measures import (
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
-from .rank_odds import N_ENOUGH, RankOdds, learned_share
+from .rank_odds import RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
@@ -289,8 +289,8 @@ class _Learning:
             reliability = reliability_table(training.labels, probability)
             self.learned.reliability = Measures(reliability)
             self._add_sentence(
-                f"From so few matches, what is learned counts for {100 * share:.0f} %, "
-                f"and the cosine for the rest; from {N_ENOUGH} on it counts alone."
+                f"{self._n_things} matches are few: what is learned counts for "
+                f"{100 * share:.0f} %, and the cosine for the rest."
             )
         if len(self._known.non_matches) == 0 and not self._known.is_complete:
             self._add_sentence(

@@ -119,13 +119,25 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
         mixture = Mixture.from_arrays(mixture_arrays)
     learned = Learned(state["_seed"], state["statement_"], mixture)
     learned.share = state["_learned_share"]
-    learned.recall = Measures(state["recall_"])
-    learned.reliability = Measures(state["reliability_"])
+    learned.recall = _measures(state["recall_"])
+    learned.reliability = _measures(state["reliability_"])
     if state["rank_odds"] is not None:
         learned.rank_odds = RankOdds(*state["rank_odds"])
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
+
+
+def _measures(lines: list[dict[str, Any]]) -> Measures:
+    """Return lines of a table as they were: JSON has lists where they have tuples."""
+    measures = Measures()
+    for line in lines:
+        values = dict(line)
+        for name, value in line.items():
+            if isinstance(value, list):
+                values[name] = tuple(value)
+        measures.append(values)
+    return measures
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:
