@@ -74,7 +74,7 @@ def test_a_loss_is_bounded_and_not_forgiven_within_the_noise():
 class FixedSearch:
     """A judge that knows the gains of each model, by the way to rank rows."""
 
-    grades = np.ones(1)
+    is_of_judgements = True
     rankings = (COSINE, PRODUCT)
     max_harm = 0.01
 
