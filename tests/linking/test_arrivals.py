@@ -96,7 +96,7 @@ def test_standing_is_that_of_a_search_of_all_records(case):
     """Ranks of pairs with new records are those of a search with all records."""
     linker, new, side, _ = case
     arrivals = linker._arrivals(new, side)
-    meeting = arrivals.meet(np.arange(linker._tables.n_records))
+    meeting = arrivals.meet(np.arange(linker._linked.searched.tables.n_records))
     searched = meeting.searched
     pairs = meeting.renumbered(arrivals.candidates())
     nearest_of_all = type(searched.by_cosine).search(

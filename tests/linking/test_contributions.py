@@ -58,7 +58,7 @@ def test_a_pair_is_explained_by_what_is_compared():
     price = next(part for part in why.parts if part["name"] == "price")
     assert price["values"]["difference"] == 0.0
     n_numbers = sum(len(part["values"]) for part in why.parts)
-    assert n_numbers == linker._training["X"].shape[1] + 1
+    assert n_numbers == linker._linked.learned.classifier.training.X.shape[1] + 1
 
 
 def test_without_a_classifier_there_is_nothing_to_explain():

@@ -178,6 +178,7 @@ def _vectorize(
         ids=_plain(data.ids),
         part=parts,
         idf=idf,
+        feature_names=data.feature_names,
         facts=facts,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..similarity.products import row_products
+from .earlier import EarlierRecords
 from .layers import LayeredIndex, LayeredRows
 from .nearest import DEPTH, NearestRecords, is_candidate
 from .records import RecordFeatures, resized
@@ -56,36 +57,27 @@ class Arrivals:
 
     Parameters
     ----------
-    earlier : SearchedRecords
-    index : LayeredIndex
-        Of the earlier records among which those of the side are searched.
-    lone_features : dict of str to int
-        The earlier record of each feature that no other has.
+    earlier : EarlierRecords
     table : Table
         The later records.
     side : {"left", "right"}
-    rewrite : callable or None
-        Returns rows whose dot products are the learned similarity; None: it is the
-        cosine.
     n_jobs : int or None
     """
 
     def __init__(
         self,
-        earlier: SearchedRecords,
-        index: LayeredIndex,
-        lone_features: dict[str, int],
+        earlier: EarlierRecords,
         table: Table,
         side: str,
-        *,
-        rewrite: Rewrite | None,
         n_jobs: int | None,
     ) -> None:
-        self._earlier = earlier
+        searched = earlier.searched
+        lone_features = earlier.lone_features
+        self._earlier = searched
         self._table = table
         self._side = side
         self._n_jobs = n_jobs
-        vocabulary = earlier.records.vocabulary
+        vocabulary = searched.records.vocabulary
         missing = vocabulary.missing(Tokens.of_texts(table.texts()))
         n_records = Counter(chain.from_iterable(missing))
         names = [
@@ -97,17 +89,17 @@ class Arrivals:
         ).astype(np.int64)
         if names:
             vocabulary = vocabulary.extended(sorted(names))
-        tables = earlier.tables
-        column_kinds = earlier.records.strings.column_kinds
+        tables = searched.tables
+        column_kinds = searched.records.strings.column_kinds
         later = RecordFeatures.of_tables(
             tables.emptied(table, side), vocabulary, column_kinds
         )
         changed = RecordFeatures.of_tables(
             tables.only(self.changed), vocabulary, column_kinds
         )
-        self._later = _Rows.of_records(later, rewrite)
-        self._changed_rows = _Rows.of_records(changed, rewrite)
-        self._lists = self._search(index)
+        self._later = _Rows.of_records(later, earlier.rewrite)
+        self._changed_rows = _Rows.of_records(changed, earlier.rewrite)
+        self._lists = self._search(earlier.index(side))
 
     def _search(self, index: LayeredIndex) -> list[NearestLists]:
         """Return the nearest records of the later ones, by each similarity."""

@@ -117,6 +117,10 @@ class PairProbabilities(NamedTuple):
     pairs: np.ndarray
     probability: np.ndarray
 
+    def take(self, numbers: np.ndarray) -> PairProbabilities:
+        """Return some of the pairs, by numbers or by a mask."""
+        return PairProbabilities(self.pairs[numbers], self.probability[numbers])
+
 
 def components(pairs: np.ndarray, n_records: int) -> np.ndarray:
     """Return the number of the group of each record that pairs hold together.

@@ -29,6 +29,31 @@ class SearchedRecords(NamedTuple):
     by_cosine: NearestRecords
     by_learned: NearestRecords
 
+    @classmethod
+    def of_tables(cls, tables: Tables, n_jobs: int | None) -> SearchedRecords:
+        """Return the records of tables, searched by spelling and by cosine."""
+        records = RecordFeatures.of_tables(tables)
+        by_spelling, by_cosine = NearestRecords.search_layers(
+            records, tables.n_left, n_jobs
+        )
+        return cls(
+            tables=tables,
+            records=records,
+            by_spelling=by_spelling,
+            by_cosine=by_cosine,
+            by_learned=by_cosine,
+        )
+
+    def as_learned(
+        self, rewrite: Rewrite | None, n_jobs: int | None
+    ) -> SearchedRecords:
+        """Return the records, searched by a learned similarity too; None is the cosine."""
+        if rewrite is None:
+            return self
+        rows = rewrite(self.records.X)
+        by_learned = NearestRecords.search(rows, self.tables.n_left, n_jobs)
+        return self._replace(by_learned=by_learned)
+
     @property
     def nearest(self) -> list[NearestRecords]:
         """The nearest records by each similarity that is one of its own."""

@@ -31,6 +31,11 @@ class Table(NamedTuple):
         records = zip(*self.columns.values(), strict=True)
         return [" ".join(filter(None, record)) for record in records]
 
+    def record_text(self, row: int) -> str:
+        """Return a record as one text."""
+        values = [texts[row] for texts in self.columns.values()]
+        return " ".join(filter(None, values))
+
     def text(self, name: str, row: int) -> str:
         """Return the value of a column, empty where the table does not have it."""
         if name not in self.columns:
@@ -148,6 +153,12 @@ class Tables:
     def texts(self) -> list[str]:
         """Return each record as one text."""
         return [text for table in self.each for text in table.texts()]
+
+    def text(self, record: int) -> str:
+        """Return a record as one text."""
+        if record < self.n_left:
+            return self.left.record_text(record)
+        return self.right.record_text(record - self.first_right)
 
     def shared_columns(self) -> list[str]:
         """Return the names of the columns that both tables have."""

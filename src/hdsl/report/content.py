@@ -12,6 +12,7 @@ from ..explain.tables import CLASS
 from ..input.matrices import canonical
 from ..mixed_rows import MixedRows, sparse_block
 from ..similarity import FixedPart
+from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
 from ..wide_matrices import take_columns
 from .features import MAX_NAME, PageFeatures, feature_namer
@@ -126,6 +127,7 @@ def _model(model: Any, more: More) -> dict[str, Any]:
         "status": str(model.status_),
         "gap_is_exact": bool(model.gap_is_exact_),
         "n_scores": more.n_scores,
+        "ranking": ranking_of(model),
     }
 
 

@@ -125,9 +125,9 @@ class Collection:
 
     @property
     def feature_names(self) -> np.ndarray | None:
-        """The words, one per feature of a row; None where they have no names."""
+        """The words, or the names of columns; None where features have no names."""
         if self.words is None:
-            return None
+            return self.documents.feature_names
         return self.words.names
 
     # --- use --------------------------------------------------------------------------

@@ -1,0 +1,241 @@
+"""What was learned of records, and how probable it makes pairs."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..hdsl import HDSL
+from .blocks import row_blocks
+from .classifiers import CrossFittedClassifier
+from .mixture import Mixture, pooled
+from .nearest import Standing
+from .pair_features import PairFeatures
+from .records import RecordFeatures
+from .results import Measures
+from .searched import Rewrite, SearchedRecords
+from .similarity import rewrite
+from .word_model import WordModel
+
+
+class TrainingRows(NamedTuple):
+    """Pairs that classifiers learn from: their numbers X, labels and folds."""
+
+    pairs: np.ndarray
+    X: np.ndarray
+    labels: np.ndarray
+    fold: np.ndarray
+
+
+class PairClassifier:
+    """The classifiers of pairs, and the model of words that is one of their numbers.
+
+    Parameters
+    ----------
+    words : WordModel
+        Fitted to the pairs of `training`.
+    training : TrainingRows
+    seed : int
+    n_jobs : int or None
+    """
+
+    def __init__(
+        self, words: WordModel, training: TrainingRows, seed: int, n_jobs: int | None
+    ) -> None:
+        self.words = words
+        self.training = training
+        self._classifier = CrossFittedClassifier(
+            training.X,
+            training.labels,
+            training.fold,
+            seed,
+            n_jobs=n_jobs,
+        )
+
+    @classmethod
+    def of_training(
+        cls, records: RecordFeatures, training: TrainingRows, seed: int
+    ) -> PairClassifier:
+        """Return what training rows alone teach, all over again."""
+        words = word_model(records, training.pairs, training.labels, training.fold)
+        return cls(words, training, seed, n_jobs=None)
+
+    def renumbered(self, numbers: np.ndarray) -> PairClassifier:
+        """Return the same after records have got new numbers."""
+        classifier = copy(self)
+        pairs = np.sort(numbers[self.training.pairs], axis=1)
+        classifier.training = self.training._replace(pairs=pairs)
+        return classifier
+
+    def held_out(self) -> np.ndarray:
+        """Return the probabilities of the training pairs, each without its fold."""
+        return self._classifier.held_out(self.training.X, self.training.fold)
+
+    def probability(self, X: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by their numbers."""
+        return self._classifier.probability(X)
+
+    def features(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> PairFeatures:
+        """Return the numbers of pairs of records that were searched."""
+        return pair_features(
+            searched,
+            pairs,
+            learned=searched.by_learned.standing(pairs),
+            words=self.words.log_odds(searched.records.first_words, pairs),
+            n_jobs=n_jobs,
+        )
+
+
+class Learned:
+    """What was learned, which says how probable pairs are.
+
+    Probabilities are those of classifiers, of a mixture, or between both. Where there
+    is neither, they are scores divided by ranks, and only their order means something.
+
+    Parameters
+    ----------
+    seed : int
+        Of all that is random.
+    statement : str
+        What was learned, in a sentence.
+    mixture : Mixture or None
+
+    Attributes
+    ----------
+    model : HDSL or None
+        The similarity that was learned; None if it is the cosine.
+    classifier : PairClassifier or None
+    share : float
+        How much the classifiers count, and the mixture where there is one has the rest.
+    recall, reliability : Measures
+        Of held-out pairs.
+    """
+
+    def __init__(self, seed: int, statement: str, mixture: Mixture | None) -> None:
+        self.seed = seed
+        self.statement = statement
+        self.mixture = mixture
+        self.model: HDSL | None = None
+        self.classifier: PairClassifier | None = None
+        self.share = 1.0
+        self.recall = Measures()
+        self.reliability = Measures()
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether something that was learned from matches is used."""
+        return self.classifier is not None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether probabilities mean more than an order."""
+        return self.classifier is not None or self.mixture is not None
+
+    @property
+    def rewrite(self) -> Rewrite | None:
+        """What makes rows of the learned similarity; None if it is the cosine."""
+        if self.model is None:
+            return None
+        return partial(rewrite, self.model)
+
+    def renumbered(self, numbers: np.ndarray) -> Learned:
+        """Return the same after records have got new numbers."""
+        learned = copy(self)
+        if self.classifier is not None:
+            learned.classifier = self.classifier.renumbered(numbers)
+        return learned
+
+    def forget(self) -> None:
+        """Use what there is without labels."""
+        self.model = None
+        self.classifier = None
+        self.reliability = Measures()
+
+    def probability(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the probability of pairs, shape (n_pairs,), as if none was known."""
+        probability = np.empty(len(pairs))
+        for rows in row_blocks(len(pairs)):
+            probability[rows] = self._probability(searched, pairs[rows], n_jobs)
+        return probability
+
+    def _probability(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        if self.classifier is not None:
+            rows = self.rows(searched, pairs, n_jobs)
+            return self.probability_of_rows(rows)
+        if self.mixture is not None:
+            return self.mixture.probability(searched.records.cosines(pairs))
+        return searched.by_learned.standing(pairs).score_by_rank()
+
+    def rows(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return what probabilities depend on: the numbers of pairs, then their log odds.
+
+        The log odds are those of the mixture, 0 where there is none.
+        """
+        assert self.classifier is not None
+        features = self.classifier.features(searched, pairs, n_jobs)
+        log_odds = self.unlearned_log_odds(searched.records, pairs)
+        return np.column_stack([features.matrix(), log_odds])
+
+    def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of pairs by what `rows` returns."""
+        assert self.classifier is not None
+        learned = self.classifier.probability(rows[:, :-1])
+        if self.mixture is None:
+            return learned
+        return pooled(learned, rows[:, -1], self.share)
+
+    def unlearned_log_odds(
+        self, records: RecordFeatures, pairs: np.ndarray
+    ) -> np.ndarray:
+        """Return the log odds of pairs by the mixture, 0 where there is none."""
+        if self.mixture is None:
+            return np.zeros(len(pairs))
+        return self.mixture.log_odds(records.cosines(pairs))
+
+
+def pair_features(
+    searched: SearchedRecords,
+    pairs: np.ndarray,
+    *,
+    learned: Standing,
+    words: np.ndarray,
+    n_jobs: int | None,
+) -> PairFeatures:
+    """Return the numbers of pairs.
+
+    Parameters
+    ----------
+    searched : SearchedRecords
+    pairs : ndarray of shape (n_pairs, 2)
+    learned : Standing
+        Where the pairs stand by the learned similarity.
+    words : ndarray of shape (n_pairs,)
+        Log odds by a model of words.
+    n_jobs : int or None
+    """
+    return PairFeatures(
+        learned=learned,
+        cosine=searched.by_cosine.standing(pairs),
+        spelling=searched.by_spelling.standing(pairs),
+        overlap=searched.records.overlap(pairs),
+        strings=searched.records.strings.compare(pairs, n_jobs),
+        words=words,
+    )
+
+
+def word_model(
+    records: RecordFeatures, pairs: np.ndarray, labels: np.ndarray, fold: np.ndarray
+) -> WordModel:
+    """Return a model of the words of pairs."""
+    return WordModel(records.first_words, pairs, labels, fold)

@@ -1,0 +1,289 @@
+"""What is learned from known pairs: a similarity, and classifiers of pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..hdsl import HDSL
+from ..progress import Progress
+from .consequences import Consequences
+from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
+from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_model
+from .measures import (
+    held_out_sentence,
+    orders_as_well,
+    recall_sentence,
+    recall_table,
+    reliability_table,
+)
+from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
+from .nearest import NearestRecords, Standing
+from .records import MAX_COLUMNS
+from .results import Measures
+from .searched import SearchedRecords
+from .similarity import learn_similarity, rewrite
+from .sure_pairs import SurePairs, draw_sure_pairs
+
+#: What is learned is not used where it leaves less of the cosine's mean reciprocal
+#: rank.
+MIN_SHARE_OF_MRR = 0.95
+
+#: What is said where labels are not needed.
+MIXTURE_STATEMENT = (
+    "Probabilities are those of a mixture of matches and other pairs, fitted without "
+    "labels to how alike the columns are."
+)
+
+
+class Settings(NamedTuple):
+    """How it is learned: `similarity` is "learned" or "cosine"."""
+
+    similarity: str
+    seed: int
+    n_jobs: int | None
+
+
+def compare_columns(searched: SearchedRecords, seed: int) -> Mixture | None:
+    """Return a mixture of matches and other pairs, where the columns allow it."""
+    candidates = searched.by_cosine.candidates()
+    if len(candidates) > MAX_PAIRS:
+        rng = np.random.default_rng(seed)
+        sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
+        candidates = candidates[np.sort(sample)]
+    n_columns = min(len(searched.tables.shared_columns()), MAX_COLUMNS)
+    score = searched.by_cosine.standing(candidates).score
+    cosine = np.clip(score, 0.01, 0.99)
+    cosines = searched.records.cosines(candidates)
+    return fit_mixture(cosines, n_columns, first_guess=cosine**2)
+
+
+def learn(
+    searched: SearchedRecords,
+    known: KnownPairs,
+    mixture: Mixture | None,
+    settings: Settings,
+    progress: Progress,
+) -> Learned:
+    """Return what known pairs teach.
+
+    Parameters
+    ----------
+    searched : SearchedRecords
+        By cosine, not yet as learned.
+    known : KnownPairs
+    mixture : Mixture or None
+    settings : Settings
+    progress : Progress
+    """
+    learning = _Learning(searched, known, mixture, settings, progress)
+    learning.learn()
+    return learning.learned
+
+
+class _Learning:
+    """A similarity and classifiers, each learned from what the other folds know."""
+
+    def __init__(
+        self,
+        searched: SearchedRecords,
+        known: KnownPairs,
+        mixture: Mixture | None,
+        settings: Settings,
+        progress: Progress,
+    ) -> None:
+        self._searched = searched
+        self._known = known
+        self._consequences = Consequences(
+            known.matches, known.non_matches, searched.tables.n_records
+        )
+        self._mixture = mixture
+        self._settings = settings
+        self._progress = progress
+        statement = MIXTURE_STATEMENT
+        if mixture is None:
+            statement = (
+                f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} "
+                "of different records are needed): probabilities are cosines divided "
+                "by ranks, and only their order means something."
+            )
+        self.learned = Learned(settings.seed, statement, mixture)
+
+    def learn(self) -> None:
+        """Learn a similarity, then classifiers, and keep what held-out pairs speak for."""
+        known = self._training_pairs()
+        if known is None:
+            return
+        training = known.for_classifier(
+            self._settings.seed, draws=self._mixture is None
+        )
+        standing = self._searched.by_cosine.standing(training.pairs)
+        if self._mixture is None:
+            standing = self._choose_similarity(known, training)
+        classifier = self._learn_classifier(training, standing)
+        probability = classifier.held_out()
+        self.learned.classifier = classifier
+        self.learned.reliability = Measures(
+            reliability_table(training.labels, probability)
+        )
+        if self._mixture is not None:
+            self._choose_share(training, self._mixture, probability)
+        else:
+            self._check_order(training, probability)
+
+    def _training_pairs(self) -> TrainingPairs | None:
+        """Return the pairs to learn from; None where matches are too few."""
+        candidates = self._searched.by_cosine.candidates()
+        return training_pairs(
+            self._known,
+            self._consequences,
+            candidates,
+            self._sure_pairs(candidates),
+            self._settings.seed,
+        )
+
+    def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
+        """Return candidates without an answer that the mixture is sure of."""
+        if self._mixture is None or self._known.is_complete:
+            return None
+        is_unknown = np.isnan(self._consequences.answers(candidates))
+        candidates = candidates[is_unknown]
+        cosines = self._searched.records.cosines(candidates)
+        probability = self._mixture.probability(cosines)
+        answered = np.concatenate([self._known.matches, self._known.non_matches])
+        return draw_sure_pairs(candidates, probability, answered, self._settings.seed)
+
+    # --- the similarity ---------------------------------------------------------------
+
+    def _choose_similarity(
+        self, known: TrainingPairs, training: TrainingPairs
+    ) -> Standing:
+        """Learn a similarity, unless the cosine finds held-out matches better.
+
+        Returns
+        -------
+        Standing
+            Where the training pairs stand by what is used.
+        """
+        standing = self._held_out_standing(known, training)
+        cosine = self._searched.by_cosine.standing(training.pairs)
+        is_known_match = training.is_match & training.is_known
+        learned_rank = standing.rank_left[is_known_match]
+        cosine_rank = cosine.rank_left[is_known_match]
+        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
+        self.learned.recall = Measures(recall)
+        self.learned.statement = recall_sentence(recall, len(learned_rank))
+        mrr = (1 / learned_rank).mean()
+        if self._settings.similarity == "cosine":
+            self._add_sentence("Records are compared by cosine, as it was asked for.")
+            return cosine
+        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
+            self._progress.stage("learning, all matches")
+            self.learned.model = self._learn_similarity(known)
+            return standing
+        self._add_sentence(
+            "So the cosine is used, and only what makes a match is learned."
+        )
+        return cosine
+
+    def _held_out_standing(
+        self, known: TrainingPairs, training: TrainingPairs
+    ) -> Standing:
+        """Return where pairs stand by similarities learned without their fold."""
+        if self._settings.similarity == "cosine":
+            return self._searched.by_cosine.standing(training.pairs)
+        standing = Standing.empty(len(training.pairs))
+        for fold in range(N_FOLDS):
+            self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
+            model = self._learn_similarity(known.take(known.fold != fold))
+            rows = training.fold == fold
+            pairs = training.pairs[rows]
+            nearest = NearestRecords.search(
+                rewrite(model, self._searched.records.X),
+                self._searched.tables.n_left,
+                self._settings.n_jobs,
+                records=pairs,
+            )
+            standing.fill(rows, nearest.standing(pairs))
+        return standing
+
+    def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
+        return learn_similarity(
+            self._searched.records.X,
+            pairs,
+            self._searched.by_cosine,
+            seed=self._settings.seed,
+            n_jobs=self._settings.n_jobs,
+        )
+
+    # --- the classifiers --------------------------------------------------------------
+
+    def _learn_classifier(
+        self, training: TrainingPairs, standing: Standing
+    ) -> PairClassifier:
+        """Return classifiers of the training pairs, by their held-out numbers."""
+        words = word_model(
+            self._searched.records, training.pairs, training.labels, training.fold
+        )
+        features = pair_features(
+            self._searched,
+            training.pairs,
+            learned=standing,
+            words=words.held_out,
+            n_jobs=self._settings.n_jobs,
+        )
+        rows = TrainingRows(
+            pairs=training.pairs,
+            X=features.matrix(),
+            labels=training.labels,
+            fold=training.fold,
+        )
+        return PairClassifier(words, rows, self._settings.seed, self._settings.n_jobs)
+
+    def _check_order(self, training: TrainingPairs, probability: np.ndarray) -> None:
+        """Use nothing that was learned where the cosine orders held-out pairs better."""
+        by_cosine = self._searched.by_cosine.standing(training.pairs).score_by_rank()
+        if not orders_as_well(training.labels, probability, by_cosine):
+            self.learned.forget()
+            self._add_sentence(
+                "Held-out pairs are ranked worse than by cosine, so nothing that was "
+                "learned is used: label more. Probabilities are cosines divided by "
+                "ranks, and only their order means something."
+            )
+        elif len(self._known.non_matches) == 0 and not self._known.is_complete:
+            self._add_sentence(
+                "Learned from matches alone, probabilities are too high."
+            )
+
+    def _choose_share(
+        self, training: TrainingPairs, mixture: Mixture, learned: np.ndarray
+    ) -> None:
+        """Choose how much counts what was learned, and how much the mixture.
+
+        It is what has the least squared error on held-out pairs. Sure pairs stand for
+        all that they were drawn from.
+        """
+        is_judged = ~np.isnan(learned)
+        judged = training.take(is_judged)
+        learned = learned[is_judged]
+        unlearned = mixture.log_odds(self._searched.records.cosines(judged.pairs))
+        errors = {}
+        for share in LEARNED_SHARES:
+            squares = (judged.labels - pooled(learned, unlearned, share)) ** 2
+            errors[share] = np.average(squares, weights=judged.stands_for)
+        share = min(errors, key=errors.__getitem__)
+        self.learned.share = share
+        if share == 0.0:
+            self.learned.forget()
+            self._add_sentence(
+                f"What is learned from {len(self._known.matches)} matches is not "
+                "used, as it tells held-out pairs no better."
+            )
+        probability = pooled(learned, unlearned, share)[judged.is_known]
+        labels = judged.labels[judged.is_known]
+        self.learned.reliability = Measures(reliability_table(labels, probability))
+        self.learned.statement += held_out_sentence(labels, probability)
+
+    def _add_sentence(self, sentence: str) -> None:
+        self.learned.statement += f" {sentence}"

@@ -1,0 +1,144 @@
+"""Linked records as the arrays of a file, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..files.container import Arrays, dumps
+from ..files.tables import get_array, nested, part_of
+from ..hdsl import HDSL
+from .entities import PairProbabilities
+from .known import KnownPairs
+from .learned import Learned, PairClassifier, TrainingRows
+from .linked import LinkedRecords
+from .measures import reliability_table
+from .mixture import Mixture
+from .results import Measures
+from .searched import SearchedRecords, check_numbers
+from .tables import Table, Tables, make_table, text_of
+
+
+def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
+    """Return the tables, the known pairs, the model, and the training pairs.
+
+    Parameters
+    ----------
+    linked : LinkedRecords
+    settings : dict
+        More that the file holds, as JSON can.
+    """
+    searched = linked.searched
+    learned = linked.learned
+    model_arrays: Arrays = {}
+    model_header = None
+    if learned.model is not None:
+        model_arrays, model_header = learned.model.to_arrays()
+    mixture_arrays: Arrays = {}
+    if learned.mixture is not None:
+        mixture_arrays = learned.mixture.to_arrays()
+    training: Arrays = {}
+    if learned.classifier is not None:
+        training = learned.classifier.training._asdict()
+    state = settings | {
+        "statement_": learned.statement,
+        "recall_": learned.recall,
+        "_seed": learned.seed,
+        "_learned_share": learned.share,
+        "tables": [
+            [[*table.columns.items()], _plain_ids(table.ids)]
+            for table in searched.tables.each
+        ],
+        "known": [
+            _plain_pairs(searched.tables, linked.known.matches),
+            _plain_pairs(searched.tables, linked.known.non_matches),
+        ],
+        "model": model_header,
+        "vocabulary": searched.records.vocabulary.names,
+        "column_kinds": searched.records.strings.column_kinds,
+    }
+    text = dumps(state).encode("utf-8", "surrogatepass")
+    arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
+    arrays["arrival"] = linked.arrival
+    return arrays | nested(
+        training=training,
+        model=model_arrays,
+        mixture=mixture_arrays,
+        searched=searched.to_arrays(),
+        candidates=linked.candidates._asdict(),
+    )
+
+
+def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
+    """Return what `to_arrays` was called with; the classifiers learn anew."""
+    state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
+    tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
+    learned = _learned_of_file(arrays, state)
+    searched = SearchedRecords.from_arrays(
+        part_of(arrays, "searched"),
+        tables,
+        state["vocabulary"],
+        state["column_kinds"],
+        learned.rewrite,
+    )
+    training = part_of(arrays, "training")
+    if training:
+        rows = TrainingRows(**{name: training[name] for name in TrainingRows._fields})
+        with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
+            classifier = PairClassifier.of_training(
+                searched.records, rows, learned.seed
+            )
+        learned.classifier = classifier
+        reliability = reliability_table(rows.labels, classifier.held_out())
+        learned.reliability = Measures(reliability)
+    matches, non_matches = state["known"]
+    arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+    candidates = part_of(arrays, "candidates")
+    pairs = get_array(candidates, "pairs", "iu", (None, 2))
+    linked = LinkedRecords(
+        searched,
+        learned,
+        KnownPairs(tables, matches, non_matches),
+        PairProbabilities(
+            check_numbers(pairs, tables.n_records, "candidates"),
+            get_array(candidates, "probability", "f", (len(pairs),)),
+        ),
+        check_numbers(arrival, tables.n_records, "arrival"),
+    )
+    return linked, state
+
+
+def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
+    """Return what was learned but for the classifiers."""
+    mixture = None
+    mixture_arrays = part_of(arrays, "mixture")
+    if mixture_arrays:
+        mixture = Mixture.from_arrays(mixture_arrays)
+    learned = Learned(state["_seed"], state["statement_"], mixture)
+    learned.share = state["_learned_share"]
+    learned.recall = Measures(state["recall_"])
+    if state["model"] is not None:
+        learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
+    return learned
+
+
+def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:
+    """Return the ids of pairs as a file holds them."""
+    left, right = tables.ids(pairs)
+    return [*zip(_plain_ids(left), _plain_ids(right), strict=True)]
+
+
+def _plain_ids(ids: np.ndarray) -> list[Any]:
+    """Return ids as a file holds them: dates and the like as text."""
+    return [
+        value if isinstance(value, str | int | float) else text_of(value)
+        for value in ids.tolist()
+    ]
+
+
+def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+    """Return a table as `to_arrays` stores it."""
+    return make_table(dict(columns), ids)
