@@ -261,8 +261,10 @@ class Linker(LinkedToPages, BaseEstimator):
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
 
-        Groups are merged while the mean probability of the pairs between them reaches
-        the threshold, so that one wrong link does not chain two entities together. An
+        Links merge groups, the most probable first. A record that is alone joins a group
+        by one link; two groups of several records are merged only if the mean
+        probability of all pairs between them reaches the threshold, so that one wrong
+        link does not chain two entities together. An
         entity has the number of its oldest record: those of the left table, then those
         of the right one, then those that were added. So added records rename no entity;
         `entity_changes` says which were merged or split.
