@@ -311,10 +311,12 @@ class Linker(LinkedToPages, BaseEstimator):
     def to_label(self, n: int = 20) -> Any:
         """Return the pairs most worth asking a person about.
 
-        They are the least certain ones, each record at most once. Where things have
-        several records, they are all likely pairs of a record, so that the answers tell
-        its whole group. Where no probability is known yet, they are pairs that are best
-        for both records, from the most to the least alike.
+        They are those whose answers are likely to change most, each record at most once:
+        the least certain ones, and those that decide on more pairs than themselves. Once
+        an answer is known, links by which an entity of several records hangs come first.
+        Where things have several records, they are all likely pairs of a record, so that
+        the answers tell its whole group. Where no probability is known yet, they are
+        pairs that are best for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
