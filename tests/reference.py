@@ -608,7 +608,7 @@ def worth_of_shown(X, triplets, weights):
     for number, (anchor, winner, loser) in enumerate(triplets.tolist()):
         worth = 1.0
         if weights is not None:
-            worth = weights[number] ** (1 / 3)
+            worth = weights[number] ** 0.5
         won[anchor, winner] = won.get((anchor, winner), 0.0) + worth
         for row in (winner, loser):
             n_compared[anchor, row] = n_compared.get((anchor, row), 0) + 1

@@ -21,6 +21,7 @@ from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
 from hdsl.dask import partition
 from hdsl.dask.cluster import ClusterError
 from hdsl.solver import statistics
+from judged_queries import better_by_product
 
 pytestmark = QUIET
 
@@ -202,24 +203,23 @@ def test_a_path_with_an_embedding_goes_on(threads):
 def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
     threads, tmp_path, write_each_iteration
 ):
-    X, y, T = data()
+    X, y, _ = data()
     pair = (cut(X), cut(embedded(X, y)))
-    params = settings_of(max_iter=6, prior="auto")
+    params = settings_of(max_iter=6)
 
     def fail(state):
         if state.n_iter == 5:
             raise RuntimeError("lights out")
 
-    whole = hdsl.dask.HDSL(**params).fit(pair, triplets=T)
+    whole = hdsl.dask.HDSL(**params).fit(pair, y)
     params["checkpoint"] = tmp_path / "run.ckpt"
     with pytest.raises(RuntimeError, match="lights out"):
-        hdsl.dask.HDSL(**params, callback=fail).fit(pair, triplets=T)
+        hdsl.dask.HDSL(**params, callback=fail).fit(pair, y)
     other = (pair[0], [2.0 * Z + 1.0 for Z in pair[1]])
     with pytest.raises(ValueError, match="other X"):
-        hdsl.dask.HDSL(**params).fit(other, triplets=T)
-    resumed = hdsl.dask.HDSL(**params).fit(pair, triplets=T)
-    assert resumed.embedding_weight_ == whole.embedding_weight_
-    assert resumed.ranking_ == whole.ranking_
+        hdsl.dask.HDSL(**params).fit(other, y)
+    resumed = hdsl.dask.HDSL(**params).fit(pair, y)
+    assert resumed.embedding_weight_ == whole.embedding_weight_ > 0
     assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
 
 
@@ -292,6 +292,32 @@ def test_the_result_is_a_plain_model(threads, tmp_path):
     again = pickle.loads(pickle.dumps(model))
     assert again.client is None
     assert_array_equal(again.weights_, model.weights_)
+
+
+def test_rows_are_ranked_as_one_machine_ranks_them(
+    threads, tmp_path, write_each_iteration
+):
+    X, T = better_by_product()
+    settings = settings_of(prior="auto", max_iter=6)
+    checkpoint = tmp_path / "run.ckpt"
+
+    def fail(state):
+        if state.n_iter == 5:
+            raise RuntimeError("lights out")
+
+    many = hdsl.dask.HDSL(**settings, checkpoint=checkpoint, callback=fail)
+    with pytest.raises(RuntimeError, match="lights out"):
+        many.fit(cut(X), triplets=T)
+    assert checkpoint.exists()
+    many.set_params(callback=None).fit(cut(X), triplets=T)
+    one = hdsl.HDSL(**settings).fit(X, triplets=T)
+    assert many.ranking_ == one.ranking_ == "product"
+    assert_same_path(one, many)
+    assert many.local().ranking_ == "product"
+    many.save(tmp_path / "model.hdsl")
+    assert hdsl.load(tmp_path / "model.hdsl").ranking_ == "product"
+    many.set_params(checkpoint=None).partial_fit(cut(X), triplets=T)
+    assert (many.n_iter_, many.ranking_) == (12, "product")
 
 
 def test_a_path_goes_on(threads):

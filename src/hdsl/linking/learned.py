@@ -14,6 +14,7 @@ from .classifiers import CrossFittedClassifier
 from .mixture import Mixture, pooled
 from .nearest import Standing
 from .pair_features import PairFeatures
+from .rank_odds import RankOdds
 from .records import RecordFeatures
 from .results import Measures
 from .searched import Rewrite, SearchedRecords
@@ -94,8 +95,10 @@ class PairClassifier:
 class Learned:
     """What was learned, which says how probable pairs are.
 
-    Probabilities are those of classifiers, of a mixture, or between both. Where there
-    is neither, they are scores divided by ranks, and only their order means something.
+    Probabilities are those of classifiers, of a mixture, or between both; where there
+    are few matches and no mixture, between those of classifiers and of the cosine. If
+    there are none of these, they are scores divided by ranks, and only their order means
+    something.
 
     Parameters
     ----------
@@ -111,7 +114,9 @@ class Learned:
         The similarity that was learned; None if it is the cosine.
     classifier : PairClassifier or None
     share : float
-        How much the classifiers count, and the mixture where there is one has the rest.
+        How much the classifiers count; the mixture or the cosine has the rest.
+    rank_odds : RankOdds or None
+        Log odds by the cosine, where they count.
     recall, reliability : Measures
         Of held-out pairs.
     """
@@ -123,6 +128,7 @@ class Learned:
         self.model: HDSL | None = None
         self.classifier: PairClassifier | None = None
         self.share = 1.0
+        self.rank_odds: RankOdds | None = None
         self.recall = Measures()
         self.reliability = Measures()
 
@@ -154,6 +160,7 @@ class Learned:
         """Use what there is without labels."""
         self.model = None
         self.classifier = None
+        self.rank_odds = None
         self.reliability = Measures()
 
     def probability(
@@ -180,28 +187,31 @@ class Learned:
     ) -> np.ndarray:
         """Return what probabilities depend on: the numbers of pairs, then their log odds.
 
-        The log odds are those of the mixture, 0 where there is none.
+        The log odds are those without labels, 0 where they do not count.
         """
         assert self.classifier is not None
         features = self.classifier.features(searched, pairs, n_jobs)
-        log_odds = self.unlearned_log_odds(searched.records, pairs)
+        log_odds = self.unlearned_log_odds(searched, pairs)
         return np.column_stack([features.matrix(), log_odds])
 
     def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by what `rows` returns."""
         assert self.classifier is not None
         learned = self.classifier.probability(rows[:, :-1])
-        if self.mixture is None:
+        if self.mixture is None and self.rank_odds is None:
             return learned
         return pooled(learned, rows[:, -1], self.share)
 
     def unlearned_log_odds(
-        self, records: RecordFeatures, pairs: np.ndarray
+        self, searched: SearchedRecords, pairs: np.ndarray
     ) -> np.ndarray:
-        """Return the log odds of pairs by the mixture, 0 where there is none."""
-        if self.mixture is None:
-            return np.zeros(len(pairs))
-        return self.mixture.log_odds(records.cosines(pairs))
+        """Return the log odds of pairs by the mixture or the cosine, 0 without both."""
+        if self.mixture is not None:
+            return self.mixture.log_odds(searched.records.cosines(pairs))
+        if self.rank_odds is not None:
+            score = searched.by_cosine.standing(pairs).score_by_rank()
+            return self.rank_odds.log_odds(score)
+        return np.zeros(len(pairs))
 
 
 def pair_features(

@@ -27,10 +27,14 @@ TIMES_AS_MANY = 1.5
 #: Anchors that this is found out by.
 N_TRIED = 50
 
-#: A click at rank r is worth r to this power. How much less people look at rank r is not
-#: known: a larger power than theirs speaks for any other order, a smaller one only
-#: against some that are better.
-POWER = 1 / 3
+#: A click at rank r is worth r to this power, where weights say the rank. How much less
+#: people look at rank r is not known: a larger power than theirs speaks for any other
+#: order, a smaller one only against some that are better.
+POWER_OF_WEIGHTS = 1 / 2
+
+#: The same where the place by cosine stands for the rank: these may be judgements of
+#: people who look at all that is shown.
+POWER_OF_PLACES = 1 / 3
 
 #: The share of the rows of an anchor that were shown last.
 SHARE_LAST = 0.4
@@ -68,7 +72,7 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     Examples
     --------
     >>> X = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
-    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), np.array([1, 1, 8]))
+    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), np.array([1, 1, 4]))
     >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
     ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
     """
@@ -80,12 +84,12 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     number = number.ravel()
     worth = np.ones(len(triplets))
     if weights is not None:
-        worth = weights**POWER
+        worth = weights**POWER_OF_WEIGHTS
     won = np.bincount(number[: len(triplets)], worth, minlength=len(pairs))
     credits = won / np.bincount(number)
     places = _places(X, pairs[:, 0], pairs[:, 1])
     if weights is None:
-        credits *= places**POWER
+        credits *= places**POWER_OF_PLACES
     shown = ShownRows(pairs[:, 0], pairs[:, 1], places, credits)
     return shown.take(shown.anchors != shown.rows)
 
