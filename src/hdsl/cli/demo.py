@@ -200,10 +200,12 @@ def _show_text(
 def embedding_hint() -> str | None:
     """Return what learns from an embedding too, if a library of encoders is installed."""
     for library, encoder in ENCODERS.items():
-        if find_spec(library) is not None:
-            return (
-                f"{library} is installed: `hdsl demo --encoder {encoder}` shows what an "
-                "embedding beside the words adds, and `hdsl fit FILE --text COLUMN "
-                f"--label COLUMN --encoder {encoder}` learns with it from your texts."
-            )
+        if find_spec(library) is None:
+            continue
+        name = library.replace("_", "-")
+        return (
+            f"{name} is installed: `hdsl demo --encoder {encoder}` shows what an "
+            "embedding beside the words adds, and `hdsl fit FILE --text COLUMN "
+            f"--label COLUMN --encoder {encoder}` learns with it from your texts."
+        )
     return None
