@@ -71,6 +71,11 @@ class KnownPairs:
         }
         return known
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether any pair is known."""
+        return bool(self._answers)
+
     def answers(self, pairs: np.ndarray) -> np.ndarray:
         """Return 1 for known matches, 0 for known non-matches, NaN for other pairs."""
         keys = map(tuple, pairs.tolist())

@@ -31,9 +31,10 @@ from .sure_pairs import SurePairs, draw_sure_pairs
 #: rank.
 MIN_SHARE_OF_MRR = 0.95
 
-#: Matches alone teach nothing where fewer of them are ahead of pairs that nobody
-#: answered. It is at least 0.6 on three benchmarks with one match of most records, and
-#: at most 0.4 on one whose records have unlisted matches.
+#: What was learned is not used where fewer matches are ahead of pairs that nobody
+#: answered, by the cosine or as learned. By the cosine it is at least 0.6 on three
+#: benchmarks with one match of most records, and at most 0.4 on one whose records have
+#: unlisted matches.
 MIN_SHARE_FIRST = 0.5
 
 #: What is said where labels are not needed.
@@ -132,9 +133,10 @@ class _Learning:
         )
         standing = self._searched.by_cosine.standing(training.pairs)
         if self._mixture is None:
-            if not training.is_known.all() and self._are_others_nearer(known):
-                return
+            cosine = standing
             standing = self._choose_similarity(known, training)
+            if self._are_others_nearer(training, (cosine, standing)):
+                return
         classifier = self._learn_classifier(training, standing)
         probability = classifier.held_out()
         self.learned.classifier = classifier
@@ -146,18 +148,22 @@ class _Learning:
         else:
             self._join_cosine(training, probability)
 
-    def _are_others_nearer(self, known: TrainingPairs) -> bool:
+    def _are_others_nearer(
+        self, training: TrainingPairs, standings: tuple[Standing, ...]
+    ) -> bool:
         """Return, and say, whether most matches are behind pairs that nobody answered.
 
-        These may be matches as well, and would be learned as non-matches.
+        They are so by all of some similarities. These pairs may be matches as well, and
+        would be learned as non-matches.
         """
-        score = self._searched.by_cosine.standing(known.pairs).score
-        if known.share_first(score) >= MIN_SHARE_FIRST:
+        shares = [training.share_first(standing.score) for standing in standings]
+        if max(shares) >= MIN_SHARE_FIRST:
             return False
-        self.learned.statement = (
-            f"Nothing was learned from {len(self._known.matches)} matches: most have "
-            "nearer records, of which nobody said whether they match. Label non-matches "
-            f"too, or name all matches of each record. {ONLY_ORDER}"
+        self.learned.forget()
+        self._add_sentence(
+            "Most have nearer records, of which nobody said whether they match, so "
+            "nothing that was learned is used: label non-matches too, or name all "
+            f"matches of each record. {ONLY_ORDER}"
         )
         return True
 

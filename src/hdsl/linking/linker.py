@@ -261,8 +261,10 @@ class Linker(LinkedToPages, BaseEstimator):
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
 
-        Groups are merged while the mean probability of the pairs between them reaches
-        the threshold, so that one wrong link does not chain two entities together. An
+        Links merge groups, the most probable first. A record that is alone joins a group
+        by one link; two groups of several records are merged only if the mean
+        probability of all pairs between them reaches the threshold, so that one wrong
+        link does not chain two entities together. An
         entity has the number of its oldest record: those of the left table, then those
         of the right one, then those that were added. So added records rename no entity;
         `entity_changes` says which were merged or split.
@@ -309,10 +311,12 @@ class Linker(LinkedToPages, BaseEstimator):
     def to_label(self, n: int = 20) -> Any:
         """Return the pairs most worth asking a person about.
 
-        They are the least certain ones, each record at most once. Where things have
-        several records, they are all likely pairs of a record, so that the answers tell
-        its whole group. Where no probability is known yet, they are pairs that are best
-        for both records, from the most to the least alike.
+        They are those whose answers are likely to change most, each record at most once:
+        the least certain ones, and those that decide on more pairs than themselves. Once
+        an answer is known, links by which an entity of several records hangs come first.
+        Where things have several records, they are all likely pairs of a record, so that
+        the answers tell its whole group. Where no probability is known yet, they are
+        pairs that are best for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
