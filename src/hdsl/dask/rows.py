@@ -20,7 +20,7 @@ from ..input.matrices import (
     largest_value,
 )
 from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
-from .blocks import as_futures
+from .blocks import as_futures, as_pair_of_futures
 from .cluster import gather
 
 # --- tasks ----------------------------------------------------------------------------
@@ -152,8 +152,7 @@ class Rows:
     @classmethod
     def load_pair(cls, client: Any, features: Any, embedding: Any) -> Rows:
         """Return rows of which features and embedding come in blocks of the same rows."""
-        blocks = as_futures(client, features)
-        embedding_blocks = as_futures(client, embedding)
+        blocks, embedding_blocks = as_pair_of_futures(client, features, embedding)
         if len(blocks) != len(embedding_blocks):
             raise ValueError(
                 f"The features come in {len(blocks)} blocks of rows and the embedding "

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from ..input.errors import short
 from ..tabular import frame_of
 from .results import html_of_columns, text_of_columns
 
@@ -98,6 +99,11 @@ def _entity_of_record(entities: Any) -> dict[tuple[str, str], int]:
     columns = entities
     if isinstance(entities, Entities):
         columns = entities._asdict()
+    elif not hasattr(entities, "keys") and not hasattr(entities, "columns"):
+        raise TypeError(
+            "entity_changes takes what Linker.entities returns, or columns table, "
+            f"record and entity. Got {short(entities)}."
+        )
     records = zip(map(str, columns["table"]), map(str, columns["record"]), strict=True)
     return dict(zip(records, map(int, columns["entity"]), strict=True))
 

@@ -14,7 +14,7 @@ from ..explain import Explanation
 from ..files.container import Arrays
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
-from ..input.parameters import check_number, check_word
+from ..input.parameters import check_number, check_share, check_word
 from ..progress import Progress
 from . import later, linker_files, reasons
 from .arrivals import Arrivals
@@ -187,7 +187,7 @@ class Linker(LinkedToPages, BaseEstimator):
         Links or DataFrame
         """
         check_is_fitted(self, "statement_")
-        check_number("predict", "threshold", threshold, low=0)
+        check_share("predict", "threshold", threshold)
         if not self._linked.learned.has_probabilities:
             warn(self.statement_)
         links = self._linked.links(threshold)
@@ -227,7 +227,7 @@ class Linker(LinkedToPages, BaseEstimator):
         (2, 3)
         """
         check_is_fitted(self, "statement_")
-        check_number("link", "threshold", threshold, low=0)
+        check_share("link", "threshold", threshold)
         arrivals = self._arrivals(new, side)
         together = later.link_later(self._linked, arrivals, self.n_jobs)
         return self._named(together.links(threshold), together)
@@ -286,7 +286,7 @@ class Linker(LinkedToPages, BaseEstimator):
         [0, 1, 0]
         """
         check_is_fitted(self, "statement_")
-        check_number("entities", "threshold", threshold, low=0)
+        check_share("entities", "threshold", threshold)
         entities = self._linked.entities(
             threshold, one_to_one=one_to_one, n_jobs=self.n_jobs
         )
@@ -389,11 +389,13 @@ class Linker(LinkedToPages, BaseEstimator):
         tables = self._linked.searched.tables
         ends = tables.records(links, "links")
         is_match = self._linked.known.answers(np.sort(ends, axis=1)) == 1.0
-        probability = links.probability.round(4)
+        left_ids = links.left.tolist()
+        right_ids = links.right.tolist()
+        probability = links.probability.round(4).tolist()
         return [
             {
-                "left": links.left[k],
-                "right": links.right[k],
+                "left": left_ids[k],
+                "right": right_ids[k],
                 "probability": probability[k],
                 "left_text": tables.text(left),
                 "right_text": tables.text(right),
