@@ -27,7 +27,7 @@ from .measures import (
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
-from .rank_odds import RankOdds, learned_share
+from .rank_odds import PAYS_FROM, RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
@@ -329,6 +329,11 @@ class _Learning:
                 f"{self._n_things} matches are few: what is learned counts for "
                 f"{100 * share:.0f} %, and the cosine for the rest."
             )
+            if self._n_things < PAYS_FROM:
+                self._add_sentence(
+                    f"On benchmarks learning pays from {PAYS_FROM} matches on: label "
+                    "more."
+                )
         if len(self._known.non_matches) == 0 and not self._known.is_complete:
             self._add_sentence(
                 "Learned from matches alone, probabilities are too high."
