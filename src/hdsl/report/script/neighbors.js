@@ -37,9 +37,14 @@ const queryValues = () => query.values ?? valuesOf(query.item);
 
 const byWord = new Map(names.map((name, f) => [name.toLowerCase(), f]).filter(([, f]) => !isScore(f)));
 
+const stopWords = new Set(data.stop_words);
+
+/** Whether a word counts: the others are left out of texts, too. */
+const isWord = word => byWord.has(word) || (word.length > 1 && !stopWords.has(word));
+
 /** Words of a text that the page knows, with TF-IDF weights at unit length, and the others. */
 function valuesOfWords(text) {
-  const words = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const words = (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).filter(isWord);
   const isKnown = new Array(words.length).fill(false);
   const nOf = new Map();
   for (let n = 1; n <= 3; n++) {
