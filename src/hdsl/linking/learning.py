@@ -9,7 +9,14 @@ import numpy as np
 from ..hdsl import HDSL
 from ..progress import Progress
 from .consequences import Consequences
-from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
+from .known import (
+    MIN_MATCHES,
+    N_FOLDS,
+    KnownPairs,
+    TrainingPairs,
+    training_pairs,
+    unanswered_pairs,
+)
 from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_model
 from .measures import (
     held_out_sentence,
@@ -20,7 +27,7 @@ from .measures import (
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
-from .rank_odds import RankOdds, learned_share
+from .rank_odds import PAYS_FROM, RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
@@ -133,9 +140,8 @@ class _Learning:
         )
         standing = self._searched.by_cosine.standing(training.pairs)
         if self._mixture is None:
-            cosine = standing
-            standing = self._choose_similarity(known, training)
-            if self._are_others_nearer(training, (cosine, standing)):
+            training, standing = self._choose_similarity(known, training)
+            if self._are_others_nearer(training, standing):
                 return
         classifier = self._learn_classifier(training, standing)
         probability = classifier.held_out()
@@ -148,16 +154,14 @@ class _Learning:
         else:
             self._join_cosine(training, probability)
 
-    def _are_others_nearer(
-        self, training: TrainingPairs, standings: tuple[Standing, ...]
-    ) -> bool:
+    def _are_others_nearer(self, training: TrainingPairs, standing: Standing) -> bool:
         """Return, and say, whether most matches are behind pairs that nobody answered.
 
-        They are so by all of some similarities. These pairs may be matches as well, and
-        would be learned as non-matches.
+        These may be matches as well, and would be learned as non-matches.
         """
-        shares = [training.share_first(standing.score) for standing in standings]
-        if max(shares) >= MIN_SHARE_FIRST:
+        cosine = self._searched.by_cosine.standing(training.pairs).score
+        by_cosine = training.share_first(cosine)
+        if max(by_cosine, training.share_first(standing.score)) >= MIN_SHARE_FIRST:
             return False
         self.learned.forget()
         self._add_sentence(
@@ -193,42 +197,49 @@ class _Learning:
 
     def _choose_similarity(
         self, known: TrainingPairs, training: TrainingPairs
-    ) -> Standing:
+    ) -> tuple[TrainingPairs, Standing]:
         """Learn a similarity, unless the cosine finds held-out matches better.
 
         Returns
         -------
+        TrainingPairs
+            With what is near by the similarity that is used.
         Standing
-            Where the training pairs stand by what is used.
+            Where they stand by it.
         """
-        standing = self._held_out_standing(known, training)
         cosine = self._searched.by_cosine.standing(training.pairs)
         is_known_match = training.is_match & training.is_known
-        learned_rank = standing.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
+        learned_rank = cosine_rank
+        if self._settings.similarity == "learned":
+            near, standing = self._held_out_standing(known, training)
+            learned_rank = standing.rank_left[near.is_match & near.is_known]
         recall = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.learned.recall = Measures(recall)
         self.learned.statement = recall_sentence(recall, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if self._settings.similarity == "cosine":
             self._add_sentence("Records are compared by cosine, as it was asked for.")
-            return cosine
+            return training, cosine
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             self._progress.stage("learning, all matches")
             self.learned.model = self._learn_similarity(known)
-            return standing
+            return near, standing
         self._add_sentence(
             "So the cosine is used, and only what makes a match is learned."
         )
-        return cosine
+        return training, cosine
 
     def _held_out_standing(
         self, known: TrainingPairs, training: TrainingPairs
-    ) -> Standing:
-        """Return where pairs stand by similarities learned without their fold."""
-        if self._settings.similarity == "cosine":
-            return self._searched.by_cosine.standing(training.pairs)
-        standing = Standing.empty(len(training.pairs))
+    ) -> tuple[TrainingPairs, Standing]:
+        """Return where pairs stand by similarities learned without their fold.
+
+        What is near a match by them joins the training pairs, as candidates will be near
+        by what is learned.
+        """
+        standings = [Standing.empty(len(training.pairs))]
+        near = training
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
             model = self._learn_similarity(known.take(known.fold != fold))
@@ -240,8 +251,28 @@ class _Learning:
                 self._settings.n_jobs,
                 records=pairs,
             )
-            standing.fill(rows, nearest.standing(pairs))
-        return standing
+            standings[0].fill(rows, nearest.standing(pairs))
+            others = self._near_pairs(known, nearest, fold)
+            near = near.with_others(others, fold, self._known.is_complete)
+            standings.append(nearest.standing(others))
+        return near, Standing.concatenate(standings)
+
+    def _near_pairs(
+        self, known: TrainingPairs, nearest: NearestRecords, fold: int
+    ) -> np.ndarray:
+        """Return new pairs near the matches of a fold that count as non-matches."""
+        share = known.near_share
+        if self._known.is_complete:
+            share = 1.0
+        is_match = known.is_match & known.is_known & (known.fold == fold)
+        near_pairs = unanswered_pairs(
+            nearest.candidates(), known.pairs[is_match], self._consequences
+        )
+        n_records = self._searched.tables.n_records
+        codes = near_pairs @ (n_records, 1)
+        near_pairs = near_pairs[~np.isin(codes, known.pairs @ (n_records, 1))]
+        rng = np.random.default_rng(self._settings.seed + fold)
+        return near_pairs[rng.random(len(near_pairs)) < share]
 
     def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -298,6 +329,11 @@ class _Learning:
                 f"{self._n_things} matches are few: what is learned counts for "
                 f"{100 * share:.0f} %, and the cosine for the rest."
             )
+            if self._n_things < PAYS_FROM:
+                self._add_sentence(
+                    f"On benchmarks learning pays from {PAYS_FROM} matches on: label "
+                    "more."
+                )
         if len(self._known.non_matches) == 0 and not self._known.is_complete:
             self._add_sentence(
                 "Learned from matches alone, probabilities are too high."
