@@ -61,7 +61,12 @@ class ShownRows(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> ShownRows:
         """Return some of them, chosen by a mask."""
-        return ShownRows(*(values[chosen] for values in self))
+        return ShownRows(
+            self.anchors[chosen],
+            self.rows[chosen],
+            self.places[chosen],
+            self.credits[chosen],
+        )
 
 
 def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> ShownRows:
