@@ -322,6 +322,14 @@ def test_a_plain_search_is_ordered_by_the_cosine(collection):
     assert nearest["cosine"] == pytest.approx(1.0)
 
 
+def test_a_plain_search_prints_what_it_is_ordered_by(collection):
+    hits = collection.search("late goal", 3, plain=True)
+    header, first, *_ = repr(hits).splitlines()
+    assert header.split()[:4] == ["cosine", "rank", "as", "learned"]
+    assert first.split()[:2] == [f"{hits[0]['cosine']:.3f}", str(hits[0]["rank"])]
+    assert "<th>cosine</th>" in hits._repr_html_()
+
+
 @given(st.lists(st.integers(-2, 2), min_size=1), st.integers(1, 9))
 def test_the_nearest_documents_are_those_of_a_full_sort(values, k):
     cosines = Cosines(np.array(values, dtype=float), np.array(values, dtype=float))
@@ -446,7 +454,7 @@ class Lengths:
     ],
 )
 def test_an_encoder_returns_rows(spoil):
-    with pytest.raises(ValueError, match="one row of finite float32 numbers"):
+    with pytest.raises(ValueError, match="one row of finite numbers"):
         learn(TEXTS, LABELS, encoder=Lengths(spoil))
 
 

@@ -311,9 +311,8 @@ class Collection:
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append(
-                Hits(self._hit(row, query, cosines, why, plain) for row in rows)
-            )
+            hits = [self._hit(row, query, cosines, why, plain) for row in rows]
+            answers.append(Hits(hits, is_plain=plain))
         return answers
 
     @cached_property

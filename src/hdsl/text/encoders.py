@@ -63,8 +63,8 @@ def _encode_batch(encoder: Any, texts: Sequence[str]) -> np.ndarray:
     is_table = rows.ndim == 2 and len(rows) == len(texts) and rows.shape[1] > 0
     if not is_table or rows.dtype.kind == "c" or not np.isfinite(rows).all():
         raise ValueError(
-            "The encoder must return one row of finite float32 numbers per text, all "
-            f"of one length. Got {short(encoded)} for {len(texts)} texts."
+            "The encoder must return one row of finite numbers per text, as float32 and "
+            f"all of one length. Got {short(encoded)} for {len(texts)} texts."
         )
     return np.asarray(unit_rows(rows))
 
