@@ -56,3 +56,9 @@ def test_bytes_are_the_text_that_they_encode():
 def test_records_have_plain_values(linker):
     (record, *_) = linker.records(linker.predict(0.0))
     assert {type(value) for value in record.values()} == {str, float}
+
+
+def test_entities_are_numbered(linker):
+    columns = {"table": ["left"], "record": ["a"], "entity": ["first"]}
+    with pytest.raises(ValueError, match="whole number"):
+        entity_changes(columns, linker.entities())

@@ -105,7 +105,19 @@ def _entity_of_record(entities: Any) -> dict[tuple[str, str], int]:
             f"record and entity. Got {short(entities)}."
         )
     records = zip(map(str, columns["table"]), map(str, columns["record"]), strict=True)
-    return dict(zip(records, map(int, columns["entity"]), strict=True))
+    numbers = [_entity_number(value) for value in columns["entity"]]
+    return dict(zip(records, numbers, strict=True))
+
+
+def _entity_number(value: Any) -> int:
+    """Return the number of an entity; raise ValueError where it is none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"An entity must be a whole number, as Linker.entities numbers them. Got "
+            f"{short(value)}."
+        ) from None
 
 
 def _several(groups: dict[int, set[int]]) -> dict[int, list[int]]:

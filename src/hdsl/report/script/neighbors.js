@@ -237,7 +237,7 @@ function prepareNeighbors() {
   });
   const heads = { "Word or pair": "", Learned: "extra", Plain: "extra", Adds: "effect" };
   $("parts").tHead.append(headLine(heads));
-  $("terms").tHead.append(headLine({ Term: "", Plain: "extra", Learned: "extra", Weight: "effect" }));
+  $("terms").tHead.append(headLine({ Term: "", Learned: "extra", Plain: "extra", Weight: "effect" }));
 }
 
 /** The head of a table: its labels, each with the class of its column. */
@@ -442,8 +442,8 @@ function showTerms() {
     const side = term.weight > 0 ? "together" : "apart";
     return h("tr", {},
       h("td", {}, feature(term.feature), isOfQuery ? "" : h("span", { class: "note" }, " added")),
-      h("td", { class: "extra" }, addend(term.plain)),
       h("td", { class: "extra" }, addend(term.learned)),
+      h("td", { class: "extra" }, addend(term.plain)),
       h("td", { class: "effect" }, gauge(signed(term.weight), Math.abs(term.weight), side)));
   }));
   const nAdded = terms.filter(term => !query.values.has(term.feature)).length;
