@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl.linking import layers
-from hdsl.linking.layers import LayeredIndex, LayeredRows
+from hdsl.linking.layers import Layer, LayeredIndex, LayeredRows
 from hdsl.linking.records import RecordFeatures
+from hdsl.linking.rows import Rows
 from hdsl.linking.tables import read_tables
 from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
@@ -21,14 +22,18 @@ WIDTHS = (2, 3, 1)
 
 
 def layered(X):
-    """Rows of whole numbers as layers of some widths; factors are whole numbers too."""
+    """Rows of whole numbers as layers of some widths, with scales and factors."""
     ends = np.cumsum(WIDTHS)
     parts = np.split(X[:, : ends[-1]], ends[:-1], axis=1)
-    factors = X[:, ends[-1] :].T
-    rows = sp.csr_array(np.hstack(parts))
-    first_features = (0, *ends[:-1].tolist())
-    plain = list(zip(parts, factors, strict=True))
-    return LayeredRows(rows, first_features, factors), plain
+    factors = abs(X[:, ends[-1] :].T)
+    scales = factors[::-1] + 1.0
+    rows = [Rows.of_matrix(sp.csr_array(part)) for part in parts]
+    layers = map(Layer, rows, scales, factors)
+    plain = [
+        (part * scale[:, None], factor)
+        for part, scale, factor in zip(parts, scales, factors, strict=True)
+    ]
+    return LayeredRows(tuple(layers)), plain
 
 
 @st.composite

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +15,7 @@ from .nearest import Standing
 from .pair_features import PairFeatures
 from .records import RecordFeatures
 from .results import Measures
-from .searched import Rewrite, SearchedRecords
-from .similarity import rewrite
+from .searched import SearchedRecords
 from .word_model import WordModel
 
 
@@ -85,8 +83,8 @@ class PairClassifier:
         return pair_features(
             searched,
             pairs,
-            learned=searched.by_learned.standing(pairs),
-            words=self.words.log_odds(searched.records.first_words, pairs),
+            standings=searched.standings(pairs, n_jobs),
+            words=self.words.log_odds(searched.records.first_words, pairs, n_jobs),
             n_jobs=n_jobs,
         )
 
@@ -136,13 +134,6 @@ class Learned:
         """Whether probabilities mean more than an order."""
         return self.classifier is not None or self.mixture is not None
 
-    @property
-    def rewrite(self) -> Rewrite | None:
-        """What makes rows of the learned similarity; None if it is the cosine."""
-        if self.model is None:
-            return None
-        return partial(rewrite, self.model)
-
     def renumbered(self, numbers: np.ndarray) -> Learned:
         """Return the same after records have got new numbers."""
         learned = copy(self)
@@ -172,8 +163,8 @@ class Learned:
             rows = self.rows(searched, pairs, n_jobs)
             return self.probability_of_rows(rows)
         if self.mixture is not None:
-            return self.mixture.probability(searched.records.cosines(pairs))
-        return searched.by_learned.standing(pairs).score_by_rank()
+            return self.mixture.probability(searched.records.cosines(pairs, n_jobs))
+        return searched.standings(pairs, n_jobs)[-1].score_by_rank()
 
     def rows(
         self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
@@ -184,7 +175,7 @@ class Learned:
         """
         assert self.classifier is not None
         features = self.classifier.features(searched, pairs, n_jobs)
-        log_odds = self.unlearned_log_odds(searched.records, pairs)
+        log_odds = self.unlearned_log_odds(searched.records, pairs, n_jobs)
         return np.column_stack([features.matrix(), log_odds])
 
     def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -196,19 +187,19 @@ class Learned:
         return pooled(learned, rows[:, -1], self.share)
 
     def unlearned_log_odds(
-        self, records: RecordFeatures, pairs: np.ndarray
+        self, records: RecordFeatures, pairs: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
         """Return the log odds of pairs by the mixture, 0 where there is none."""
         if self.mixture is None:
             return np.zeros(len(pairs))
-        return self.mixture.log_odds(records.cosines(pairs))
+        return self.mixture.log_odds(records.cosines(pairs, n_jobs))
 
 
 def pair_features(
     searched: SearchedRecords,
     pairs: np.ndarray,
     *,
-    learned: Standing,
+    standings: list[Standing],
     words: np.ndarray,
     n_jobs: int | None,
 ) -> PairFeatures:
@@ -218,17 +209,17 @@ def pair_features(
     ----------
     searched : SearchedRecords
     pairs : ndarray of shape (n_pairs, 2)
-    learned : Standing
-        Where the pairs stand by the learned similarity.
+    standings : list of Standing
+        Where the pairs stand by spelling, by the cosine and perhaps as learned.
     words : ndarray of shape (n_pairs,)
         Log odds by a model of words.
     n_jobs : int or None
     """
     return PairFeatures(
-        learned=learned,
-        cosine=searched.by_cosine.standing(pairs),
-        spelling=searched.by_spelling.standing(pairs),
-        overlap=searched.records.overlap(pairs),
+        learned=standings[-1],
+        cosine=standings[1],
+        spelling=standings[0],
+        overlap=searched.records.overlap(pairs, n_jobs),
         strings=searched.records.strings.compare(pairs, n_jobs),
         words=words,
     )

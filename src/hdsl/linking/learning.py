@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..hdsl import HDSL
 from ..progress import Progress
@@ -19,11 +20,11 @@ from .measures import (
     reliability_table,
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
-from .nearest import NearestRecords, Standing
+from .nearest import Standing
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
-from .similarity import learn_similarity, rewrite
+from .similarity import learn_similarity, learned_layer
 from .sure_pairs import SurePairs, draw_sure_pairs
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -45,7 +46,9 @@ class Settings(NamedTuple):
     n_jobs: int | None
 
 
-def compare_columns(searched: SearchedRecords, seed: int) -> Mixture | None:
+def compare_columns(
+    searched: SearchedRecords, seed: int, n_jobs: int | None
+) -> Mixture | None:
     """Return a mixture of matches and other pairs, where the columns allow it."""
     candidates = searched.by_cosine.candidates()
     if len(candidates) > MAX_PAIRS:
@@ -53,9 +56,9 @@ def compare_columns(searched: SearchedRecords, seed: int) -> Mixture | None:
         sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
         candidates = candidates[np.sort(sample)]
     n_columns = min(len(searched.tables.shared_columns()), MAX_COLUMNS)
-    score = searched.by_cosine.standing(candidates).score
-    cosine = np.clip(score, 0.01, 0.99)
-    cosines = searched.records.cosines(candidates)
+    _, similarity = searched.sides.layered.similarities(candidates, n_jobs)
+    cosine = np.clip(similarity, 0.01, 0.99)
+    cosines = searched.records.cosines(candidates, n_jobs)
     return fit_mixture(cosines, n_columns, first_guess=cosine**2)
 
 
@@ -118,10 +121,10 @@ class _Learning:
         training = known.for_classifier(
             self._settings.seed, draws=self._mixture is None
         )
-        standing = self._searched.by_cosine.standing(training.pairs)
+        standings = self._standings(training.pairs)
         if self._mixture is None:
-            standing = self._choose_similarity(known, training)
-        classifier = self._learn_classifier(training, standing)
+            standings.append(self._choose_similarity(known, training, standings[1]))
+        classifier = self._learn_classifier(training, standings)
         probability = classifier.held_out()
         self.learned.classifier = classifier
         self.learned.reliability = Measures(
@@ -130,7 +133,15 @@ class _Learning:
         if self._mixture is not None:
             self._choose_share(training, self._mixture, probability)
         else:
-            self._check_order(training, probability)
+            self._check_order(training, probability, standings[1])
+
+    def _standings(self, pairs: np.ndarray) -> list[Standing]:
+        """Return where pairs stand by spelling and by the cosine."""
+        return self._searched.standings(pairs, self._settings.n_jobs)
+
+    def _cosines(self, pairs: np.ndarray) -> np.ndarray:
+        """Return how alike pairs are, by block of features."""
+        return self._searched.records.cosines(pairs, self._settings.n_jobs)
 
     def _training_pairs(self) -> TrainingPairs | None:
         """Return the pairs to learn from; None where matches are too few."""
@@ -149,25 +160,32 @@ class _Learning:
             return None
         is_unknown = np.isnan(self._consequences.answers(candidates))
         candidates = candidates[is_unknown]
-        cosines = self._searched.records.cosines(candidates)
-        probability = self._mixture.probability(cosines)
+        probability = self._mixture.probability(self._cosines(candidates))
         answered = np.concatenate([self._known.matches, self._known.non_matches])
         return draw_sure_pairs(candidates, probability, answered, self._settings.seed)
 
     # --- the similarity ---------------------------------------------------------------
 
     def _choose_similarity(
-        self, known: TrainingPairs, training: TrainingPairs
+        self, known: TrainingPairs, training: TrainingPairs, cosine: Standing
     ) -> Standing:
         """Learn a similarity, unless the cosine finds held-out matches better.
+
+        Parameters
+        ----------
+        known, training : TrainingPairs
+        cosine : Standing
+            Of `training`.
 
         Returns
         -------
         Standing
             Where the training pairs stand by what is used.
         """
-        standing = self._held_out_standing(known, training)
-        cosine = self._searched.by_cosine.standing(training.pairs)
+        X = self._searched.records.matrix()
+        standing = cosine
+        if self._settings.similarity == "learned":
+            standing = self._held_out_standing(X, known, training)
         is_known_match = training.is_match & training.is_known
         learned_rank = standing.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
@@ -180,7 +198,7 @@ class _Learning:
             return cosine
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             self._progress.stage("learning, all matches")
-            self.learned.model = self._learn_similarity(known)
+            self.learned.model = self._learn_similarity(X, known)
             return standing
         self._add_sentence(
             "So the cosine is used, and only what makes a match is learned."
@@ -188,29 +206,26 @@ class _Learning:
         return cosine
 
     def _held_out_standing(
-        self, known: TrainingPairs, training: TrainingPairs
+        self, X: sp.csr_array, known: TrainingPairs, training: TrainingPairs
     ) -> Standing:
         """Return where pairs stand by similarities learned without their fold."""
-        if self._settings.similarity == "cosine":
-            return self._searched.by_cosine.standing(training.pairs)
+        n_jobs = self._settings.n_jobs
         standing = Standing.empty(len(training.pairs))
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
-            model = self._learn_similarity(known.take(known.fold != fold))
+            model = self._learn_similarity(X, known.take(known.fold != fold))
             rows = training.fold == fold
             pairs = training.pairs[rows]
-            nearest = NearestRecords.search(
-                rewrite(model, self._searched.records.X),
-                self._searched.tables.n_left,
-                self._settings.n_jobs,
-                records=pairs,
-            )
-            standing.fill(rows, nearest.standing(pairs))
+            layer = learned_layer(model, self._searched.records)
+            sides = self._searched.sides.with_layer(layer)
+            (nearest,) = sides.nearest(n_jobs, n_lists=1, records=np.unique(pairs))
+            similarity = sides.layered.similarities(pairs, n_jobs)[-1]
+            standing.fill(rows, nearest.standing(pairs, similarity))
         return standing
 
-    def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
+    def _learn_similarity(self, X: sp.csr_array, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
-            self._searched.records.X,
+            X,
             pairs,
             self._searched.by_cosine,
             seed=self._settings.seed,
@@ -220,7 +235,7 @@ class _Learning:
     # --- the classifiers --------------------------------------------------------------
 
     def _learn_classifier(
-        self, training: TrainingPairs, standing: Standing
+        self, training: TrainingPairs, standings: list[Standing]
     ) -> PairClassifier:
         """Return classifiers of the training pairs, by their held-out numbers."""
         words = word_model(
@@ -229,7 +244,7 @@ class _Learning:
         features = pair_features(
             self._searched,
             training.pairs,
-            learned=standing,
+            standings=standings,
             words=words.held_out,
             n_jobs=self._settings.n_jobs,
         )
@@ -241,10 +256,12 @@ class _Learning:
         )
         return PairClassifier(words, rows, self._settings.seed, self._settings.n_jobs)
 
-    def _check_order(self, training: TrainingPairs, probability: np.ndarray) -> None:
+    def _check_order(
+        self, training: TrainingPairs, probability: np.ndarray, cosine: Standing
+    ) -> None:
         """Use nothing that was learned where the cosine orders held-out pairs better."""
-        by_cosine = self._searched.by_cosine.standing(training.pairs).score_by_rank()
-        if not orders_as_well(training.labels, probability, by_cosine):
+        score = cosine.score_by_rank()
+        if not orders_as_well(training.labels, probability, score):
             self.learned.forget()
             self._add_sentence(
                 "Held-out pairs are ranked worse than by cosine, so nothing that was "
@@ -267,7 +284,7 @@ class _Learning:
         is_judged = ~np.isnan(learned)
         judged = training.take(is_judged)
         learned = learned[is_judged]
-        unlearned = mixture.log_odds(self._searched.records.cosines(judged.pairs))
+        unlearned = mixture.log_odds(self._cosines(judged.pairs))
         errors = {}
         for share in LEARNED_SHARES:
             squares = (judged.labels - pooled(learned, unlearned, share)) ** 2

@@ -82,7 +82,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         tables,
         state["vocabulary"],
         state["column_kinds"],
-        learned.rewrite,
+        learned.model,
     )
     training = part_of(arrays, "training")
     if training:

@@ -18,15 +18,14 @@ def explain_similarity(
     searched: SearchedRecords, learned: Learned, pair: np.ndarray, top: int | None
 ) -> Explanation:
     """Return the words, n-grams and pairs of them that make two records alike."""
-    X = searched.records.X
+    X = searched.records.matrix(pair)
     if learned.model is None:
         cosine = FixedPart("prior", 1.0, norm="l2")
         similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
     else:
         similarity = widened(learned.model, X.shape[1])
     names = searched.records.vocabulary.names
-    first, second = pair
-    return explain(similarity, X[[first]], X[[second]], feature_names=names, top=top)
+    return explain(similarity, X[[0]], X[[1]], feature_names=names, top=top)
 
 
 def explain_probability(
@@ -47,7 +46,7 @@ def explain_probability(
     records = searched.records
     row = learned.rows(searched, pair[None], n_jobs)[0]
     training = learned.classifier.training
-    log_odds = learned.unlearned_log_odds(records, training.pairs)
+    log_odds = learned.unlearned_log_odds(records, training.pairs, n_jobs)
     background = np.column_stack([training.X, log_odds])
     groups = groups_of(
         [

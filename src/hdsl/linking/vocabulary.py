@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..wide_matrices import index_dtype
+from .blocks import row_blocks
+from .rows import Rows
 
 #: Lengths of character n-grams.
 GRAM_LENGTHS = (3, 4)
@@ -40,9 +42,10 @@ class Tokens(NamedTuple):
         counts = _counts(indices, indptr, n_columns=len(number_of_token))
         return cls(counts, list(number_of_token))
 
-    def first(self, n_texts: int) -> Tokens:
-        """Return the tokens of the first texts."""
-        return Tokens(self.counts[:n_texts], self.tokens)
+    @property
+    def n_texts(self) -> int:
+        """How many texts there are."""
+        return int(self.counts.shape[0])
 
 
 class Vocabulary:
@@ -96,10 +99,9 @@ class Vocabulary:
         names = {name for token in tokens.tokens for name in words_and_grams(token)}
         every_name = sorted(names)
         n_names = len(every_name)
-        n_texts = tokens.counts.shape[0]
+        n_texts = tokens.n_texts
         every_feature = cls(every_name, np.ones(n_names), n_names, n_texts)
-        counts = every_feature.count(tokens)
-        frequencies = np.bincount(counts.indices, minlength=n_names)
+        frequencies = every_feature._frequencies(tokens)
         least = 2 if n_texts > MIN_TEXTS else 1
         kept = np.flatnonzero(frequencies >= least)
         if not len(kept):
@@ -125,6 +127,11 @@ class Vocabulary:
         extended._later_numbers = self._later_numbers | dict(later_numbers)
         return extended
 
+    @property
+    def n_first_words(self) -> int:
+        """How many words the first texts had."""
+        return int((self.word_columns < self.n_first).sum())
+
     def are_words(self, numbers: list[int]) -> bool:
         """Return whether features are words, all of them."""
         return not any(_is_gram(self.names[number]) for number in numbers)
@@ -148,27 +155,52 @@ class Vocabulary:
             missing.append(names)
         return missing
 
-    def count(self, tokens: Tokens) -> sp.csr_array:
-        """Return how often texts have each feature, shape (n_texts, n_features)."""
-        # The features of each token are looked up once, however often it occurs.
+    def weigh(self, tokens: Tokens) -> tuple[Rows, Rows]:
+        """Return the n-grams of texts and their words, each numbered on its own.
+
+        Their weights are TF-IDF with the logarithm of counts.
+        """
+        features = self._features_of_tokens(tokens.tokens)
+        return (
+            _weighted(
+                tokens, features[:, self.gram_columns], self.idf[self.gram_columns]
+            ),
+            _weighted(
+                tokens, features[:, self.word_columns], self.idf[self.word_columns]
+            ),
+        )
+
+    def _frequencies(self, tokens: Tokens) -> np.ndarray:
+        """Return the number of texts that have each feature."""
+        features = self._features_of_tokens(tokens.tokens)
+        frequencies = np.zeros(len(self.names), dtype=np.int64)
+        for texts in row_blocks(tokens.n_texts):
+            counts = tokens.counts[texts] @ features
+            frequencies += np.bincount(counts.indices, minlength=len(self.names))
+        return frequencies
+
+    def _features_of_tokens(self, tokens: list[str]) -> sp.csr_array:
+        """Return how often tokens have each feature, shape (n_tokens, n_features)."""
         indices: list[int] = []
         indptr = [0]
-        for token in tokens.tokens:
+        for token in tokens:
             for name in words_and_grams(token):
                 number = self._number(name)
                 if number is not None:
                     indices.append(number)
             indptr.append(len(indices))
-        features_of_token = _counts(indices, indptr, n_columns=len(self.names))
-        counts = sp.csr_array(tokens.counts @ features_of_token)
-        counts.sort_indices()
-        return counts
+        return _counts(indices, indptr, n_columns=len(self.names))
 
-    def weigh(self, tokens: Tokens) -> sp.csr_array:
-        """Return texts as rows of weights: TF-IDF with the logarithm of counts."""
-        weights = self.count(tokens)
-        weights.data = (1.0 + np.log(weights.data)) * self.idf[weights.indices]
-        return weights
+
+def _weighted(tokens: Tokens, features: sp.csr_array, idf: np.ndarray) -> Rows:
+    """Return texts as rows of weights, from how often each token has features."""
+    parts = []
+    for texts in row_blocks(tokens.n_texts):
+        weights = sp.csr_array(tokens.counts[texts] @ features)
+        weights.sort_indices()
+        weights.data = (1.0 + np.log(weights.data)) * idf[weights.indices]
+        parts.append(Rows.of_matrix(weights))
+    return Rows.stacked(parts)
 
 
 def _have_digit(words: list[str]) -> np.ndarray:
