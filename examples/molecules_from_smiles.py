@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from hdsl import HDSL
 from hdsl.evaluate import knn_error
+from hdsl.plots import MoleculesDisplay
 
 try:
     from rdkit import Chem, RDConfig
@@ -50,13 +51,14 @@ y = np.where([activity[name] >= 7 for _, name in lines], "potent", "weak")
 
 generator = rdFingerprintGenerator.GetMorganGenerator(radius=2)
 fragments = {}
+bit_info = []
 rows = []
 for molecule in molecules:
     output = rdFingerprintGenerator.AdditionalOutput()
     output.AllocateBitInfoMap()
     generator.GetSparseFingerprint(molecule, additionalOutput=output)
-    places = output.GetBitInfoMap()
-    for bit, ((atom, radius), *_) in places.items():
+    bit_info.append(output.GetBitInfoMap())
+    for bit, ((atom, radius), *_) in bit_info[-1].items():
         if bit not in fragments:
             bonds = (
                 Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, atom)
@@ -66,9 +68,10 @@ for molecule in molecules:
             part = Chem.PathToSubmol(molecule, bonds) if len(bonds) else None
             symbol = molecule.GetAtomWithIdx(atom).GetSymbol()
             fragments[bit] = Chem.MolToSmiles(part) if part else symbol
-    rows.append({str(bit): 1.0 for bit in places})
+    rows.append({str(bit): 1.0 for bit in bit_info[-1]})
 vectorizer = DictVectorizer()
 X = vectorizer.fit_transform(rows)
+columns = {int(bit): column for bit, column in vectorizer.vocabulary_.items()}
 names = [
     f"{fragments[int(bit)]} #{k}" for k, bit in enumerate(vectorizer.feature_names_)
 ]
@@ -112,4 +115,32 @@ colors = np.where(pairs["weight"] > 0, "#0072B2", "#D55E00")
 ax.barh(pairs["name"], pairs["weight"], color=colors)
 ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="weight of the pair of fragments")
+
+# %%
+# Where two molecules match
+# -------------------------
+# Of potent molecules that the model has not seen, each with the weak one that is nearest
+# by cosine, this is the pair that is least alike as learned. An atom is blue where its
+# fragments speak for a match, and red where they speak against one. The atoms of each
+# molecule add up to the similarity.
+
+potent = test[y[test] == "potent"]
+weak = learn[y[learn] == "weak"]
+cosine = (model.index_rows(X[potent]) @ model.index_rows(X[weak]).T).toarray()
+nearest = weak[cosine.argmax(axis=1)]
+least = model.pair_score(X[potent], X[nearest], cosine=True).argmin()
+query = potent[least]
+neighbor = nearest[least]
+display = MoleculesDisplay.from_estimator(
+    model,
+    X[[query]],
+    X[[neighbor]],
+    molecules=[molecules[query], molecules[neighbor]],
+    bit_info=[bit_info[query], bit_info[neighbor]],
+    columns=columns,
+)
+print(
+    f"\nThe atoms add up to {display.shares[0].sum():.3f} and "
+    f"{display.shares[1].sum():.3f}; the similarity is {display.total:.3f}."
+)
 plt.show()

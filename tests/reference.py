@@ -601,6 +601,51 @@ def discounted_gains(ranks, grades, queries):
     return np.array(gains)
 
 
+def worth_of_shown(X, triplets, weights):
+    """Return the place by cosine and the credit of each row that an anchor is compared with."""
+    won = {}
+    n_compared = {}
+    for number, (anchor, winner, loser) in enumerate(triplets.tolist()):
+        worth = 1.0
+        if weights is not None:
+            worth = weights[number] ** 0.5
+        won[anchor, winner] = won.get((anchor, winner), 0.0) + worth
+        for row in (winner, loser):
+            n_compared[anchor, row] = n_compared.get((anchor, row), 0) + 1
+    worth_of = {}
+    for anchor, row in n_compared:
+        cosine = X[anchor] @ X[row]
+        nearer = [
+            other
+            for owner, other in n_compared
+            if owner == anchor and X[anchor] @ X[other] > cosine
+        ]
+        place = 1 + len(nearer)
+        credit = won.get((anchor, row), 0.0) / n_compared[anchor, row]
+        if weights is None:
+            credit *= place ** (1 / 3)
+        worth_of[anchor, row] = (place, credit)
+    return worth_of
+
+
+def credited_gains(ranks, credits, queries, unseen):
+    """Return what each query gains by its rows beyond unseen ones, over the best mean."""
+    gains = []
+    best = []
+    for query in np.unique(queries):
+        shown = [
+            (rank, credit - unseen)
+            for rank, credit, owner in zip(ranks, credits, queries, strict=True)
+            if owner == query
+        ]
+        gains.append(sum(worth / np.log2(1 + rank) for rank, worth in shown))
+        worths = sorted((max(worth, 0.0) for _, worth in shown), reverse=True)
+        best.append(
+            sum(worth / np.log2(1 + rank) for rank, worth in enumerate(worths, 1))
+        )
+    return np.array(gains) / (np.mean(best) or 1.0)
+
+
 def grades_of_triplets(triplets, weights):
     """Return the share of comparisons with an anchor that a row wins, where it is positive."""
     won = {}

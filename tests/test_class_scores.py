@@ -454,3 +454,94 @@ def test_label_sets_are_sampled_too():
     scores = ClassScores(max_rows=50, random_state=0).fit(X, sets)
     assert scores.n_rows_fitted_ == 50
     assert dense(scores.transform(X)).shape == (200, X.shape[1] + 4)
+
+
+# --- beside an embedding --------------------------------------------------------------
+
+
+def make_pairs(seen_in="embedding", n_rows=90):
+    """Pairs (features, embedding) and labels, which one of the two blocks knows of."""
+    rng = np.random.default_rng(1)
+    knowing, y = make_rows(n_rows=n_rows)
+    noise = sp.csr_array(rng.random((n_rows, 12)))
+    if seen_in == "embedding":
+        return (noise, knowing.toarray()), y
+    return (knowing, rng.normal(size=(n_rows, 12))), y
+
+
+@pytest.mark.parametrize("seen_in", ["embedding", "features"])
+def test_a_classifier_sees_an_embedding_where_it_has_fewer_errors_with_it(seen_in):
+    X, y = make_pairs(seen_in)
+    scores = ClassScores(random_state=0).fit(X, y)
+    assert scores.embedding_width_ == (12 if seen_in == "embedding" else 0)
+    fixed = ClassScores(random_state=0, with_embedding=False).fit(X, y)
+    assert fixed.embedding_width_ == 0
+
+
+@pytest.mark.parametrize("classifier", [None, LogisticRegression()])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_of_pairs_are_those_of_both_blocks_in_one_matrix(classifier, n_classes):
+    (features, embedding), y = make_pairs()
+    rows = np.isin(y, np.unique(y)[:n_classes])
+    X = features[rows], embedding[rows]
+    scores = ClassScores(classifier, with_embedding=True, random_state=0)
+    scored, beside = scores.fit(X, y[rows]).transform(X)
+    assert_array_equal(beside, embedding[rows])
+    blocks = [block / np.linalg.norm(block, axis=1)[:, None] for block in dense_pair(X)]
+    expected = clone(scores.classifier_).fit(np.hstack(blocks), y[rows])
+    if classifier is None:  # liblinear ends where it does
+        expected = scores.classifier_
+    values = expected.decision_function(np.hstack(blocks))
+    if n_classes == 2:
+        values = np.column_stack([-values, values])
+    squared = (1.0 / (1.0 + np.exp(-3.0 * values))) ** 2
+    unit = squared / np.linalg.norm(squared, axis=1)[:, None]
+    assert_allclose(
+        scored.toarray()[:, 12:], 0.3 * np.where(unit < 0.01, 0, unit), rtol=2e-2
+    )
+
+
+def dense_pair(X):
+    """Both blocks of a pair as dense arrays."""
+    features, embedding = X
+    return features.toarray(), embedding
+
+
+def test_scores_learned_with_an_embedding_ask_for_one():
+    X, y = make_pairs()
+    scores = ClassScores(random_state=0, with_embedding=True).fit(X, y)
+    features, embedding = X
+    for rows in (features, (features, embedding[:, :5])):
+        with pytest.raises(ValueError, match="embedding of 12 columns"):
+            scores.transform(rows)
+
+
+def test_a_reason_may_end_in_the_embedding():
+    X, y = make_pairs()
+    scores = ClassScores(random_state=0, with_embedding=True)
+    model = HDSL(random_state=0, max_iter=5, prior=1.0, embedding_weight=1.0)
+    model.fit(scores.fit_transform(X, y), y)
+    features, embedding = X
+    rows = [(features[[k]], embedding[[k]]) for k in (0, 3)]
+    explanation = scores.explain(model, *rows)
+    assert explanation.words
+    for words_of_rows in explanation.words.values():
+        assert "meaning" in words_of_rows["x"]
+
+
+def test_scores_learned_with_an_embedding_come_back_from_a_file(tmp_path):
+    X, y = make_pairs()
+    scores = ClassScores(random_state=0, with_embedding=True)
+    pipeline = Pipeline([("classes", scores), ("pairs", HDSL(max_iter=5, prior=4.0))])
+    pipeline.fit(X, y)
+    hdsl.save(pipeline, tmp_path / "model.hdsl")
+    loaded = hdsl.load(tmp_path / "model.hdsl")
+    ours = loaded[0].transform(X)[0].toarray()
+    assert_allclose(ours, scores.transform(X)[0].toarray(), rtol=1e-6)
+
+
+def test_label_sets_are_scored_with_an_embedding():
+    X, y = make_pairs()
+    has_label = y[:, None] == np.unique(y)
+    scores = ClassScores(random_state=0).fit(X, has_label.astype(int))
+    assert scores.embedding_width_ == 12

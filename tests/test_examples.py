@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from hdsl.datasets import load_docstrings
 
@@ -272,3 +273,5 @@ def test_molecules_from_smiles():
     splits = np.array([line_of(output, f"{split}  ") for split in range(3)])
     cosine, learned = splits.mean(axis=0)
     assert learned < cosine < 25  # percent
+    *atoms, total = line_of(output, "The atoms add up to")
+    assert_allclose(atoms, total, atol=2e-3)

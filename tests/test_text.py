@@ -75,6 +75,27 @@ def test_what_a_search_finds_becomes_a_frame(collection):
     assert "more" not in frame.columns
 
 
+def test_a_hit_has_plain_values(collection):
+    documents = Documents(
+        collection.documents.X, LABELS.astype(str), TEXTS, np.arange(12)
+    )
+    again = Collection(collection.model, collection.words, documents)
+    for hit in again.search("late goal", 3):
+        assert {type(value) for value in hit.values()} <= {int, float, str, list, dict}
+
+
+def test_ids_may_be_a_series_of_any_index():
+    pandas = pytest.importorskip("pandas")
+    index = np.arange(12)[::-1]
+    ids = pandas.Series([f"d{k}" for k in range(12)], index=index)
+    y = pandas.Series(pandas.Categorical(LABELS), index=index)
+    collection = learn(pandas.Series(TEXTS, index=index, dtype=object), y, ids=ids)
+    for hit in collection.search("late goal", 3):
+        assert hit["id"] == f"d{hit['row']}"
+        assert hit["label"] == LABELS[hit["row"]]
+        assert hit["text"] == TEXTS[hit["row"]]
+
+
 def test_learned_and_plain_add_up_to_a_reason(collection):
     (hit,) = collection.search("late goal", 1, why=100)
     explanation = collection.explain("late goal", hit["row"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,12 @@ class MixedRows:
         """Yield the sparse and the dense block, so that mixed rows are a pair."""
         yield self.sparse
         yield self.dense
+
+    def __sizeof__(self) -> int:
+        # Dask weighs moves by it.
+        sparse = self.sparse
+        n_bytes = sparse.data.nbytes + sparse.indices.nbytes + sparse.indptr.nbytes
+        return int(n_bytes + self.dense.nbytes)
 
     def __getitem__(self, rows: Any) -> MixedRows:
         """Return some of the rows."""
@@ -117,9 +123,21 @@ def stack_rows(X: Any, Y: Any) -> Any:
     >>> stack_rows(X, X).shape
     (2, 5)
     """
-    if isinstance(X, MixedRows):
-        return MixedRows(stack_rows(X.sparse, Y.sparse), np.vstack([X.dense, Y.dense]))
-    return sp.csr_array(sp.vstack([X, Y]))
+    return stack_all([X, Y])
+
+
+def stack_all(blocks: Sequence[Any]) -> Any:
+    """Return the rows of all blocks, one after the other; all are sparse or all mixed.
+
+    Examples
+    --------
+    >>> stack_all([sp.csr_array(np.eye(2)), sp.csr_array(np.ones((1, 2)))]).shape
+    (3, 2)
+    """
+    if isinstance(blocks[0], MixedRows):
+        sparse = stack_all([block.sparse for block in blocks])
+        return MixedRows(sparse, np.vstack([block.dense for block in blocks]))
+    return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
 def features_as_float64(X: Any) -> Any:

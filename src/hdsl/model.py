@@ -90,10 +90,12 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             without negative values are then upper bounds: see
             `hdsl.serving.certified_top_k`.
         max_terms : int, default=None
-            Keep at most so many weights per query, the largest in absolute value.
+            Keep at most so many weights per query, the largest in absolute value. They
+            are those of features: an embedding is kept as it is.
         max_weight : float, default=None
-            Scale down each query whose largest absolute weight is above. Its scores are
-            multiplied by the same number, and ranks do not change.
+            Scale down each query whose largest absolute weight of a feature is above,
+            with its embedding. Its scores are multiplied by the same number, and ranks
+            do not change.
 
         Returns
         -------

@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfTransformer
 
 from hdsl import HDSL, load
 from hdsl.choose import candidates
@@ -15,46 +13,8 @@ from hdsl.choose.guard import SearchGuard
 from hdsl.choose.rule import keeps_search
 from hdsl.similarity.cosine import COSINE, PRODUCT
 from hdsl.supervision.judges import Score
+from judged_queries import N_DOCUMENTS, better_by_product, collection, judged
 from small_fits import labelled_counts
-
-N_DOCUMENTS = 150
-N_QUERIES = 40
-
-
-def collection(seed=0):
-    """Return documents of topics with queries after them, and the topic of each row."""
-    rng = np.random.default_rng(seed)
-    n_rows = N_DOCUMENTS + N_QUERIES
-    topics = rng.integers(10, size=n_rows)
-    preferred = rng.random((10, 120)) ** 6
-    counts = rng.poisson(0.05 + 0.6 * preferred[topics])
-    counts[N_DOCUMENTS:] = counts[N_DOCUMENTS:] * rng.integers(2, size=(N_QUERIES, 120))
-    X = TfidfTransformer(sublinear_tf=True).fit_transform(sp.csr_array(counts))
-    return sp.csr_array(X), topics
-
-
-def judged(X, topics, n_others=4, harmful=False, seed=0):
-    """Return triplets of queries: relevant documents before others.
-
-    A harmful log shows the others that are most similar, and calls any one of the less
-    similar documents relevant: to push the first results down is all that it teaches.
-    """
-    rng = np.random.default_rng(seed)
-    cosines = (X[N_DOCUMENTS:] @ X[:N_DOCUMENTS].T).toarray()
-    triplets = []
-    for query in range(N_QUERIES):
-        order = np.argsort(-cosines[query], kind="stable")
-        is_relevant = topics[:N_DOCUMENTS] == topics[N_DOCUMENTS + query]
-        others = order[~is_relevant[order]][: 3 * n_others]
-        relevant = np.flatnonzero(is_relevant)
-        if harmful:
-            relevant = order[:3]
-            others = order[3:9]
-        for positive in relevant[:5].tolist():
-            drawn = rng.choice(others, n_others, replace=False).tolist()
-            triplets += [(N_DOCUMENTS + query, positive, other) for other in drawn]
-    return np.array(triplets)
-
 
 # --- the rule -------------------------------------------------------------------------
 
@@ -74,7 +34,7 @@ def test_a_loss_is_bounded_and_not_forgiven_within_the_noise():
 class FixedSearch:
     """A judge that knows the gains of each model, by the way to rank rows."""
 
-    grades = np.ones(1)
+    is_of_judgements = True
     rankings = (COSINE, PRODUCT)
     max_harm = 0.01
 
@@ -235,3 +195,22 @@ def test_a_path_goes_on_with_its_ranking():
     model.ranking_ = PRODUCT
     assert model.partial_fit(X, triplets=triplets).ranking_ == PRODUCT
     assert model.at(1).ranking_ == PRODUCT
+
+
+def test_a_resumed_run_ranks_as_was_chosen(tmp_path, write_each_iteration):
+    X, triplets = better_by_product()
+    checkpoint = tmp_path / "run.ckpt"
+    parameters = {"max_iter": 6, "checkpoint": checkpoint}
+
+    def fail(state):
+        if state.n_iter == 5:
+            raise RuntimeError("lights out")
+
+    with pytest.raises(RuntimeError, match="lights out"):
+        fit(X, triplets, callback=fail, **parameters)
+    assert checkpoint.exists()
+    resumed = fit(X, triplets, **parameters)
+    assert resumed.ranking_ == PRODUCT
+    assert resumed.choice_ is not None
+    resumed.save(tmp_path / "model.hdsl")
+    assert load(tmp_path / "model.hdsl").ranking_ == PRODUCT

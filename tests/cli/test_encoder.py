@@ -12,9 +12,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
-from hdsl import HDSL, load, save
+from hdsl import HDSL, ClassScores, load, save
 from hdsl.mixed_rows import MixedRows
-from hdsl.text import EncoderError, SentenceEncoder, TextEncoder, Words, learn
+from hdsl.text import (
+    Collection,
+    EncoderError,
+    SentenceEncoder,
+    TextEncoder,
+    Words,
+    learn,
+)
 from hdsl.text.encoders import encode
 
 WIDTH = 24
@@ -113,6 +120,30 @@ def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
     )
 
 
+def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
+    texts = ["a late goal", "the last goal", "profit fell", "a profit warning"]
+    y = ["sport", "sport", "money", "money"]
+    scores = ClassScores(random_state=0, with_embedding=True)
+    pairs = HDSL(embedding_weight=0.0, n_targets=1, n_impostors=1, prior=1.0)
+    words = Words(min_df=1)
+    collection = learn(
+        texts,
+        y,
+        words=words,
+        encoder=HashedTrigrams(),
+        model=make_pipeline(scores, pairs),
+    )
+    save(collection, tmp_path / "model.hdsl")
+    loaded = load(tmp_path / "model.hdsl")
+    loaded.encoder.use(HashedTrigrams())
+    of_texts = loaded.scored.rows(loaded.rows_of(texts)).sparse
+    of_documents = loaded.scored.rows(loaded.documents.X).sparse
+    given = MixedRows(words.transform(texts), HashedTrigrams().encode(texts))
+    (expected, _) = scores.transform(given)
+    assert_allclose(of_documents.toarray(), expected.toarray(), rtol=1e-4)
+    assert_allclose(of_texts.toarray(), expected.toarray(), rtol=1e-4)
+
+
 def test_without_its_encoder_a_search_goes_on_by_words_and_says_so(home):
     good("fit", "texts.csv", *FIT)
     (home / "small").rename(home / "moved")
@@ -134,10 +165,56 @@ def test_another_encoder_is_refused(home):
     )
 
 
-def test_an_export_has_no_embedding(home):
+def test_an_export_has_words_and_embedding(home):
     good("fit", "texts.csv", *FIT)
-    for target in (("--to", "pgvector"), ("--to", "qdrant", "--query", "goal")):
-        assert "words alone" in bad("export", "model.hdsl", *target)
+    hits = told("search", "model.hdsl", "goal keeper", "-k", 90)["neighbours"]
+    good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
+    lines = [
+        json.loads(line) for line in (home / "index.jsonl").read_text().split("\n")[:-1]
+    ]
+    options = ("--to", "jsonl", "--query", "goal keeper")
+    query = json.loads(good("export", "model.hdsl", *options).stdout)
+    scores = [
+        sum(
+            query["terms"].get(term, 0.0) * weight
+            for term, weight in line["terms"].items()
+        )
+        + np.dot(query["meaning"], line["meaning"])
+        for line in lines
+    ]
+    ranked = [scores[hit["row"]] for hit in hits]
+    assert_allclose(ranked, [hit["similarity"] for hit in hits], atol=1e-5)
+    (home / "small").rename(home / "moved")
+    again = good("export", "model.hdsl", *options, "--encoder", "moved")
+    assert json.loads(again.stdout) == query
+
+
+def test_a_text_index_leaves_the_embedding_out_and_says_so(home):
+    good("fit", "texts.csv", *FIT)
+    result = good("export", "model.hdsl", "--to", "sqlite", "--query", "goal")
+    assert "the embedding" in result.stderr
+    assert "'\"goal\"'" in result.stdout
+    expansion = told("search", "model.hdsl", "goal", "--expand")
+    assert expansion["embedding left out"] == WIDTH
+    assert expansion["terms"][0] == {"term": "goal", "weight": 1.0, "typed": True}
+
+
+def test_an_embedding_of_weight_0_is_not_exported(home):
+    good("fit", "texts.csv", *FIT)
+    collection = load(home / "model.hdsl")
+    collection.learned.embedding_weight_ = 0.0
+    unweighted = Collection(
+        collection.model,
+        collection.words,
+        collection.documents,
+        None,
+        collection.encoder,
+    )
+    save(unweighted, home / "words.hdsl")
+    good("export", "words.hdsl", "--to", "qdrant", "-o", "index.jsonl")
+    assert "meaning" not in (home / "index.jsonl").read_text()
+    query = good("export", "words.hdsl", "--to", "qdrant", "--query", "goal").stdout
+    assert set(json.loads(query)) == {"indices", "values"}
 
 
 def test_rows_of_numbers_have_no_encoder(home):

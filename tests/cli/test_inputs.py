@@ -50,6 +50,50 @@ def test_fit_rows(tmp_path, kind):
     assert hit["similarity"] == pytest.approx(cosines(out, X[[0]], X[1:]).max())
 
 
+@pytest.mark.parametrize("kind", ["svm", "npz"])
+@pytest.mark.parametrize("form", ["txt", "npy"])
+def test_columns_of_a_matrix_may_have_names(tmp_path, kind, form):
+    X, y = rows_and_labels()
+    path = tmp_path / f"rows.{kind}"
+    np.save(tmp_path / "y.npy", y)
+    names = [f"a name {k}" for k in range(12)]
+    if kind == "svm":
+        dump_svmlight_file(sp.csr_matrix(X), y, str(path), zero_based=False)
+        names += ["an empty column"]
+    else:
+        sp.save_npz(path, X)
+    file = tmp_path / f"names.{form}"
+    if form == "npy":
+        np.save(file, names)
+    else:
+        file.write_text("\n".join(names) + "\n", encoding="utf-8")
+    out = tmp_path / "m.hdsl"
+    command = ["fit", path, "--labels", tmp_path / "y.npy", "--max-iter", 5, "-o", out]
+    facts = told(*command, "--feature-names", file)
+    pairs = " ".join(pair["name"] for pair in facts["strongest pairs"])
+    assert "a name" in pairs
+    assert "x1" not in pairs
+    assert load(out).feature_names.tolist() == names
+    why = told("search", out, "--row", 0, "-k", 1)["neighbours"][0]["why"]
+    assert "name" in why[0]["name"]
+    assert "a name" in good("explain", out, "--x", 0, "--y", 3).stdout
+    good(*command, "--feature-names", file, "--no-documents")
+    assert load(out).feature_names.tolist() == names
+    file = tmp_path / "few.txt"
+    file.write_text("one\ntwo\n", encoding="utf-8")
+    assert "has 2 names, but" in bad(*command, "--feature-names", file)
+    file.write_text("one\n\ntwo\n", encoding="utf-8")
+    assert "few.txt, line 2" in bad(*command, "--feature-names", file)
+
+
+def test_names_of_words_are_refused(folder, tmp_path):
+    file = tmp_path / "names.txt"
+    file.write_text("one\n", encoding="utf-8")
+    table = folder / "texts.csv"
+    message = bad("fit", table, *LABELLED, "--feature-names", file)
+    assert "columns of a matrix" in message
+
+
 def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
     np.save(tmp_path / "y.npy", rows_and_labels()[1])
     command = ["fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5]

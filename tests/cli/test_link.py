@@ -407,3 +407,52 @@ def test_answers_may_stand_first_and_no_other_file_is_replaced(files, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     assert "not a model" in bad("link", *tables, "--model", tmp_path / "mine.txt")
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+# --- cells that a spreadsheet would run -----------------------------------------------
+
+
+@pytest.fixture
+def formulas(tmp_path):
+    """Two tables whose ids and titles begin as formulas, and some of their matches."""
+    left, right, matches = make_tables(40)
+    for table, sign in ((left, "="), (right, "@")):
+        table["sku"] = [f"{sign}{value}" for value in table["sku"]]
+        table["title"] = [f"+cmd {title}" for title in table["title"]]
+    for name, table in (("left", left), ("right", right)):
+        rows = zip(*table.values(), strict=True)
+        write_csv(tmp_path / f"{name}.csv", rows, ("id", "title", "price"))
+    pairs = [(left["sku"][a], right["sku"][b]) for a, b in matches.tolist()]
+    write_csv(tmp_path / "pairs.csv", pairs[:25], ("left", "right"))
+    tables = [tmp_path / "left.csv", tmp_path / "right.csv"]
+    return tables, {left for left, _ in pairs}
+
+
+def test_no_cell_that_is_written_is_a_formula(formulas, tmp_path):
+    tables, left_ids = formulas
+    matches = tmp_path / "pairs.csv"
+    links = tmp_path / "links.csv"
+    entities = tmp_path / "entities.csv"
+    label_file = tmp_path / "labels.csv"
+    command = ["link", *tables, "-o", links, "--entities", entities]
+    command += ["--label", 5, "--label-file", label_file]
+    result = good(*command, "--matches", matches)
+    for path in (links, entities, label_file):
+        assert f"cells of {path} would be a formula" in result.stderr
+        cells = [cell for row in read_csv(path) for cell in row.values()]
+        assert cells
+        assert not any(cell.startswith(("=", "@", "+")) for cell in cells)
+    assert {row["left"] for row in read_csv(links)} <= {f"'{id}" for id in left_ids}
+    # Its own files are read as they were meant, the entities without a change.
+    rows = read_csv(label_file)
+    header = tuple(rows[0])
+    for row in rows:
+        row["match"] = "no"
+    write_csv(label_file, [row.values() for row in rows], header)
+    pairs = [(row["left"], row["right"]) for row in read_csv(links) if row["known"]]
+    known = write_csv(tmp_path / "known.csv", pairs, ("left", "right"))
+    result = good(*command, "--matches", known)
+    assert "merged" not in result.stdout
+    assert told(*command, "--matches", known)["label_report"]["unknown"] == []
+    answered = [row for row in read_csv(label_file) if row["match"] == "no"]
+    assert [row["left"] for row in answered] == [row["left"] for row in rows]

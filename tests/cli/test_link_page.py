@@ -82,3 +82,22 @@ def test_a_person_answers_with_two_keys_and_saves_a_file(page, chromium):
     assert lines == ["match,left,right", *expected]
     assert messages == []
     context.close()
+
+
+def test_answers_are_no_formulas(tmp_path, chromium):
+    rows = [(f"={k}", f"red {k} apple pie") for k in range(4)]
+    write_csv(tmp_path / "t.csv", rows, ("id", "title"))
+    path = tmp_path / "p.html"
+    command = ["link", tmp_path / "t.csv", "--threshold", 0, "-o", tmp_path / "l.csv"]
+    good(*command, "--html", path)
+    shown = chromium.new_page(accept_downloads=True)
+    shown.goto(path.as_uri())
+    shown.keyboard.press("y")
+    with shown.expect_download() as download:
+        shown.locator("#save").click()
+    _, answer = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"yes,'=\d,'=\d", answer)
+    shown.close()
+    answers = tmp_path / "answers.csv"
+    answers.write_text(f"match,left,right\n{answer}\n", encoding="utf-8")
+    assert "unknown" not in good(*command, "--matches", answers).output

@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import pytest
 
-from hdsl.cli.output import WIDTH, show, show_json, table_lines
+from hdsl.cli import output
+from hdsl.cli.output import LEAST_WIDTH, WIDTH, show, show_json, table_lines
 from hdsl.cli.wording import one_line
 
 
@@ -21,6 +23,16 @@ def test_a_wide_table_is_cut():
     short, long = table_lines([("a", "b"), ("a", "x" * 200)])
     assert short == "a  b"
     assert long == "a  " + "x" * (WIDTH - 4) + "…"
+
+
+@pytest.mark.parametrize("columns", [1, 20])
+def test_a_narrow_terminal_shows_the_last_column(monkeypatch, columns):
+    monkeypatch.setattr(output, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    header = ("learned", "by cosine", "document")
+    (_, line) = table_lines([header, ("0.75", "3rd", "Open a file " * 9)])
+    assert "Open a file" in line
+    assert len(line) == LEAST_WIDTH
 
 
 def test_facts_become_json_that_every_reader_takes(capsys):
@@ -46,9 +58,9 @@ def test_what_a_terminal_would_obey_is_escaped(capsys):
     """Control characters of 7 and 8 bits, marks of direction, and bytes that are no text."""
     name = "a\x1b[31m\x9b31m\u202e\udc9b é"
     show(f"first {name}\nsecond")
-    output = capsys.readouterr().out
-    assert output == "first a\\x1b[31m\\x9b31m\\u202e\\udc9b é\nsecond\n"
+    text = capsys.readouterr().out
+    assert text == "first a\\x1b[31m\\x9b31m\\u202e\\udc9b é\nsecond\n"
     show_json({"name": name})
-    output = capsys.readouterr().out
-    assert all(line.isprintable() for line in output.split("\n"))
-    assert json.loads(output) == {"name": name}
+    text = capsys.readouterr().out
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert json.loads(text) == {"name": name}

@@ -5,13 +5,16 @@ import json
 import re
 
 import numpy as np
-from numpy.testing import assert_array_equal
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import LABELLED, good, texts, told
-from hdsl import load
+from hdsl import load, save
 from hdsl.class_scores import sample as class_scores_sample
 from hdsl.cli import measure
 from hdsl.report import measured
+from hdsl.text import Collection
+from pages import number
 
 
 def test_row_numbers_are_those_of_the_file(folder, tmp_path):
@@ -57,3 +60,56 @@ def test_a_classifier_that_learned_from_a_sample_says_so(folder, tmp_path, monke
     good("report", model, "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert '"n_learned": 30' in page or '"n_learned":30' in page
+
+
+@pytest.mark.parametrize("ranking", ["cosine", "product"])
+def test_the_page_finds_what_a_search_finds(folder, tmp_path, chromium, ranking):
+    model = tmp_path / "model.hdsl"
+    command = ["fit", folder / "texts.csv", *LABELLED, "-o", model, "--max-iter", 5]
+    good(*command, "--no-class-scores", "--test", 0, "--prior", 4)
+    collection = load(model)
+    collection.model.ranking_ = ranking
+    save(Collection(collection.model, collection.words, collection.documents), model)
+    good("report", model, "-o", tmp_path / "r.html")
+    page = chromium.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    for query, text in ((["--row", 7], "Row 7"), (["goal profit"], "goal profit")):
+        page.locator("#query").fill(text)
+        page.locator("#query").press("Enter")
+        for rank, option in (("before", ["--plain"]), ("after", [])):
+            hits = told("search", model, *query, "-k", 6, *option)["neighbours"]
+            score = "cosine" if rank == "before" else "similarity"
+            shown = page.locator(f"#{rank} button").all_inner_texts()
+            values = [number(line.split()[0]) for line in shown]
+            expected = [hit[score] for hit in hits]
+            assert_allclose(values, expected, rtol=6e-3)
+            rows = [int(re.search(r"Row (\d+)", line)[1]) for line in shown]
+            assert_same_ranks(rows, [hit["row"] for hit in hits], expected)
+        assert page.locator("#cosine").is_visible() == (ranking == "cosine")
+    terms = told("search", model, "goal profit", "--expand")["terms"]
+    lines = page.locator("#terms tbody tr").all()
+    cells = [line.locator("td").all_inner_texts() for line in lines]
+    assert_allclose(
+        [number(cell[3]) for cell in cells],
+        [term["weight"] for term in terms],
+        atol=6e-3,
+    )
+    assert {cell[0].removesuffix(" added") for cell in cells} == {
+        term["term"] for term in terms
+    }
+    added = {cell[0].split()[0] for cell in cells if cell[0].endswith(" added")}
+    assert added == {term["term"] for term in terms if not term["typed"]}
+    sums = [sum(number(text or "0") for text in cell[1:3]) for cell in cells]
+    assert_allclose(sums, [number(cell[3]) for cell in cells], atol=2e-2)
+    page.locator("#query").fill("Row 7")
+    page.locator("#query").press("Enter")
+    assert not page.locator("#expansion").is_visible()
+    page.close()
+
+
+def assert_same_ranks(rows, expected, scores):
+    """Compare ranks, but for those of equal scores."""
+    for k, row in enumerate(rows):
+        if row != expected[k]:
+            other = expected.index(row) if row in expected else k
+            assert scores[other] == pytest.approx(scores[k])

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from commands import LABELLED, good
-from hdsl.cli import stages
-from hdsl.cli.stages import StageLog
+from hdsl.progress import stages
+from hdsl.progress.stages import StageLog
 
 PATIENCE = 60  # seconds until a line that does not come is a failure
 

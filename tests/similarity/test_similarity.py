@@ -242,3 +242,8 @@ def test_what_compiled_code_could_not_bear_is_refused():
         similarity.rewrite(np.ones((2, 4)))
     with pytest.raises(ValueError, match="NaN"):
         similarity.transform([[np.nan, 1.0, 2.0]])
+
+
+def test_it_prints_without_its_arrays():
+    similarity = Similarity(np.array([[0, 2, 1]]), np.array([1.0]), 8.0, HALF, 3)
+    assert repr(similarity) == "<Similarity: 1 atoms of 3 features, scale 8, prior 0.5>"

@@ -252,6 +252,8 @@ class PartRuns:
     ) -> None:
         self.fits = fits
         self.judge = judge
+        if search is not None and search.decides:
+            self.judge = search.judge(fits.n_threads)
         self.search = search
         self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0

@@ -68,7 +68,7 @@ def choose_embedding_weight(
         sample = held_out.sample(MOST_HELD_OUT, rng)
         judges.append(sample.judge(train.sample(MOST_TRAIN, rng), rng))
         search = sample.search(validation or data, rng)
-        if search is not None and search.grades is not None:
+        if search is not None and search.is_of_judgements:
             searches.append(search)
     scores: list[Score] = []
     gains = np.full(len(WEIGHTS), np.nan)

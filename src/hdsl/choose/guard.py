@@ -47,7 +47,7 @@ class SearchGuard:
     @property
     def is_of_judgements(self) -> bool:
         """Whether queries search for rows that were judged, not for themselves."""
-        return any(search.grades is not None for search, _ in self.searches)
+        return any(search.is_of_judgements for search, _ in self.searches)
 
     def keeps_search(self, candidate: Candidate) -> bool:
         """Return whether a search by the candidate is kept; True where nothing is searched."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from ..explain.tables import CLASS
 from ..files.container import Arrays
 from ..files.tables import get_value
 from ..input.comparisons import check_weights
+from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse, replace_fitted
 from ..input.labels import check_classes, check_several_classes
-from ..input.matrices import as_user_sparse, check_matrix, narrow
+from ..input.matrices import as_mixed_rows, as_user_sparse, check_matrix, narrow
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import has_embedding
+from ..mixed_rows import MixedRows, has_embedding
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
@@ -47,6 +49,12 @@ if TYPE_CHECKING:
 #: same with 0.3, 0.6 and 1, but rows are found by half of their features less well with
 #: 0.6, and 1 is worse.
 AUTO_WEIGHT = 0.3
+
+#: Most rows, and folds of them, on which a classifier that sees an embedding is compared
+#: with one that does not.
+MOST_TRIED = 5000
+
+N_TRIAL_FOLDS = 3
 
 #: Where LinearSVC stops by default. Its scores are squashed: more digits cost time and
 #: add nothing.
@@ -88,6 +96,10 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Most rows that a classifier is fitted on; of more, a sample with about the same
         share of each class. "auto" is as many as have 50 million values, counted once
         per class, and at least 20,000. None is all. All rows are scored.
+    with_embedding : bool or "auto", default="auto"
+        Whether the classifier of pairs (features, embedding) sees the embedding beside
+        the features, both at unit length. "auto" is True where a classifier that sees
+        both has fewer errors on rows that it has not seen.
 
     Attributes
     ----------
@@ -104,7 +116,10 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         alone: more than 1000 and 4 per value.
     n_rows_fitted_ : int
         Number of rows that ``classifier_`` was fitted on.
+    embedding_width_ : int
+        Number of columns of an embedding that the classifier sees; 0 is none.
     n_features_in_ : int
+        Those of an embedding are not counted.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
@@ -135,6 +150,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         max_rows: int | str | None = "auto",
+        with_embedding: bool | str = "auto",
     ) -> None:
         self.classifier = classifier
         self.weight = weight
@@ -143,6 +159,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.max_rows = max_rows
+        self.with_embedding = with_embedding
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ClassScores:
         """Fit the classifier on all rows.
@@ -150,6 +167,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
+            Or a pair (features, embedding) of a matrix and a dense array.
         y : array-like of shape (n_rows,)
             Class labels. For several per row, an indicator matrix or a list of labels
             per row: each label then has a classifier of its own, which must be linear.
@@ -170,7 +188,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         """Fit, and return the rows with scores by classifiers that have not seen them.
 
         The result differs from ``fit(X, y, sample_weight).transform(X)``. Of a pair
-        (features, embedding) the features are scored, and the embedding stays.
+        (features, embedding) the scores stand beside the features, and the embedding
+        stays as it is.
 
         Parameters
         ----------
@@ -180,10 +199,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
+            Of a pair, a pair.
         """
-        if has_embedding(X):
-            features, embedding = X
-            return self.fit_transform(features, y, sample_weight), embedding
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
         tasks = [delayed(training.fit)(np.arange(len(training.y)))]
@@ -196,7 +213,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         for (_, test), test_scores in zip(folds, fold_scores, strict=True):
             scores[test] = test_scores
         replace_fitted(self, checked)
-        return as_user_sparse(self._join(training.rows, scores))
+        return _beside_embedding(self._join(training.rows, scores), X)
 
     def transform(self, X: Any) -> Any:
         """Return the rows with scores by the classifier fitted on all training rows.
@@ -206,16 +223,23 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
+            Or a pair (features, embedding), which it must be where the classifier sees
+            the embedding.
 
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
+            Of a pair, a pair.
         """
         check_is_fitted(self, "classifier_")
-        if has_embedding(X):
-            features, embedding = X
-            return self.transform(features), embedding
-        return as_user_sparse(super().transform(check_matrix(self, X, reset=False)))
+        if not has_embedding(X):
+            rows = check_matrix(self, X, reset=False)
+            return as_user_sparse(super().transform(rows))
+        embedding = as_mixed_rows(X, "X").dense
+        features, _ = X
+        features = check_matrix(self, features, reset=False)
+        scored, _ = super().transform(MixedRows(features, embedding))
+        return _beside_embedding(scored, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -286,6 +310,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             "weight": float(self.weight_),
             "n_scores": self.n_scores,
             "n_features": int(self.n_features_in_),
+            "embedding_width": int(self.embedding_width_),
         }
         return arrays, header
 
@@ -313,17 +338,15 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[ClassScores, Training, np.random.RandomState]:
         """Return a copy that has all but the classifier, its training, a generator."""
+        self._check_parameters()
         name = type(self).__name__
-        check_number(name, "weight", self.weight, low=0, words=("auto",))
-        check_number(
-            name, "n_scores", self.n_scores, low=1, integer=True, words=(None,)
-        )
-        check_number(
-            name, "max_rows", self.max_rows, low=2, integer=True, words=("auto", None)
-        )
         checked = copy(self)
+        embedding = None
         if has_embedding(X):
+            mixed = as_mixed_rows(X, "X")
             X, _ = X
+            if self.with_embedding is not False:
+                embedding = unit_rows(mixed.dense)
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
         if sets is None:
@@ -351,14 +374,23 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         seen = rows
         if checked.is_wide_:
             seen = take_columns(rows, checked.columns_)
+        seen = narrow(seen)
+        checked.embedding_width_ = 0
+        if embedding is not None:
+            seen = MixedRows(seen, embedding)
         training = Training(
             classifier=classifier,
             rows=rows,
-            X=narrow(seen),
+            X=seen,
             y=y,
             sample_weight=weights,
             classes=checked.classes_,
         )
+        if embedding is not None:
+            if self._takes_embedding(training, random_state):
+                checked.embedding_width_ = embedding.shape[1]
+            else:
+                training = replace(training, X=seen.sparse)
         n_rows = self._n_rows_to_fit(training)
         checked.n_rows_fitted_ = n_rows
         if n_rows < len(y):
@@ -368,6 +400,45 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             if self.classifier is None:
                 limit_passes(classifier, training.X)
         return checked, training, random_state
+
+    def _check_parameters(self) -> None:
+        """Raise ParameterError for the first parameter that is not as it must be."""
+        name = type(self).__name__
+        check_number(name, "weight", self.weight, low=0, words=("auto",))
+        check_number(
+            name, "n_scores", self.n_scores, low=1, integer=True, words=(None,)
+        )
+        check_number(
+            name, "max_rows", self.max_rows, low=2, integer=True, words=("auto", None)
+        )
+        if self.with_embedding not in (True, False, "auto"):
+            raise ParameterError(
+                name,
+                "with_embedding",
+                "True, False or 'auto'",
+                repr(self.with_embedding),
+            )
+
+    def _takes_embedding(
+        self, training: Training, random_state: np.random.RandomState
+    ) -> bool:
+        """Return whether a classifier of rows with an embedding is to see it."""
+        if self.with_embedding != "auto":
+            return True
+        trial = training.on_rows(
+            sample_rows(training.y, MOST_TRIED, random_state, training.sample_weight)
+        )
+        folds = stratified_folds(_codes(trial.y), N_TRIAL_FOLDS, random_state)
+        features_alone = replace(trial, X=trial.X.sparse)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        tasks = [
+            delayed(tried.count_errors)(train, test)
+            for tried in (features_alone, trial)
+            for train, test in folds
+        ]
+        with ended_early_on_purpose(True):
+            errors = np.reshape(parallel(tasks), (2, len(folds))).sum(axis=1)
+        return bool(errors[1] < errors[0])
 
     def _n_rows_to_fit(self, training: Training) -> int:
         """Return about how many rows a classifier is fitted on."""
@@ -399,9 +470,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         self, training: Training, random_state: np.random.RandomState
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return rows to fit on and rows to score, each row once among the latter."""
-        y = training.y
-        if isinstance(y, LabelSets):
-            y = y.codes
+        y = _codes(training.y)
         if isinstance(self.cv, int | np.integer):
             check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
             return stratified_folds(y, int(self.cv), random_state)
@@ -413,3 +482,19 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
                 "exactly once. Use the number of folds, or a splitter such as KFold."
             )
         return folds
+
+
+def _codes(y: Any) -> np.ndarray:
+    """Return one value per row that folds have about the same share of."""
+    if isinstance(y, LabelSets):
+        return y.codes
+    return np.asarray(y)
+
+
+def _beside_embedding(scored: Any, X: Any) -> Any:
+    """Return scored features, for a pair X as a pair with its embedding."""
+    scored = as_user_sparse(scored)
+    if has_embedding(X):
+        _, embedding = X
+        return scored, embedding
+    return scored

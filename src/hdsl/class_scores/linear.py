@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import get_array, pack_values, unpack_values
 from ..labels import LabelSets
+from ..mixed_rows import MixedRows
 
 #: The score of a label that all rows have; squashed, it is 1 to nine digits.
 CERTAIN = 10.0
@@ -35,10 +36,18 @@ class LinearScorer:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return one score per row and class; for two classes, one per row."""
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = self._products(X) + self.intercept_
         if len(self.coef_) == 1:
             return scores[:, 0]
         return scores
+
+    def _products(self, X: Any) -> np.ndarray:
+        """Return X @ coef_.T, of mixed rows block by block."""
+        if not isinstance(X, MixedRows):
+            return np.asarray(X @ self.coef_.T)
+        n_features = X.sparse.shape[1]
+        of_features = np.asarray(X.sparse @ self.coef_[:, :n_features].T)
+        return of_features + X.dense @ self.coef_[:, n_features:].T
 
     @classmethod
     def from_classifier(cls, classifier: Any) -> LinearScorer:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, ranks
+from ..mixed_rows import blocks_of, sparse_block
 
 #: Values times classes of a pass: a second or so.
 PASS_SIZE = 5 * 10**7
@@ -41,11 +42,16 @@ def n_affordable_rows(X: Any, n_classes: int, pass_size: int = PASS_SIZE) -> int
     100000
     """
     n_rows = X.shape[0]
-    n_values = X.shape[1] * n_rows
-    if sp.issparse(X):
-        n_values = int(X.indptr[-1])
+    n_values = sum(_n_values(block) for block in blocks_of(X))
     cost_of_row = max(n_values / max(n_rows, 1), 1.0) * n_classes
     return min(n_rows, max(FEWEST_ROWS, int(pass_size / cost_of_row)))
+
+
+def _n_values(X: Any) -> int:
+    """Return the number of values of a dense or sparse X."""
+    if sp.issparse(X):
+        return int(X.indptr[-1])
+    return int(X.shape[0] * X.shape[1])
 
 
 def sample_rows(
@@ -81,7 +87,7 @@ def sample_rows(
 def limit_passes(classifier: Any, X: Any) -> None:
     """Set a LinearSVC to the solver of known cost: the dual one, with few passes."""
     classifier.set_params(max_iter=MAX_PASSES)
-    if sp.issparse(X):
+    if sp.issparse(sparse_block(X)):
         classifier.set_params(dual=True)
 
 

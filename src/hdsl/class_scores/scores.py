@@ -13,15 +13,19 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import check_columns, get_array, get_value
 from ..input.parameters import check_number
+from ..mixed_rows import MixedRows, has_embedding, sparse_block
 from ..model_arrays import names_from_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import take_columns
 from .linear import LinearScorer
-from .words import N_WORDS, words_behind
+from .words import N_WORDS, both_classes, words_behind
 
 #: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the
 #: margins of -1 and 1 that a linear support vector machine asks for.
 STEEPNESS = 3.0
+
+#: The score of a row that a linear classifier gives 0: as likely of the class as not.
+EVEN_SCORE = 0.25
 
 #: Scores below are 0, at unit length: a column with a value in every row takes time for
 #: nothing.
@@ -41,15 +45,35 @@ class Scores:
     columns_: Any
     is_wide_: bool
     n_features_in_: int
+    embedding_width_: int
 
     def transform(self, X: Any) -> Any:
-        """Return the rows with scores by the classifier."""
-        rows = unit_rows(X, self.columns_)
+        """Return the rows with scores by the classifier.
+
+        Scores of mixed rows stand beside the features, before the embedding.
+        """
+        features = sparse_block(X)
+        rows = unit_rows(features, self.columns_)
+        scores = squashed_scores(self.classifier_, self._seen(X, rows), self.classes_)
+        scored = self._join(rows, scores)
+        if isinstance(X, MixedRows):
+            return MixedRows(scored, X.dense)
+        return scored
+
+    def _seen(self, X: Any, rows: Any) -> Any:
+        """Return what the classifier sees of X, whose features at unit length are `rows`."""
         seen = rows
         if self.is_wide_:
             seen = take_columns(rows, self.columns_)
-        scores = squashed_scores(self.classifier_, seen, self.classes_)
-        return self._join(rows, scores)
+        if not self.embedding_width_:
+            return seen
+        if not isinstance(X, MixedRows) or X.dense.shape[1] != self.embedding_width_:
+            raise ValueError(
+                "The class scores were learned with an embedding of "
+                f"{self.embedding_width_} columns: pass pairs (features, embedding) "
+                "with as many."
+            )
+        return MixedRows(seen, unit_rows(X.dense))
 
     def _join(self, rows: Any, scores: np.ndarray) -> Any:
         """Return the rows with the largest scores beside them."""
@@ -66,7 +90,7 @@ class Scores:
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like, sparse matrix, or pair (features, embedding)
         n_words : int, default=3
             Most features per score.
 
@@ -74,19 +98,31 @@ class Scores:
         -------
         list of dict of int to list of int, one per row
             For each class with a score, by its place in ``classes_``, the columns of X
-            that add to it, the largest first.
+            that add to it, the largest first. `words.EMBEDDING` is the embedding.
 
         Raises
         ------
         ValueError
             The classifier is not linear.
         """
-        coef = LinearScorer.from_classifier(self.classifier_).coef_
+        coef = both_classes(LinearScorer.from_classifier(self.classifier_).coef_)
+        n_seen = coef.shape[1] - self.embedding_width_
         columns = None
         if self.is_wide_:
             columns = self.columns_
+        scored = self.transform(X)
+        embedding_parts = None
+        if has_embedding(scored):
+            scored, embedding = scored
+        if self.embedding_width_:
+            embedding_parts = unit_rows(np.asarray(embedding)) @ coef[:, n_seen:].T
         return words_behind(
-            self.transform(X), coef, self.n_features_in_, columns, n_words
+            scored,
+            coef[:, :n_seen],
+            self.n_features_in_,
+            columns,
+            n_words,
+            embedding_parts,
         )
 
     def restore(self, arrays: Arrays, header: dict[str, Any]) -> Scores:
@@ -106,7 +142,10 @@ class Scores:
         if "columns" in arrays:
             self.columns_ = get_array(arrays, "columns", "i")
             check_columns(self.columns_, self.n_features_in_)
-        n_seen = scorer.coef_.shape[1]
+        self.embedding_width_ = 0
+        if "embedding_width" in header:
+            self.embedding_width_ = get_value(header, "embedding_width", int)
+        n_seen = scorer.coef_.shape[1] - self.embedding_width_
         self.is_wide_ = n_seen != self.n_features_in_
         if self.is_wide_ and (self.columns_ is None or len(self.columns_) != n_seen):
             raise ValueError(
@@ -123,7 +162,7 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     ----------
     classifier : fitted classifier
         With ``decision_function`` or ``predict_proba``, and ``classes_``.
-    X : ndarray or sparse array of shape (n_rows, n_features)
+    X : ndarray, sparse array or MixedRows of shape (n_rows, n_features)
     classes : ndarray of shape (n_classes,)
         Sorted. A class that the classifier does not know has score 0.
 
@@ -132,6 +171,8 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows, n_classes)
     """
     known = classifier.classes_
+    if isinstance(X, MixedRows) and not isinstance(classifier, LinearScorer):
+        X = one_matrix(X)
     if hasattr(classifier, "decision_function"):
         values = np.asarray(classifier.decision_function(X), dtype=np.float64)
         if values.ndim == 1:  # two classes
@@ -148,6 +189,13 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     scores = np.zeros((X.shape[0], len(classes)))
     scores[:, np.searchsorted(classes, known)] = np.square(squashed)
     return scores
+
+
+def one_matrix(X: Any) -> Any:
+    """Return rows for a classifier: of mixed rows all columns in one sparse matrix."""
+    if isinstance(X, MixedRows):
+        return X.to_sparse()
+    return X
 
 
 def largest_scores(scores: np.ndarray, n_scores: int | None) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 
 from ..labels import LabelSets
 from .linear import fit_each_label
-from .scores import squashed_scores
+from .scores import EVEN_SCORE, one_matrix, squashed_scores
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Training:
         It is cloned before it is fitted.
     rows : array or csr_array of shape (n_rows, n_features)
         At unit length.
-    X : array or csr_array of shape (n_rows, n_seen)
+    X : array, csr_array or MixedRows of shape (n_rows, n_seen)
         The columns that the classifier sees.
     y : ndarray of shape (n_rows,) or LabelSets
     sample_weight : ndarray of shape (n_rows,) or None
@@ -48,6 +48,19 @@ class Training:
         is_sampled[rows] = True
         return replace(self, is_sampled=is_sampled)
 
+    def on_rows(self, rows: np.ndarray) -> Training:
+        """Return the training on some of the rows alone."""
+        weights = self.sample_weight
+        if weights is not None:
+            weights = weights[rows]
+        return replace(
+            self,
+            rows=self.rows[rows],
+            X=self.X[rows],
+            y=self.y[rows],
+            sample_weight=weights,
+        )
+
     def fit(self, rows: np.ndarray) -> Any:
         """Return a classifier fitted on those of some rows that are in the sample."""
         fit_params = {}
@@ -56,16 +69,26 @@ class Training:
         if self.sample_weight is not None:
             rows = rows[self.sample_weight[rows] > 0]
             fit_params["sample_weight"] = self.sample_weight[rows]
+        X = one_matrix(self.X[rows])
         y = self.y[rows]
         if isinstance(y, LabelSets):
-            return fit_each_label(self._new_classifier, self.X[rows], y, **fit_params)
+            return fit_each_label(self._new_classifier, X, y, **fit_params)
         if len(np.unique(y)) < 2:
-            return DummyClassifier().fit(self.X[rows], y)
-        return self._new_classifier().fit(self.X[rows], y, **fit_params)
+            return DummyClassifier().fit(X, y)
+        return self._new_classifier().fit(X, y, **fit_params)
 
     def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         """Return the scores that a classifier fitted on some rows gives others."""
         return squashed_scores(self.fit(train), self.X[test], self.classes)
+
+    def count_errors(self, train: np.ndarray, test: np.ndarray) -> int:
+        """Return how many labels of some rows a classifier fitted on others gets wrong."""
+        scores = self.fit_and_score(train, test)
+        y = self.y[test]
+        if isinstance(y, LabelSets):
+            has_label = y.indicator.toarray() > 0
+            return int(np.sum((scores > EVEN_SCORE) != has_label))
+        return int(np.sum(self.classes[scores.argmax(axis=1)] != y))
 
     def _new_classifier(self) -> Any:
         """Return a classifier that is not fitted."""

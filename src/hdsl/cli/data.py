@@ -19,7 +19,8 @@ class Data:
     `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their
     weights. `n_skipped` rows of the file had no text, label or id and are left out.
     `queries` are no rows of the data, `relevance` has the grades of rows for them, and
-    `comparisons` number them after the rows.
+    `comparisons` number them after the rows. `feature_names` are of the columns of
+    `X`.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Data:
     label_sep: str | None = None
     queries: Data | None = None
     relevance: Relevance | None = None
+    feature_names: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:

@@ -13,9 +13,11 @@ N_TERMS = 20
 
 def expanded(collection: Any, text: str) -> dict[str, Any]:
     """Return a text with its terms and their weights, and whether each was typed."""
+    from ..mixed_rows import sparse_block
     from ..serving import expand_query
 
-    typed = set(collection.feature_names[collection.row_of_text(text).indices])
+    row = sparse_block(collection.row_of_text(text))
+    typed = set(collection.feature_names[row.indices])
     terms = [
         {"term": term, "weight": weight, "typed": term in typed}
         for term, weight in expand_query(collection, text, n_terms=N_TERMS)
@@ -25,6 +27,7 @@ def expanded(collection: Any, text: str) -> dict[str, Any]:
         "unknown words": collection.unknown_words(text),
         "terms": terms,
         "class scores left out": collection.scored.n_scores,
+        "embedding left out": collection.scored.embedding_width,
     }
 
 
@@ -40,3 +43,5 @@ def show_expansion(expansion: dict[str, Any]) -> None:
         show(f"Not known to the model, and searched by as they are: {unknown}")
     if expansion["class scores left out"]:
         show("What was learned of class scores is no term, and is left out.")
+    if expansion["embedding left out"]:
+        show("The embedding is no term, and is left out.")

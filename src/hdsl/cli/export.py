@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
         "new index. Default: as `hdsl search` ranks, which `fit` has measured."
     )
     options.add_switch("--cosine", about_cosine)
+    shared_options.add_encoder(options, shared_options.ENCODER_NOW)
 
 
 def export(arguments: Namespace) -> None:
@@ -50,6 +51,9 @@ def export(arguments: Namespace) -> None:
     nothing is left to divide by. With --no-cosine it is the similarity, and the length
     stands beside each document. Each has its place
     as id, its own id as name where the model has ids, label and text.
+
+    A model with an embedding has two vectors per document, terms and meaning, and a
+    query adds two products. For Qdrant it does so for the 1,000 best of each.
 
     For example:
 
@@ -68,10 +72,9 @@ def export(arguments: Namespace) -> None:
             raise ValueError(
                 "--query prints the query: leave out -o, or end with > FILE."
             )
-        collection = models.load_collection(arguments.model)
-        _check_no_embedding(collection)
+        collection = models.load_collection(arguments.model, arguments.encoder)
         models.name_unknown_words(collection, query)
-        _name_class_scores(collection, engine)
+        _name_what_is_left_out(collection, engine)
         is_cosine = _is_cosine(collection, arguments)
         show(_query(collection, engine, query, is_cosine))
         return
@@ -81,19 +84,8 @@ def export(arguments: Namespace) -> None:
         )
     output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
     files.check_output_of_model(output, arguments.model)
-    collection = models.load_collection(arguments.model)
-    _check_no_embedding(collection)
+    collection = models.load_collection(arguments.model, arguments.encoder)
     _write_documents(collection, engine, output, _is_cosine(collection, arguments))
-
-
-def _check_no_embedding(collection: Any) -> None:
-    """Raise ValueError where documents have an embedding beside their words."""
-    if collection.scored.embedding_width:
-        raise ValueError(
-            "An export has words alone, and this model was learned with an embedding. "
-            "Fit without --encoder, or in Python with pairs (features, embedding): "
-            "rewrite and index_rows of HDSL return both vectors."
-        )
 
 
 def _is_cosine(collection: Any, arguments: Namespace) -> bool:
@@ -103,14 +95,35 @@ def _is_cosine(collection: Any, arguments: Namespace) -> bool:
     return bool(collection.scored.ranking == "cosine")
 
 
-def _name_class_scores(collection: Any, engine: str) -> None:
-    """Say that a text index does not see what was learned of class scores."""
-    if engine in FULL_TEXT and collection.scored.n_scores:
+def _name_what_is_left_out(collection: Any, engine: str) -> None:
+    """Say what a text index does not see: class scores, and an embedding."""
+    if engine not in FULL_TEXT:
+        return
+    left_out = []
+    if collection.scored.n_scores:
+        left_out.append("what was learned of the class scores")
+    if _compares_embeddings(collection):
+        left_out.append("the embedding")
+    if left_out:
         say(
-            f"{engine} searches by words: what was learned of the class scores is left "
-            "out, so documents come in another order than `hdsl search` has. `--to "
-            "pgvector` keeps it."
+            f"{engine} searches by words and leaves out {' and '.join(left_out)}: "
+            "documents come in another order than `hdsl search` has. `--to pgvector` "
+            "keeps all."
         )
+
+
+def _compares_embeddings(collection: Any) -> bool:
+    """Return whether the similarity has an embedding, of a weight other than 0."""
+    return bool(collection.scored.similarity.embedding_weight)
+
+
+def _exported(collection: Any, rows: Any) -> Any:
+    """Return rewritten rows or documents; an embedding of weight 0 is left out."""
+    from ..mixed_rows import sparse_block
+
+    if _compares_embeddings(collection):
+        return rows
+    return sparse_block(rows)
 
 
 def _query(collection: Any, engine: str, text: str, is_cosine: bool) -> str:
@@ -121,7 +134,7 @@ def _query(collection: Any, engine: str, text: str, is_cosine: bool) -> str:
         return full_text_query(engine, expand_query(collection, text))
     row = _rewriter(collection, is_cosine).rewrite(collection.row_of_text(text))
     names = collection.scored.names(collection.feature_names)
-    return export_query(engine, row, names=names)
+    return export_query(engine, _exported(collection, row), names=names)
 
 
 def _rewriter(collection: Any, is_cosine: bool) -> Any:
@@ -146,9 +159,10 @@ def _write_documents(
         raise ValueError(
             "The model has no documents: fit it again without --no-documents."
         )
+    rows = _rewriter(collection, is_cosine).index_rows(documents.X)
     chunks = export_rows(
         engine,
-        _rewriter(collection, is_cosine).index_rows(documents.X),
+        _exported(collection, rows),
         names=collection.scored.names(collection.feature_names),
         fields=_fields(collection, is_cosine),
     )

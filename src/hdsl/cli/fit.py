@@ -148,7 +148,11 @@ def _without_documents(collection: Collection) -> Collection:
     from ..text import Collection, Documents
 
     documents = collection.documents
-    rest = Documents(idf=documents.idf, facts=documents.facts)
+    rest = Documents(
+        idf=documents.idf,
+        feature_names=documents.feature_names,
+        facts=documents.facts,
+    )
     return Collection(
         collection.model, collection.words, rest, encoder=collection.encoder
     )

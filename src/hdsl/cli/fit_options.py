@@ -103,6 +103,11 @@ def _add_data(options: OptionGroup) -> None:
         "numbers, and not only 0 and 1. Texts always are."
     )
     options.add_switch("--tfidf", about_tfidf)
+    about_names = (
+        "Names of the columns of a matrix: .npy, or text with one per line. "
+        "Default: x0, x1, ..."
+    )
+    options.add_path("--feature-names", about_names, metavar="FILE")
     options.add_choice("--norm", "Compare rows at unit length?", ("l2", "none"))
 
 
@@ -167,6 +172,11 @@ def check_options(arguments: Namespace) -> None:
         raise ValueError(
             "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table "
             "are always weighted. Leave it out."
+        )
+    if is_table(arguments.data) and arguments.feature_names is not None:
+        raise ValueError(
+            "--feature-names are of the columns of a matrix: the features of a table "
+            "are the words of its texts. Leave it out."
         )
 
 

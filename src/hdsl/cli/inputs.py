@@ -92,7 +92,8 @@ def _check_supervision(source: Namespace, judgements: dict[str, Path]) -> None:
 
 def _check_files(source: Namespace, judgements: dict[str, Path]) -> None:
     """Raise unless the files beside the data can be read."""
-    for file in (source.labels, source.queries, *judgements.values()):
+    names = _names_file(source)
+    for file in (source.labels, source.queries, names, *judgements.values()):
         if file is not None:
             check_input(file)
 
@@ -139,7 +140,7 @@ def _with_judgements_of(kind: str, path: Path, data: Data, source: Namespace) ->
 
 def _options_of_queries(source: Namespace) -> Namespace:
     """Return the options by which a file of queries is read."""
-    options = vars(source) | {"label": None, "labels": None}
+    options = vars(source) | {"label": None, "labels": None, "feature_names": None}
     options["text"] = source.query_text or source.text
     options["ids"] = source.query_id or source.ids
     return Namespace(**options)
@@ -153,4 +154,21 @@ def _read_matrix(path: Path, source: Namespace) -> Data:
                 "as a matrix: leave it out, or rename the file."
             )
     X, y = readers.read_matrix(path, zero_based=source.zero_based)
-    return Data(path, X, labels=y)
+    names_file = _names_file(source)
+    if names_file is None:
+        return Data(path, X, labels=y)
+    names = readers.read_feature_names(names_file)
+    n_columns = X.shape[1]
+    if path.suffix.lower() != ".npz" and n_columns < len(names):
+        X.resize(X.shape[0], len(names))  # svmlight says nothing of empty columns
+    elif n_columns != len(names):
+        raise ValueError(
+            f"{names_file} has {counted(len(names), 'name')}, but {path} has "
+            f"{counted(n_columns, 'column')}: one name per column is expected."
+        )
+    return Data(path, X, labels=y, feature_names=names)
+
+
+def _names_file(source: Namespace) -> Path | None:
+    """Return the file of the names of columns, an option of `fit` alone."""
+    return getattr(source, "feature_names", None)

@@ -16,6 +16,7 @@ from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
 from ..text import TEST, Clicks, Collection, Documents, Queries, Words
 from ..text.learning import min_rows_beside_scores
+from ..text.scored import weight_beside_words
 from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
@@ -124,7 +125,10 @@ def learn(
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
     if text_encoder is not None:
-        weight = model.embedding_weight_
+        scores = None
+        if fitted is not model:
+            scores = fitted[0]
+        weight = weight_beside_words(model.embedding_weight_, scores)
         documents = _with_embedding_weight(documents, weight)
         if queries is not None:
             rows = _with_embedding_weight(queries.rows, weight)
@@ -174,6 +178,7 @@ def _vectorize(
         ids=_plain(data.ids),
         part=parts,
         idf=idf,
+        feature_names=data.feature_names,
         facts=facts,
     )
 

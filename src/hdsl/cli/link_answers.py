@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .link_tables import Columns, Format, Record, read_columns, records_of
+from .formulas import as_meant
+from .link_tables import (
+    Columns,
+    Format,
+    Record,
+    read_columns,
+    read_written,
+    records_of,
+)
 from .wording import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ def read_labelled(path: Path | None, ids: set[str]) -> list[Answer]:
     """Return the answers in the file of pairs to label, as an earlier run wrote it."""
     if path is None or not path.exists():
         return []
-    columns = read_columns(path, Format())
+    columns = read_written(path)
     if not {"match", "left", "right"} <= columns.keys():
         raise ValueError(
             f"{path} exists and is no file of labels: name another with --label-file."
@@ -50,8 +58,17 @@ def _answers(path: Path, columns: Columns, ids: set[str]) -> list[Answer]:
     for row, record in enumerate(records_of(columns), start=1):
         is_match = _read_answer(record.get("match", "yes"), f"{path}, record {row}")
         if is_match is not None:
-            answers.append(Answer(record, is_match))
+            sides = {side: _as_id(record[side], ids) for side in ("left", "right")}
+            answers.append(Answer(record | sides, is_match))
     return answers
+
+
+def _as_id(value: object, ids: set[str]) -> object:
+    """Return the id of a record, also where it is written so that it is no formula."""
+    meant = as_meant(value)
+    if str(value) not in ids and str(meant) in ids:
+        return meant
+    return value
 
 
 def _side_columns(path: Path, columns: Columns) -> tuple[str, str]:

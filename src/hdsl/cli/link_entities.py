@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..readers import tables
-from .link_tables import Columns, Format, read_columns, records_of, write_csv
+from .link_tables import Columns, read_written, records_of, write_csv
 from .wording import counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _earlier(path: Path) -> Columns | None:
     """Return the entities of a file that is there; raise ValueError if it holds none."""
     if not path.exists():
         return None
-    columns = read_columns(path, Format())
+    columns = read_written(path)
     if not {*HEADER[:3]} <= columns.keys():
         raise ValueError(
             f"{path} exists and is no file of entities: name another with --entities."

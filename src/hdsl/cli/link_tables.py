@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 from ..files.atomic import atomic_write
 from ..readers import tables
 from .files import check_input, separator
+from .formulas import as_meant, as_text
+from .messages import say
+from .wording import counted
 
 #: Columns of a file of links; one of pairs to label has answers before.
 LINK_COLUMNS = ("left", "right", "probability", "left_text", "right_text")
@@ -36,6 +39,15 @@ def read_columns(path: Path, form: Format) -> Columns:
     check_input(path, form.encoding)
     columns = tables.read_columns(path, encoding=form.encoding, sep=form.sep)
     return {name: list(values) for name, values in columns.items()}
+
+
+def read_written(path: Path) -> Columns:
+    """Return all columns of a table that `write_csv` has written."""
+    columns = read_columns(path, Format())
+    return {
+        as_meant(name): [as_meant(value) for value in values]
+        for name, values in columns.items()
+    }
 
 
 def records_of(columns: Columns) -> list[Record]:
@@ -80,10 +92,27 @@ def ids_of(tables: Iterable[Columns], id_columns: Iterable[str]) -> set[str]:
 
 
 def write_csv(path: Path, header: Iterable[str], records: Iterable[Record]) -> None:
-    """Write some columns of records, empty where a record has none."""
+    """Write some columns of records, empty where a record has none.
+
+    Cells that a spreadsheet would run as formulas are written as text, and it is said.
+    """
+    names = [*header]
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*header], restval="", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(records)
+    writer = csv.writer(text)
+    writer.writerow([as_text(name) for name in names])
+    n_formulas = 0
+    for record in records:
+        cells = []
+        for name in names:
+            value = record.get(name, "")
+            cell = as_text(value)
+            n_formulas += cell is not value
+            cells.append(cell)
+        writer.writerow(cells)
+    if n_formulas:
+        say(
+            f"{counted(n_formulas, 'cell')} of {path} would be a formula in a "
+            "spreadsheet: an apostrophe is put before."
+        )
     with atomic_write(path, str(path)) as file:
         file.write(text.getvalue().encode("utf-8", "replace"))

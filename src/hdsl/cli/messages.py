@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from ..input.printable import printable
-from . import stages
-from .stages import StageLog
+from ..progress import stages
+from ..progress.stages import StageLog
 
 
 def say(message: str) -> None:

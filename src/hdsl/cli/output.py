@@ -16,6 +16,9 @@ from .messages import is_terminal
 #: Columns of output that does not go to a terminal.
 WIDTH = 120
 
+#: Fewest columns that a table is cut to; a narrower terminal wraps its lines.
+LEAST_WIDTH = 60
+
 
 def show(*lines: str) -> None:
     """Print lines; what a terminal would obey is escaped."""
@@ -94,5 +97,5 @@ def _n_columns(text: str) -> int:
 def width() -> int:
     """Return the columns of the terminal, or of output that goes elsewhere."""
     if is_terminal(sys.stdout):
-        return shutil.get_terminal_size().columns
+        return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
     return WIDTH

@@ -24,6 +24,11 @@ def is_block(data: Any) -> bool:
     return is_in_blocks(data) or getattr(data, "ndim", 0) == 2
 
 
+def is_pair(data: Any) -> bool:
+    """Whether data are a tuple (features, embedding), whole or in blocks; a list is blocks."""
+    return isinstance(data, tuple) and len(data) == 2 and all(map(is_block, data))
+
+
 def is_collection(data: Any) -> bool:
     """Whether data are a Dask array or a delayed object."""
     return hasattr(data, "__dask_graph__")

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
+from ..mixed_rows import MixedRows, sparse_block, stack_all
 from .cluster import send
 from .comparisons import ComparisonSummary, summarize
 from .layout import DaskLayout
@@ -131,23 +132,27 @@ def make_shards(
 # --- tasks ----------------------------------------------------------------------------
 
 
-def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
+def take_rows(block: Any, rows: np.ndarray, first: int) -> Any:
     """Return those rows that are in a block; `first` is the number of its first row."""
     begin, end = np.searchsorted(rows, [first, first + block.shape[0]])
-    return sp.csr_array(block)[rows[begin:end] - first]
+    return block[rows[begin:end] - first]
 
 
 def make_shard(
     comparisons: ShardComparisons,
     columns: Columns,
     total_weight: float,
-    *blocks: sp.csr_array,
+    *blocks: sp.csr_array | MixedRows,
 ) -> Shard:
     """Return the shard of comparisons; its rows come in blocks."""
-    X = sp.csr_array(sp.vstack(blocks, format="csr"))
+    rows = stack_all(blocks)
+    dense = None
+    if isinstance(rows, MixedRows):
+        dense = rows.dense
     return Shard(
         ShardData(
-            X=renumber_columns(X, np.concatenate(columns)),
+            X=renumber_columns(sparse_block(rows), np.concatenate(columns)),
+            dense=dense,
             compared=comparisons.block.compared,
             weights=comparisons.block.weights,
             total_weight=total_weight,

@@ -21,7 +21,8 @@ class HDSL(hdsl_module.HDSL):
 
     ``fit`` takes X as a ``dask.array`` of sparse or dense blocks of rows, a list of
     blocks (CSR matrices, delayed objects or futures), or one matrix; triplets and
-    quadruplets likewise, labels and weights as one array. The result has the fitted
+    quadruplets likewise, labels and weights as one array. Rows with an embedding are a
+    tuple (X, Z) of two of these, in blocks of the same rows. The result has the fitted
     attributes of `hdsl.HDSL` and does all that it does; ``local()`` is the same model
     without the cluster.
 
@@ -33,19 +34,16 @@ class HDSL(hdsl_module.HDSL):
     ----------
     scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
         As in `hdsl.HDSL`.
-    prior, validation_fraction
-        As in `hdsl.HDSL`. An automatic prior is chosen on a sample of the rows, on the
-        client.
+    prior, embedding_weight, validation_fraction
+        As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
+        chosen on a sample of the rows, on the client.
+    embedding : int, slice, list of str or None, default=None
+        As in `hdsl.HDSL`, of each block; names are those of blocks that are frames.
     mining, n_targets, n_impostors, min_rows, max_anchors
         As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need
         all rows in one place.
     checkpoint, callback, random_state, verbose
         As in `hdsl.HDSL`.
-    embedding : None
-        A cluster learns from sparse rows alone, and takes no pairs (features,
-        embedding) either: `hdsl.HDSL` does.
-    embedding_weight : "auto"
-        Not used.
     device : "cpu"
     n_jobs : int, default=None
         Threads of the client. Workers use those that they were started with.

@@ -9,31 +9,32 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..choose.embedding import EmbeddingChoice
 from ..files.digests import digest
-from ..fit.inputs import CheckedInput, FitInput, earlier_path, open_checkpoint
+from ..fit.inputs import (
+    CheckedInput,
+    FitInput,
+    earlier_path,
+    open_checkpoint,
+    rows_as_compared,
+    weighed,
+)
 from ..fit.layouts import row_norm
 from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
-from ..input.matrices import check_matrix
+from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
-from ..mixed_rows import is_pair
-from ..similarity.rows import unit_rows
+from ..mixed_rows import MixedRows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
 from ..supervision.labeled_rows import LabeledRows
-from .blocks import is_in_blocks
+from .blocks import is_in_blocks, is_pair
 from .cluster import find_client, gather, send
 from .comparisons import WIDTHS, ComparisonBlock, load_compared
 from .rows import Rows
 
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)
-
-#: What a cluster says of an embedding.
-NO_EMBEDDING = (
-    "hdsl.dask.HDSL learns from sparse rows alone: leave the embedding out, or fit "
-    "hdsl.HDSL to a sample of the rows."
-)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,26 @@ class ClusterInput(CheckedInput):
     blocks: list[Any]
 
     @property
+    def has_embedding(self) -> bool:
+        """Whether rows have an embedding beside their features."""
+        return self.rows.embedding_width > 0
+
+    def with_embedding(self, embedding: EmbeddingChoice) -> ClusterInput:
+        """Return the same with rows whose embedding has its weight."""
+        rows = self.rows.map(weighed, weight=embedding.weight)
+        validation = self.validation
+        if validation is not None:
+            X = weighed(validation.X, embedding.weight)
+            validation = replace(validation, X=X)
+        return replace(
+            self,
+            data=replace(self.data, X=rows),
+            validation=validation,
+            embedding=embedding,
+            rows=rows,
+        )
+
+    @property
     def is_judged(self) -> bool:
         """Whether comparisons are given, not labels."""
         return isinstance(self.data, ComparedRows)
@@ -72,8 +93,8 @@ def check_cluster_input(
     norm, columns = norm_of(model, rows, data.weights, continues=earlier is not None)
     learned.norm_ = norm
     learned.columns_ = columns
-    if norm is not None:
-        rows = at_unit_length(rows)
+    if norm is not None or rows.embedding_width:
+        rows = rows.map(rows_as_compared, norm=norm)
         data = replace(data, X=rows)
     validation = fit_input.check_validation(data, learned)
     rng = generator(model.random_state)
@@ -97,8 +118,6 @@ def check_cluster_input(
 def check_cluster_parameters(model: Any) -> None:
     """Raise ValueError for parameters that need one machine."""
     check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
-    if model.embedding is not None:
-        raise ValueError(NO_EMBEDDING)
     if callable(model.mining):
         raise ValueError(
             "A function for `mining` is given all rows of X as one matrix, which no "
@@ -112,19 +131,40 @@ def check_cluster_parameters(model: Any) -> None:
 
 def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     """Return the rows of a fit; `learned` then knows how many features they have."""
-    if is_pair(X) and X[0].shape[1] != X[1].shape[1]:  # else two blocks
-        raise ValueError(NO_EMBEDDING)
     client = find_client(model.client)
+    reset = not continues
+    if is_pair(X):
+        return load_pair(client, learned, X, reset)
     if not is_in_blocks(X):
-        X = check_matrix(learned, X, reset=not continues)
-    rows = Rows.load(client, X)
+        return Rows.load(client, check_rows(learned, X, reset=reset))
+    embedding = model.embedding
+    if continues:
+        embedding = model.embedding_width_ or None
+    rows = Rows.load(client, X, embedding)
     if continues and rows.shape[1] != model.n_features_in_:
         raise ValueError(
             f"X has {rows.shape[1]} features, but the path so far has "
             f"{model.n_features_in_}."
         )
-    learned.n_features_in_ = rows.shape[1]
-    learned.embedding_width_ = 0
+    if reset:
+        learned.n_features_in_ = rows.shape[1]
+        learned.embedding_width_ = rows.embedding_width
+        vars(learned).pop("feature_names_in_", None)
+    return rows
+
+
+def load_pair(client: Any, learned: Any, X: Any, reset: bool) -> Rows:
+    """Return rows that come as a pair (features, embedding), whole or in blocks."""
+    features, embedding = X
+    if sp.issparse(embedding):
+        raise ValueError(
+            "A tuple X is a pair (features, embedding), and its embedding must be "
+            "dense. Give blocks of rows as a list."
+        )
+    if not is_in_blocks(features) and not is_in_blocks(embedding):
+        return Rows.load(client, check_rows(learned, X, reset=reset))
+    rows = Rows.load_pair(client, features, embedding)
+    take_pair_widths(learned, rows.n_features, rows.embedding_width, reset)
     return rows
 
 
@@ -135,12 +175,6 @@ def norm_of(
     if weights is not None:
         rows = rows.keep(np.flatnonzero(weights))
     return row_norm(model, rows.outline(model.norm), continues)
-
-
-def at_unit_length(rows: Rows) -> Rows:
-    """Return the rows at unit length."""
-    blocks = rows.client.map(unit_rows, rows.blocks, pure=False)
-    return Rows.from_futures(rows.client, blocks)
 
 
 # --- labels or comparisons ------------------------------------------------------------
@@ -199,7 +233,7 @@ def digests_of(rows: Rows, blocks: list[Any]) -> Any:
     return np.array(gather(client, [*of_rows, *of_comparisons]))
 
 
-def digest_of_rows(block: sp.csr_array) -> str:
+def digest_of_rows(block: sp.csr_array | MixedRows) -> str:
     """Return a fingerprint of a block of rows."""
     return digest(block)["sha256"]
 

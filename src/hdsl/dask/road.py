@@ -13,7 +13,14 @@ from ..fit.automatic import least_rows
 from ..fit.inputs import FitInput
 from ..fit.path import summary
 from ..fit.resume import keep_checkpoint
-from ..fit.road import LaidOutRun, choose_open_settings, keep_outcome, solve
+from ..fit.road import (
+    LaidOutRun,
+    choose_open_settings,
+    keep_outcome,
+    solve,
+    weigh_embedding,
+)
+from ..mixed_rows import MixedRows
 from ..progress import Progress
 from ..supervision.mining import Mining
 from .build import build_layout
@@ -29,6 +36,9 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     run = check_cluster_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         try:
+            run = weigh_embedding(
+                model, run, partial(choice_data, run), workers, progress
+            )
             laid_out = lay_out(model, run, workers, progress)
             outcome = solve(model, run, laid_out, progress)
         except Exception as error:
@@ -63,6 +73,10 @@ def lay_out(
     return LaidOutRun(layout, choice, data=None, margin_rows=one_like_the_longest(rows))
 
 
-def one_like_the_longest(rows: Rows) -> sp.csr_array:
+def one_like_the_longest(rows: Rows) -> sp.csr_array | MixedRows:
     """Return a row whose product with itself is as large as one of any two rows can be."""
-    return sp.csr_array(np.full((1, rows.longest_row), rows.largest_value))
+    features = sp.csr_array(np.full((1, rows.longest_row), rows.largest_value))
+    if not rows.embedding_width:
+        return features
+    shape = (1, rows.embedding_width)
+    return MixedRows(features, np.full(shape, rows.largest_of_embedding))

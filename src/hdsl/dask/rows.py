@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any, NamedTuple
@@ -9,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..input.embeddings import embedding_width
 from ..input.matrices import (
+    as_mixed_rows,
     as_rows,
     canonical,
     check_largest,
     check_live_features,
     largest_value,
 )
+from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
 from .blocks import as_futures
 from .cluster import gather
 
@@ -23,32 +27,89 @@ from .cluster import gather
 
 
 class BlockSummary(NamedTuple):
-    """What the client knows of a block of rows."""
+    """What the client knows of a block of rows; values are those of features."""
 
-    shape: tuple[int, int]
+    n_rows: int
+    n_features: int
     columns: np.ndarray  # those with a value, rising
     counts: np.ndarray  # values of each of these columns
     largest_value: float
     longest_row: int
     squared_norms: np.ndarray  # ‖x‖² of each row
+    embedding: EmbeddingSummary
 
 
-def check_block(block: Any, number: int) -> sp.csr_array:
-    """Return a block as a canonical CSR array of float64, checked as rows of one machine are."""
+class EmbeddingSummary(NamedTuple):
+    """What the client knows of the embedding in a block of rows; zeros without one."""
+
+    width: int = 0
+    largest_value: float = 0.0
+    sum_of_squares: float = 0.0
+
+
+def check_block(block: Any, number: int, embedding: Any = None) -> Any:
+    """Return a block of rows, checked as rows of one machine are.
+
+    Parameters
+    ----------
+    block : array-like, sparse matrix, frame or MixedRows
+    number : int
+        What messages call it.
+    embedding : int, slice, list of str or None, default=None
+        Which of the last columns are an embedding.
+    """
     X = as_rows(block, f"Block {number} of X")
+    width = embedding_width(embedding, X.shape[1], column_names(block))
+    if width:
+        X = split_columns(X, X.shape[1] - width)
+    return as_checked(X)
+
+
+def check_pair(features: Any, embedding: Any, number: int) -> MixedRows:
+    """Return a block of features and one of their embedding as mixed rows, checked."""
+    return as_checked(as_mixed_rows((features, embedding), f"Block {number} of X"))
+
+
+def as_checked(X: Any) -> Any:
+    """Return checked rows as shards take them: features in float64, an embedding in float32."""
+    if isinstance(X, MixedRows):
+        return MixedRows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
     return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 
 
-def summarize_block(block: sp.csr_array) -> BlockSummary:
+def column_names(block: Any) -> np.ndarray | None:
+    """Return the names of the columns of a block that is a frame; else None."""
+    names = getattr(block, "columns", None)
+    if names is None:
+        return None
+    return np.asarray(names, dtype=object)
+
+
+def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
     """Return what the client needs to know of a block."""
-    columns, counts = np.unique(block.indices, return_counts=True)
+    features = sparse_block(block)
+    embedding = EmbeddingSummary()
+    if isinstance(block, MixedRows):
+        embedding = summarize_embedding(block.dense)
+    columns, counts = np.unique(features.indices, return_counts=True)
     return BlockSummary(
-        shape=block.shape,
+        n_rows=features.shape[0],
+        n_features=features.shape[1],
         columns=columns,
         counts=counts,
-        largest_value=largest_value(block.data),
-        longest_row=int(np.diff(block.indptr).max(initial=0)),
-        squared_norms=np.asarray(block.multiply(block).sum(axis=1)).ravel(),
+        largest_value=largest_value(features.data),
+        longest_row=int(np.diff(features.indptr).max(initial=0)),
+        squared_norms=np.asarray(features.multiply(features).sum(axis=1)).ravel(),
+        embedding=embedding,
+    )
+
+
+def summarize_embedding(dense: np.ndarray) -> EmbeddingSummary:
+    """Return what the client needs to know of the embedding in a block."""
+    return EmbeddingSummary(
+        width=dense.shape[1],
+        largest_value=largest_value(dense),
+        sum_of_squares=float(np.square(dense, dtype=np.float64).sum()),
     )
 
 
@@ -77,56 +138,104 @@ class Rows:
         return cls(client, blocks, gather(client, summaries))
 
     @classmethod
-    def load(cls, client: Any, X: Any) -> Rows:
-        """Return rows as a user gives them; raise ValueError for what cannot be used."""
+    def load(cls, client: Any, X: Any, embedding: Any = None) -> Rows:
+        """Return rows as a user gives them; raise ValueError for what cannot be used.
+
+        `embedding` says which of the last columns are one, as in `check_block`.
+        """
         blocks = as_futures(client, X)
+        checked = client.map(
+            check_block, blocks, range(len(blocks)), embedding=embedding, pure=False
+        )
+        return cls._of_checked(client, checked)
+
+    @classmethod
+    def load_pair(cls, client: Any, features: Any, embedding: Any) -> Rows:
+        """Return rows of which features and embedding come in blocks of the same rows."""
+        blocks = as_futures(client, features)
+        embedding_blocks = as_futures(client, embedding)
+        if len(blocks) != len(embedding_blocks):
+            raise ValueError(
+                f"The features come in {len(blocks)} blocks of rows and the embedding "
+                f"in {len(embedding_blocks)}: both must come in blocks of the same "
+                "rows. Use rechunk, or cut both at the same rows."
+            )
+        checked = client.map(
+            check_pair, blocks, embedding_blocks, range(len(blocks)), pure=False
+        )
+        return cls._of_checked(client, checked)
+
+    @classmethod
+    def _of_checked(cls, client: Any, blocks: list[Any]) -> Rows:
+        """Return the rows of checked blocks; raise ValueError where these do not fit together."""
         if not blocks:
             raise ValueError("X has no blocks: at least one block of rows is needed.")
-        checked = client.map(check_block, blocks, range(len(blocks)), pure=False)
-        rows = cls.from_futures(client, checked)
-        widths = {summary.shape[1] for summary in rows.summaries}
+        rows = cls.from_futures(client, blocks)
+        widths = {
+            (summary.n_features, summary.embedding.width) for summary in rows.summaries
+        }
         if len(widths) > 1:
+            n_columns = sorted(sum(width) for width in widths)
             raise ValueError(
-                f"Blocks of X have different numbers of features: {sorted(widths)}."
+                f"Blocks of X have different numbers of features: {n_columns}. "
+                "Features and their embedding are a tuple (X, Z), blocks a list."
             )
         columns, _ = rows.count_columns()
-        check_live_features(len(columns), rows.shape[1])
+        check_live_features(len(columns), rows.n_features)
         check_largest(rows.largest_value)
         return rows
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return int(self.starts[-1]), self.summaries[0].shape[1]
+        """Rows, and columns of features and embedding together."""
+        return int(self.starts[-1]), self.n_features + self.embedding_width
+
+    @property
+    def n_features(self) -> int:
+        """The columns before those of the embedding."""
+        return self.summaries[0].n_features
+
+    @property
+    def embedding_width(self) -> int:
+        """The columns of the embedding, 0 without one."""
+        return self.summaries[0].embedding.width
 
     @property
     def starts(self) -> np.ndarray:
         """Number of the first row of each block, and of all rows at the end."""
-        return np.cumsum([0, *(summary.shape[0] for summary in self.summaries)])
+        return np.cumsum([0, *(summary.n_rows for summary in self.summaries)])
 
     @property
     def largest_value(self) -> float:
-        """The largest absolute value."""
+        """The largest absolute value of the features."""
         return max(summary.largest_value for summary in self.summaries)
 
     @property
+    def largest_of_embedding(self) -> float:
+        """The largest absolute value of the embedding, 0 without one."""
+        return max(summary.embedding.largest_value for summary in self.summaries)
+
+    @property
     def longest_row(self) -> int:
-        """The most values of a row."""
+        """The most features of a row with a value."""
         return max(summary.longest_row for summary in self.summaries)
 
     @property
     def mean_squared_norm(self) -> float:
-        """‖x‖² of the rows, in the mean."""
-        sums = [float(summary.squared_norms.sum()) for summary in self.summaries]
-        return sum(sums) / self.shape[0]
+        """‖x‖² of the rows, in the mean, their embedding included."""
+        total = 0.0
+        for summary in self.summaries:
+            total += float(summary.squared_norms.sum())
+            total += summary.embedding.sum_of_squares
+        return total / self.shape[0]
 
     def outline(self, norm: str | None) -> sp.csr_array:
-        """Return a matrix with the same lengths of rows, or with the same columns."""
+        """Return features with the same lengths of rows, or with the same columns."""
         if norm is None:
             squares = [summary.squared_norms for summary in self.summaries]
             return sp.csr_array(np.sqrt(np.concatenate(squares))[:, None])
         columns, counts = self.count_columns()
-        return sp.csr_array((counts, columns, [0, len(columns)]), (1, self.shape[1]))
+        return sp.csr_array((counts, columns, [0, len(columns)]), (1, self.n_features))
 
     def count_columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns with values, rising, and how many values each has."""
@@ -136,6 +245,11 @@ class Rows:
         )
         counts = np.concatenate([summary.counts for summary in self.summaries])
         return columns.astype(np.int64), np.bincount(position, counts)
+
+    def map(self, function: Callable[..., Any], **options: Any) -> Rows:
+        """Return the rows that a function makes of each block."""
+        blocks = self.client.map(function, self.blocks, pure=False, **options)
+        return Rows.from_futures(self.client, blocks)
 
     def keep(self, rows: np.ndarray) -> Rows:
         """Return the rows of these numbers, which rise."""
@@ -153,7 +267,6 @@ class Rows:
         kept = self.client.map(getitem, blocks, numbers, pure=False)
         return Rows.from_futures(self.client, kept)
 
-    def fetch(self, rows: np.ndarray) -> sp.csr_array:
+    def fetch(self, rows: np.ndarray) -> Any:
         """Return the rows of these numbers, which rise, on the client."""
-        blocks = gather(self.client, self.keep(rows).blocks)
-        return sp.csr_array(sp.vstack(blocks, format="csr"))
+        return stack_all(gather(self.client, self.keep(rows).blocks))

@@ -59,6 +59,8 @@ class ShardData(NamedTuple):
         Of the comparisons of all shards.
     n_features : int
         Columns that are features; later ones count in dot products only.
+    dense : ndarray of shape (n_rows, width) or None, default=None
+        An embedding, which counts in dot products only.
     """
 
     X: sp.csr_array
@@ -66,6 +68,7 @@ class ShardData(NamedTuple):
     weights: np.ndarray | None
     total_weight: float
     n_features: int
+    dense: np.ndarray | None = None
 
 
 class GradientStart(NamedTuple):
@@ -123,14 +126,19 @@ class Shard:
 
     def __sizeof__(self) -> int:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
-        return 36 * self.data.X.nnz + 80 * len(self.data.compared)
+        n_bytes = 36 * self.data.X.nnz + 80 * len(self.data.compared)
+        if self.data.dense is not None:
+            n_bytes += self.data.dense.nbytes
+        return n_bytes
 
     # --- what is made on the worker ---------------------------------------------------
 
     @cached
     def comparisons(self) -> Comparisons:
         """Rows and comparisons, laid out."""
-        rows = Rows(self.data.X, Workers(1), self.data.n_features)
+        rows = Rows(
+            self.data.X, Workers(1), self.data.n_features, dense=self.data.dense
+        )
         weights: np.ndarray | float = 1.0
         if self.data.weights is not None:
             weights = self.data.weights

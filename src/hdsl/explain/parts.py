@@ -307,9 +307,9 @@ class _ComparedRows(NamedTuple):
 
 def _compared_rows(similarity: Similarity, x: Any, y: Any, z: Any) -> _ComparedRows:
     """Return the rows x and y, or x and y - z, checked; z may be None."""
-    rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
+    rows = [as_row(x, similarity, "x"), as_row(y, similarity, "y")]
     if z is not None:
-        rows.append(_as_row(z, similarity, "rather_than"))
+        rows.append(as_row(z, similarity, "rather_than"))
     used = [similarity.atoms[:, :2].ravel(), *(row.indices for row in rows)]
     features = np.unique(np.concatenate(used))
     values = np.zeros((len(rows), len(features)))
@@ -336,7 +336,7 @@ def one_row(x: Any) -> Any:
     return np.reshape(x, (1, -1))
 
 
-def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
+def as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
     """Return one row as S compares it, in float64."""
     x = one_row(x)
     if not sp.issparse(x) and not isinstance(x, MixedRows):

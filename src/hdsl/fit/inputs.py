@@ -94,12 +94,17 @@ class CheckedInput:
 
         Their dot products are ⟨x, x'⟩ + weight·⟨z, z'⟩.
         """
-        data = replace(self.data, X=_weighed(self.data.X, embedding.weight))
+        data = replace(self.data, X=weighed(self.data.X, embedding.weight))
         validation = self.validation
         if validation is not None:
-            X = _weighed(validation.X, embedding.weight)
+            X = weighed(validation.X, embedding.weight)
             validation = replace(validation, X=X)
         return replace(self, data=data, validation=validation, embedding=embedding)
+
+    @property
+    def has_embedding(self) -> bool:
+        """Whether rows have an embedding beside their features."""
+        return isinstance(self.data.X, MixedRows)
 
     @property
     def is_resumed(self) -> bool:
@@ -148,7 +153,7 @@ def rows_as_compared(
     return unit_rows(X, columns)
 
 
-def _weighed(X: MixedRows, weight: float) -> Any:
+def weighed(X: MixedRows, weight: float) -> Any:
     """Return rows with a weight of their embedding; one of weight 0 is left out."""
     if weight == 0.0:
         return X.sparse

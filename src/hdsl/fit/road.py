@@ -14,7 +14,6 @@ from ..choose.choice import choose
 from ..choose.embedding import EmbeddingChoice, choose_embedding_weight
 from ..files.tables import nested
 from ..input.estimators import replace_fitted
-from ..mixed_rows import MixedRows
 from ..progress import Progress
 from ..solver import losses
 from ..solver.loop import RestError, frank_wolfe
@@ -54,7 +53,7 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
 
     run = check_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        run = weigh_embedding(model, run, workers, progress)
+        run = weigh_embedding(model, run, lambda rng: run.data, workers, progress)
         laid_out = lay_out(model, run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
         keep_outcome(model, run, outcome)
@@ -64,14 +63,18 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
 
 
 def weigh_embedding(
-    model: Any, run: CheckedInput, workers: Workers, progress: Progress
-) -> CheckedInput:
+    model: Any,
+    run: CheckedInput,
+    make_data: Callable[[np.random.Generator], Supervision],
+    workers: Workers,
+    progress: Progress,
+) -> Any:
     """Return a run whose rows are features and embedding in one; as it is without one.
 
     The weight is that of the path that goes on, that of the checkpoint, given or
-    chosen.
+    chosen on data that are made for it.
     """
-    if not isinstance(run.data.X, MixedRows):
+    if not run.has_embedding:
         return run
     weight = None
     if run.earlier is not None:
@@ -86,7 +89,7 @@ def weigh_embedding(
     # The prior is then chosen on the same parts of the data.
     rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
     choice = choose_embedding_weight(
-        model, run.data, run.validation, rng, workers.n_threads, progress
+        model, make_data(rng), run.validation, rng, workers.n_threads, progress
     )
     progress.say(choice.reason)
     return run.with_embedding(choice)

@@ -47,7 +47,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
 def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
     """Return a pair (features, embedding) as mixed rows, checked against an estimator."""
     rows = as_mixed_rows(X, name)
-    width = rows.dense.shape[1]
+    take_pair_widths(estimator, rows.sparse.shape[1], rows.dense.shape[1], reset, name)
+    return rows
+
+
+def take_pair_widths(
+    estimator: Any, n_sparse: int, width: int, reset: bool, name: str = "X"
+) -> None:
+    """Check the numbers of columns of a pair; with `reset` an estimator learns them."""
     if reset:
         embedding = getattr(estimator, "embedding", None)
         if embedding is not None and embedding != width:
@@ -55,19 +62,18 @@ def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
                 f"{name} is a pair with an embedding of {width} columns, but the "
                 f"'embedding' parameter is {embedding!r}: set it to {width} or None."
             )
-        estimator.n_features_in_ = rows.shape[1]
+        estimator.n_features_in_ = n_sparse + width
         estimator.embedding_width_ = width
         vars(estimator).pop("feature_names_in_", None)
-        return rows
+        return
     learned_width = getattr(estimator, "embedding_width_", 0)
     learned = (estimator.n_features_in_ - learned_width, learned_width)
-    came = (rows.sparse.shape[1], width)
+    came = (n_sparse, width)
     if came != learned:
         raise ValueError(
             f"{name} has {came[0]} features and an embedding of {came[1]} columns, but "
             f"{type(estimator).__name__} was fitted on {learned[0]} and {learned[1]}."
         )
-    return rows
 
 
 def check_embedding(owner: str, embedding: Any) -> None:

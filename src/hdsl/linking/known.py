@@ -101,6 +101,20 @@ class TrainingPairs(NamedTuple):
         """Which pairs match."""
         return self.labels == 1.0
 
+    def share_first(self, score: np.ndarray) -> float:
+        """Return the share of known matches that are ahead of pairs that nobody answered.
+
+        Ahead of all those of the left record, or of all of the right one, by scores of
+        shape (n_pairs,).
+        """
+        others = ~self.is_match & ~self.is_known
+        best_other = np.full(self.pairs.max() + 1, -np.inf)
+        for side in (0, 1):
+            np.maximum.at(best_other, self.pairs[others, side], score[others])
+        known_matches = self.is_match & self.is_known
+        ahead = score[known_matches, None] >= best_other[self.pairs[known_matches]]
+        return float(ahead.any(axis=1).mean())
+
     def for_classifier(self, seed: int, *, draws: bool) -> TrainingPairs:
         """Return the pairs for the classifier: the known ones where they are enough.
 

@@ -13,6 +13,7 @@ from .classifiers import CrossFittedClassifier
 from .mixture import Mixture, pooled
 from .nearest import Standing
 from .pair_features import PairFeatures
+from .rank_odds import RankOdds
 from .records import RecordFeatures
 from .results import Measures
 from .searched import SearchedRecords
@@ -92,8 +93,10 @@ class PairClassifier:
 class Learned:
     """What was learned, which says how probable pairs are.
 
-    Probabilities are those of classifiers, of a mixture, or between both. Where there
-    is neither, they are scores divided by ranks, and only their order means something.
+    Probabilities are those of classifiers, of a mixture, or between both; where there
+    are few matches and no mixture, between those of classifiers and of the cosine. If
+    there are none of these, they are scores divided by ranks, and only their order means
+    something.
 
     Parameters
     ----------
@@ -109,7 +112,9 @@ class Learned:
         The similarity that was learned; None if it is the cosine.
     classifier : PairClassifier or None
     share : float
-        How much the classifiers count, and the mixture where there is one has the rest.
+        How much the classifiers count; the mixture or the cosine has the rest.
+    rank_odds : RankOdds or None
+        Log odds by the cosine, where they count.
     recall, reliability : Measures
         Of held-out pairs.
     """
@@ -121,6 +126,7 @@ class Learned:
         self.model: HDSL | None = None
         self.classifier: PairClassifier | None = None
         self.share = 1.0
+        self.rank_odds: RankOdds | None = None
         self.recall = Measures()
         self.reliability = Measures()
 
@@ -145,6 +151,7 @@ class Learned:
         """Use what there is without labels."""
         self.model = None
         self.classifier = None
+        self.rank_odds = None
         self.reliability = Measures()
 
     def probability(
@@ -171,28 +178,39 @@ class Learned:
     ) -> np.ndarray:
         """Return what probabilities depend on: the numbers of pairs, then their log odds.
 
-        The log odds are those of the mixture, 0 where there is none.
+        The log odds are those without labels, 0 where they do not count.
         """
         assert self.classifier is not None
         features = self.classifier.features(searched, pairs, n_jobs)
-        log_odds = self.unlearned_log_odds(searched.records, pairs, n_jobs)
+        log_odds = self.unlearned_log_odds(
+            searched.records, pairs, features.cosine, n_jobs
+        )
         return np.column_stack([features.matrix(), log_odds])
 
     def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by what `rows` returns."""
         assert self.classifier is not None
         learned = self.classifier.probability(rows[:, :-1])
-        if self.mixture is None:
+        if self.mixture is None and self.rank_odds is None:
             return learned
         return pooled(learned, rows[:, -1], self.share)
 
     def unlearned_log_odds(
-        self, records: RecordFeatures, pairs: np.ndarray, n_jobs: int | None
+        self,
+        records: RecordFeatures,
+        pairs: np.ndarray,
+        cosine: Standing,
+        n_jobs: int | None,
     ) -> np.ndarray:
-        """Return the log odds of pairs by the mixture, 0 where there is none."""
-        if self.mixture is None:
-            return np.zeros(len(pairs))
-        return self.mixture.log_odds(records.cosines(pairs, n_jobs))
+        """Return the log odds of pairs by the mixture or the cosine, 0 without both.
+
+        `cosine` is where the pairs stand by it.
+        """
+        if self.mixture is not None:
+            return self.mixture.log_odds(records.cosines(pairs, n_jobs))
+        if self.rank_odds is not None:
+            return self.rank_odds.log_odds(cosine.score_by_rank())
+        return np.zeros(len(pairs))
 
 
 def pair_features(

@@ -15,8 +15,8 @@ from .entities import PairProbabilities
 from .known import KnownPairs
 from .learned import Learned, PairClassifier, TrainingRows
 from .linked import LinkedRecords
-from .measures import reliability_table
 from .mixture import Mixture
+from .rank_odds import RankOdds
 from .results import Measures
 from .searched import SearchedRecords, check_numbers
 from .tables import Table, Tables, make_table, text_of
@@ -48,6 +48,8 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "recall_": learned.recall,
         "_seed": learned.seed,
         "_learned_share": learned.share,
+        "rank_odds": learned.rank_odds,
+        "reliability_": learned.reliability,
         "tables": [
             [[*table.columns.items()], _plain_ids(table.ids)]
             for table in searched.tables.each
@@ -92,8 +94,6 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
                 searched.records, rows, learned.seed
             )
         learned.classifier = classifier
-        reliability = reliability_table(rows.labels, classifier.held_out())
-        learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
     candidates = part_of(arrays, "candidates")
@@ -119,10 +119,25 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
         mixture = Mixture.from_arrays(mixture_arrays)
     learned = Learned(state["_seed"], state["statement_"], mixture)
     learned.share = state["_learned_share"]
-    learned.recall = Measures(state["recall_"])
+    learned.recall = _measures(state["recall_"])
+    learned.reliability = _measures(state["reliability_"])
+    if state["rank_odds"] is not None:
+        learned.rank_odds = RankOdds(*state["rank_odds"])
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
+
+
+def _measures(lines: list[dict[str, Any]]) -> Measures:
+    """Return lines of a table as they were: JSON has lists where they have tuples."""
+    measures = Measures()
+    for line in lines:
+        values = dict(line)
+        for name, value in line.items():
+            if isinstance(value, list):
+                values[name] = tuple(value)
+        measures.append(values)
+    return measures
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:

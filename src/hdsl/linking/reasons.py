@@ -46,7 +46,13 @@ def explain_probability(
     records = searched.records
     row = learned.rows(searched, pair[None], n_jobs)[0]
     training = learned.classifier.training
-    log_odds = learned.unlearned_log_odds(records, training.pairs, n_jobs)
+    standings = searched.standings(training.pairs, n_jobs)
+    log_odds = learned.unlearned_log_odds(
+        records, training.pairs, standings[1], n_jobs
+    )
+    without_labels = "cosine, without what is learned"
+    if learned.mixture is not None:
+        without_labels = "mixture of columns"
     background = np.column_stack([training.X, log_odds])
     groups = groups_of(
         [
@@ -54,7 +60,7 @@ def explain_probability(
             *records.overlap_names(),
             *((each.subject, each.names) for each in records.strings.comparisons),
             ("single words", ["log odds"]),
-            ("mixture of columns", ["log odds"]),
+            (without_labels, ["log odds"]),
         ]
     )
     return contributions(

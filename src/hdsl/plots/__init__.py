@@ -6,6 +6,7 @@ Names and texts are shown as they are: nothing in them is read as a formula.
 """
 
 from .display import COLORS, MARKERS
+from .molecules import MoleculesDisplay
 from .network import NetworkDisplay
 from .rows import NeighborsDisplay
 from .run import ChoiceDisplay, PathDisplay, TraceDisplay
@@ -14,6 +15,7 @@ __all__ = [
     "COLORS",
     "MARKERS",
     "ChoiceDisplay",
+    "MoleculesDisplay",
     "NeighborsDisplay",
     "NetworkDisplay",
     "PathDisplay",

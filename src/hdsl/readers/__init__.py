@@ -6,6 +6,7 @@ names the file and, in a text file, the line.
 """
 
 from .errors import DataFileError
+from .feature_names import read_feature_names
 from .label_files import read_labels
 from .matrices import read_matrix
 from .numpy_files import read_array, read_npz
@@ -14,6 +15,7 @@ from .svmlight import read_svmlight
 __all__ = [
     "DataFileError",
     "read_array",
+    "read_feature_names",
     "read_labels",
     "read_matrix",
     "read_npz",

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..class_scores.words import word_name
 from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
 from ..mixed_rows import MixedRows, sparse_block
 from ..similarity import FixedPart
+from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
 from ..wide_matrices import take_columns
 from .features import MAX_NAME, PageFeatures, feature_namer
@@ -125,6 +127,7 @@ def _model(model: Any, more: More) -> dict[str, Any]:
         "status": str(model.status_),
         "gap_is_exact": bool(model.gap_is_exact_),
         "n_scores": more.n_scores,
+        "ranking": ranking_of(model),
     }
 
 
@@ -286,13 +289,18 @@ def _words(
 ) -> list[Any] | None:
     """Return the words behind the scores of each row, by class; None for a nonlinear classifier."""
     n_features = scores.n_features_in_
+    rows = take_columns(X, np.arange(n_features))
+    width = scores.embedding_width_
+    if width:
+        embedding = take_columns(X, np.arange(X.shape[1] - width, X.shape[1]))
+        rows = MixedRows(rows, embedding.toarray())
     try:
-        words_of_rows = scores.words(take_columns(X, np.arange(n_features)))
+        words_of_rows = scores.words(rows)
     except ValueError:
         return None
     return [
         {
-            str(n_features + label): [name_of(word) for word in words]
+            str(n_features + label): [word_name(word, name_of) for word in words]
             for label, words in row_words.items()
         }
         for row_words in words_of_rows

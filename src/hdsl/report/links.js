@@ -24,7 +24,10 @@
     save.disabled = n === 0;
   }
 
-  function cell(text) {
+  /** A cell; what a spreadsheet would run as a formula has an apostrophe before. */
+  function cell(value) {
+    const isFormula = /^'*[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value));
+    const text = isFormula ? `'${value}` : value;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   }
 

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
+from ..mixed_rows import sparse_block
 from ..similarity.limits import limit_weights
 from ..text import Collection
 from .rows import as_sparse, sparse_rows
@@ -28,7 +29,8 @@ def expand_query(
     ----------
     model : HDSL, or Collection
         A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its
-        own words. Class scores are no terms of a text index and are left out.
+        own words. Class scores and an embedding are no terms of a text index and are
+        left out.
     text : str, or what the vectorizer takes
     vectorizer : object with ``transform`` and ``get_feature_names_out``, default=None
         Fitted; it made the rows that an HDSL was learned on.
@@ -60,7 +62,8 @@ def expand_query(
             "too, or a model that hdsl.load has read from a file of `hdsl fit`."
         )
     else:
-        query = as_sparse(model.rewrite(vectorizer.transform([text])), "query")
+        row = vectorizer.transform([text])
+        query = as_sparse(_rewritten_words(model, row), "query")
         names = vectorizer.get_feature_names_out()
     (weights,) = sparse_rows(limit_weights(query, max_terms=n_terms), names)
     largest = max(map(abs, weights.values()), default=1.0)
@@ -71,8 +74,17 @@ def expand_query(
 def _rewritten_text(collection: Collection, text: str) -> sp.csr_array:
     """Return a text as a rewritten row, without class scores."""
     row = collection.row_of_text(text)
-    query = as_sparse(collection.scored.rewrite(row), "query")
-    return query[:, : row.shape[1]]
+    query = as_sparse(sparse_block(collection.scored.rewrite(row)), "query")
+    return query[:, : sparse_block(row).shape[1]]
+
+
+def _rewritten_words(model: Any, row: Any) -> Any:
+    """Return a row of words as a model rewrites it, without an embedding."""
+    width = getattr(model, "embedding_width_", 0)
+    if not width:
+        return model.rewrite(row)
+    query, _ = model.rewrite((row, np.zeros((1, width))))
+    return query
 
 
 def full_text_query(

@@ -111,6 +111,40 @@ def to_sparsevec(X: Any) -> list[str]:
     ]
 
 
+def dense_rows(Z: np.ndarray) -> list[list[float]]:
+    """Return the rows of an embedding as plain lists of numbers with the digits of float32.
+
+    Examples
+    --------
+    >>> dense_rows(np.array([[0.1, -2.0]], dtype=np.float32))
+    [[0.1, -2.0]]
+    """
+    return [[float(value) for value in row] for row in _digits(Z)]
+
+
+def to_vector(Z: np.ndarray) -> list[str]:
+    """Return the rows of an embedding as texts that the type ``vector`` of pgvector reads.
+
+    Examples
+    --------
+    >>> to_vector(np.array([[0.1, -2.0]]))
+    ['[0.1,-2.0]']
+    """
+    return [f"[{','.join(row)}]" for row in _digits(Z)]
+
+
+def _digits(Z: np.ndarray) -> list[list[str]]:
+    """Return the shortest texts that float32 reads back."""
+    with np.errstate(over="ignore", under="ignore"):
+        short = Z.astype(np.float32)
+    if not np.isfinite(short).all():
+        raise ValueError(
+            "The embedding has a value that is too large for float32, in which engines "
+            "store vectors: scale it to smaller values."
+        )
+    return short.astype(str).tolist()
+
+
 def _as_float32(X: sp.csr_array) -> sp.csr_array:
     """Return X as pgvector stores it; raise ValueError if a value is too large."""
     with np.errstate(over="ignore", under="ignore"):

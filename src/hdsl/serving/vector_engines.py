@@ -1,4 +1,6 @@
-"""Files and queries for engines that search sparse vectors."""
+"""Files and queries for engines that search sparse vectors, with embeddings beside them."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.parameters import check_word
-from .rows import as_sparse, sparse_rows, to_sparsevec
+from ..input.matrices import as_mixed_rows
+from ..input.parameters import check_number, check_word
+from ..mixed_rows import has_embedding
+from .rows import as_sparse, dense_rows, sparse_rows, to_sparsevec, to_vector
 from .sql import quoted_name
 
 FORMATS = ("pgvector", "qdrant", "jsonl")
@@ -20,6 +24,9 @@ POINTS = 100
 #: Documents that are formatted at a time.
 BLOCK = 1000
 
+#: What exports call the embedding of a document, which a sparse vector stands beside.
+MEANING = "meaning"
+
 #: What each document of an export has; fields of Qdrant are kept apart.
 RESERVED = {
     "pgvector": ("id", "terms"),
@@ -29,6 +36,9 @@ RESERVED = {
 
 #: The table of a file for PostgreSQL.
 TABLE = "hdsl_documents"
+
+#: Documents that each of two vectors brings up, of which the best sums are taken.
+CANDIDATES = 1000
 
 
 def export_rows(
@@ -45,8 +55,9 @@ def export_rows(
     to : {"pgvector", "qdrant", "jsonl"}
         SQL for ``psql``, with a table ``hdsl_documents``; bodies of Qdrant's "upsert
         points", one per line; or one JSON object per document and line.
-    X : array-like or sparse matrix of shape (n_documents, n_features)
-        Rows of the index.
+    X : array-like or sparse matrix of shape (n_documents, n_features), or pair
+        Rows of the index. A pair (features, embedding) gives each document a second
+        vector, ``meaning``, with values as float32.
     names : array-like of str of shape (n_features,), default=None
         Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names
         they have ``indices`` and ``values``.
@@ -66,8 +77,12 @@ def export_rows(
     {"id": 1, "label": "car", "terms": {"red": 1.0}}
     """
     check_word("export_rows", "to", to, FORMATS)
-    X = as_sparse(X, "X")
-    documents = _Documents(X, _checked_fields(to, fields or {}, X.shape[0]))
+    vectors = _Vectors.of(X, "X")
+    reserved = RESERVED[to]
+    if vectors.embedding is not None and reserved:
+        reserved = (*reserved, MEANING)
+    columns = _checked_fields(fields or {}, vectors.n_rows, reserved)
+    documents = _Documents(vectors, columns)
     if to == "pgvector":
         yield from _sql(documents)
     elif to == "qdrant":
@@ -77,13 +92,13 @@ def export_rows(
 
 
 def _checked_fields(
-    to: str, fields: Mapping[str, Sequence[Any]], n_rows: int
+    fields: Mapping[str, Sequence[Any]], n_rows: int, reserved: tuple[str, ...]
 ) -> dict[str, list[Any]]:
     """Return fields as lists of plain values; raise ValueError if one does not fit."""
     columns = {}
     for name, values in fields.items():
         columns[name] = [_plain(value) for value in values]
-        if name in RESERVED[to]:
+        if name in reserved:
             raise ValueError(
                 f"{name!r} is in each document: give the field another name."
             )
@@ -103,59 +118,163 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class _Vectors:
+    """Rows as engines store them: a sparse vector each, and an embedding or none.
+
+    Attributes
+    ----------
+    sparse : csr_array of shape (n_rows, n_features)
+    embedding : ndarray of shape (n_rows, width) or None
+    """
+
+    sparse: sp.csr_array
+    embedding: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, X: Any, name: str) -> _Vectors:
+        """Return rows or pairs of rows, checked."""
+        if not has_embedding(X):
+            return cls(as_sparse(X, name))
+        rows = as_mixed_rows(X, name)
+        return cls(rows.sparse, rows.dense)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.sparse.shape[0])
+
+    def take(self, rows: slice) -> _Vectors:
+        """Return some of the rows."""
+        if self.embedding is None:
+            return _Vectors(self.sparse[rows])
+        return _Vectors(self.sparse[rows], self.embedding[rows])
+
+    def embeddings(self) -> list[dict[str, list[float]]]:
+        """Return for each row its embedding by name; nothing without one."""
+        if self.embedding is None:
+            return [{} for _ in range(self.n_rows)]
+        return [{MEANING: row} for row in dense_rows(self.embedding)]
+
+
+@dataclass(frozen=True)
 class _Documents:
     """Rows of an index, and what is stored beside each.
 
     Attributes
     ----------
-    X : csr_array of shape (n_documents, n_features)
+    vectors : _Vectors
     fields : dict of str to list of length n_documents
     """
 
-    X: sp.csr_array
+    vectors: _Vectors
     fields: dict[str, list[Any]]
 
-    def blocks(self, size: int) -> Iterator[tuple[range, sp.csr_array]]:
-        """Yield the numbers and the rows of a few documents at a time."""
-        n = self.X.shape[0]
+    def blocks(self, size: int) -> Iterator[tuple[range, _Vectors]]:
+        """Yield the numbers and the vectors of a few documents at a time."""
+        n = self.vectors.n_rows
         for first in range(0, n, size):
             numbers = range(first, min(first + size, n))
-            yield numbers, self.X[first : numbers.stop]
+            yield numbers, self.vectors.take(slice(first, numbers.stop))
 
     def fields_of(self, number: int) -> dict[str, Any]:
         """Return what is stored beside one document."""
         return {name: values[number] for name, values in self.fields.items()}
 
 
-def export_query(to: str, query: Any, *, names: Any = None) -> str:
+def export_query(
+    to: str,
+    query: Any,
+    *,
+    names: Any = None,
+    k: int = 10,
+    n_candidates: int = CANDIDATES,
+) -> str:
     """Return one rewritten query as an engine takes it.
 
     Parameters
     ----------
     to : {"pgvector", "qdrant", "jsonl"}
-    query : array-like or sparse matrix of shape (1, n_features)
+    query : array-like or sparse matrix of shape (1, n_features), or pair
+        A pair (features, embedding) for an export of pairs: the score of a document is
+        the sum of two products.
     names : array-like of str of shape (n_features,), default=None
         As in `export_rows`.
+    k : int, default=10
+        Number of documents that the query of a pair asks for.
+    n_candidates : int, default=1000
+        Documents that each vector of a pair brings up in Qdrant. The answer is exact
+        where the embedding brings up all documents, and else an approximation.
 
     Returns
     -------
     str
-        A ``sparsevec``, or JSON.
+        A ``sparsevec``, or JSON. Of a pair it is a SELECT for pgvector, which scores
+        all documents, the body of Qdrant's "query points", or JSON with ``meaning``.
 
     Examples
     --------
     >>> export_query("qdrant", [[0.0, 2.0, -1.0]])
     '{"indices": [1, 2], "values": [2.0, -1.0]}'
+    >>> print(export_query("pgvector", (np.array([[0.0, 2.0]]), np.array([[0.5]]))))
+    SELECT id, -((terms <#> '{2:2.0}/2'::sparsevec) + (meaning <#> '[0.5]'::vector)) AS score
+    FROM hdsl_documents ORDER BY score DESC LIMIT 10
     """
     check_word("export_query", "to", to, FORMATS)
-    query = as_sparse(query, "query")
-    if query.shape[0] != 1:
-        raise ValueError(f"query must have one row. Got {query.shape[0]}.")
+    check_number("export_query", "k", k, low=1, integer=True)
+    check_number("export_query", "n_candidates", n_candidates, low=1, integer=True)
+    vectors = _Vectors.of(query, "query")
+    if vectors.n_rows != 1:
+        raise ValueError(f"query must have one row. Got {vectors.n_rows}.")
+    if vectors.embedding is None:
+        return _sparse_query(to, vectors.sparse, names)
+    if to == "jsonl":
+        return as_json(_named(vectors, names)[0])
+    if to == "pgvector":
+        return _sum_in_sql(vectors.sparse, vectors.embedding, k)
+    body = _sum_in_qdrant(vectors.sparse, vectors.embedding, k, n_candidates)
+    return as_json(body)
+
+
+def _sparse_query(to: str, query: sp.csr_array, names: Any) -> str:
+    """Return a sparse query as an engine takes it."""
     if to == "pgvector":
         return to_sparsevec(query)[0]
     if to == "jsonl" and names is not None:
         return as_json(sparse_rows(query, names)[0])
     return as_json(_vector(sparse_rows(query)[0]))
+
+
+def _sum_in_sql(sparse: sp.csr_array, embedding: np.ndarray, k: int) -> str:
+    """Return a SELECT of the k documents with the largest sums of two products."""
+    terms = f"(terms <#> '{to_sparsevec(sparse)[0]}'::sparsevec)"
+    meaning = f"({MEANING} <#> '{to_vector(embedding)[0]}'::vector)"
+    return (
+        f"SELECT id, -({terms} + {meaning}) AS score\n"
+        f"FROM {TABLE} ORDER BY score DESC LIMIT {k}"
+    )
+
+
+def _sum_in_qdrant(
+    sparse: sp.csr_array, embedding: np.ndarray, k: int, n_candidates: int
+) -> dict[str, Any]:
+    """Return a query of the k documents with the largest sums among the candidates of both.
+
+    A document that one vector does not bring up scores 0 there.
+    """
+    terms = _vector(sparse_rows(sparse)[0])
+    (meaning,) = dense_rows(embedding)
+    scores = ["$score[0]", "$score[1]"]
+    return {
+        "prefetch": [
+            {"query": terms, "using": "terms", "limit": n_candidates},
+            {"query": meaning, "using": MEANING, "limit": n_candidates},
+        ],
+        "query": {
+            "formula": {"sum": scores},
+            "defaults": dict.fromkeys(scores, 0.0),
+        },
+        "limit": k,
+    }
 
 
 def as_json(value: Any) -> str:
@@ -178,10 +297,12 @@ def _points(documents: _Documents) -> Iterator[str]:
         points = [
             {
                 "id": number,
-                "vector": {"terms": _vector(row)},
+                "vector": {"terms": _vector(row), **embedding},
                 "payload": documents.fields_of(number),
             }
-            for number, row in zip(numbers, sparse_rows(block), strict=True)
+            for number, row, embedding in zip(
+                numbers, sparse_rows(block.sparse), block.embeddings(), strict=True
+            )
         ]
         yield as_json({"points": points}) + "\n"
 
@@ -189,13 +310,21 @@ def _points(documents: _Documents) -> Iterator[str]:
 def _json_lines(documents: _Documents, names: Any) -> Iterator[str]:
     """Yield one JSON object per document."""
     for numbers, block in documents.blocks(BLOCK):
-        for number, row in zip(numbers, sparse_rows(block, names), strict=True):
-            if names is None:
-                terms = _vector(row)
-            else:
-                terms = {"terms": row}
-            document = {"id": number, **documents.fields_of(number), **terms}
+        for number, vectors in zip(numbers, _named(block, names), strict=True):
+            document = {"id": number, **documents.fields_of(number), **vectors}
             yield as_json(document) + "\n"
+
+
+def _named(vectors: _Vectors, names: Any) -> list[dict[str, Any]]:
+    """Return the vectors of each row by name, terms by their names if there are any."""
+    named = []
+    rows = sparse_rows(vectors.sparse, names)
+    for row, embedding in zip(rows, vectors.embeddings(), strict=True):
+        terms = {"terms": row}
+        if names is None:
+            terms = _vector(row)
+        named.append({**terms, **embedding})
+    return named
 
 
 # --- PostgreSQL -----------------------------------------------------------------------
@@ -207,16 +336,24 @@ def _sql(documents: _Documents) -> Iterator[str]:
         f"    {quoted_name(name)} {_sql_type(values)},\n"
         for name, values in documents.fields.items()
     )
+    embedding = documents.vectors.embedding
+    meaning = ""
+    if embedding is not None:
+        meaning = f",\n    {MEANING} vector({embedding.shape[1]}) NOT NULL"
+    n_features = documents.vectors.sparse.shape[1]
     yield (
         "CREATE EXTENSION IF NOT EXISTS vector;\n"
         f"CREATE TABLE {TABLE} (\n    id bigint PRIMARY KEY,\n{columns}"
-        f"    terms sparsevec({documents.X.shape[1]}) NOT NULL\n);\n"
+        f"    terms sparsevec({n_features}) NOT NULL{meaning}\n);\n"
         f"COPY {TABLE} FROM STDIN;\n"
     )
     for numbers, block in documents.blocks(BLOCK):
-        for number, row in zip(numbers, to_sparsevec(block), strict=True):
+        vectors = [to_sparsevec(block.sparse)]
+        if block.embedding is not None:
+            vectors.append(to_vector(block.embedding))
+        for number, *texts in zip(numbers, *vectors, strict=True):
             cells = map(_cell, documents.fields_of(number).values())
-            yield "\t".join([str(number), *cells, row]) + "\n"
+            yield "\t".join([str(number), *cells, *texts]) + "\n"
     yield "\\.\n"
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows
+from ..mixed_rows import MixedRows, sparse_block
 
 
 def limit_weights(
@@ -19,9 +19,13 @@ def limit_weights(
 ) -> Any:
     """Return queries that respect the limits of an engine, in this order.
 
+    The limits are those of weights of features. An embedding beside them is kept, and
+    is scaled with them.
+
     Parameters
     ----------
-    queries : ndarray or sparse array of shape (n_queries, n_features)
+    queries : ndarray or sparse array of shape (n_queries, n_features), or pair
+        A pair (features, embedding) as ``rewrite`` returns it.
     nonnegative : bool, default=False
         Leave out negative weights. With documents that are nowhere negative, the scores
         become upper bounds of the true ones: see `hdsl.serving.certified_top_k`.
@@ -30,12 +34,12 @@ def limit_weights(
         the first.
     max_weight : float, default=None
         Multiply each query whose largest absolute weight is above by the number that
-        brings it there. All scores of the query are multiplied by the same number, so
-        ranks do not change.
+        brings it there, its embedding too. All scores of the query are multiplied by
+        the same number, so ranks do not change.
 
     Returns
     -------
-    ndarray or csr_array, as `queries`
+    ndarray, csr_array or pair, as `queries`
 
     Examples
     --------
@@ -48,21 +52,32 @@ def limit_weights(
     check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
-    if isinstance(queries, MixedRows):
-        raise ValueError(
-            "Limits of an engine are those of sparse queries, but these have an "
-            "embedding: rewrite without limits, or limit the sparse part of the pair."
-        )
-    Z = sp.csr_array(as_rows(queries, "queries"))
+    rows = as_rows(queries, "queries")
+    Z = sp.csr_array(sparse_block(rows))
     if nonnegative:
         Z = _only(Z, Z.data > 0)
     if max_terms is not None:
         Z = _only(Z, _ranks_in_row(Z) < max_terms)
+    factors = None
     if max_weight is not None:
-        Z = _scaled_down(Z, max_weight)
+        factors = _factors(Z, max_weight)
+        Z = _scaled_down(Z, factors, max_weight)
+    if isinstance(rows, MixedRows):
+        return _with_embedding(Z, rows.dense, factors, queries)
     if sp.issparse(queries):
         return Z
     return Z.toarray()
+
+
+def _with_embedding(
+    Z: sp.csr_array, dense: np.ndarray, factors: np.ndarray | None, queries: Any
+) -> Any:
+    """Return features and their embedding, scaled with them, in the form of the queries."""
+    if factors is not None:
+        dense = dense * factors.astype(dense.dtype)[:, None]
+    if isinstance(queries, MixedRows):
+        return MixedRows(Z, dense)
+    return Z, dense
 
 
 def _only(Z: sp.csr_array, is_kept: np.ndarray) -> sp.csr_array:
@@ -81,14 +96,20 @@ def _ranks_in_row(Z: sp.csr_array) -> np.ndarray:
     return ranks
 
 
-def _scaled_down(Z: sp.csr_array, max_weight: float) -> sp.csr_array:
-    """Return Z with each row multiplied by what brings its largest weight to the limit."""
-    row = _rows_of_values(Z)
+def _factors(Z: sp.csr_array, max_weight: float) -> np.ndarray:
+    """Return what brings the largest weight of each row to the limit, 1 if it is below."""
     largest = np.zeros(Z.shape[0], dtype=Z.dtype)
-    np.maximum.at(largest, row, np.abs(Z.data))
+    np.maximum.at(largest, _rows_of_values(Z), np.abs(Z.data))
     is_above = largest > max_weight
-    factor = np.where(is_above, max_weight / np.where(is_above, largest, 1.0), 1.0)
-    data = np.clip(Z.data * factor[row], -max_weight, max_weight).astype(Z.dtype)
+    return np.where(is_above, max_weight / np.where(is_above, largest, 1.0), 1.0)
+
+
+def _scaled_down(
+    Z: sp.csr_array, factors: np.ndarray, max_weight: float
+) -> sp.csr_array:
+    """Return Z with each row multiplied by its factor, which brings it to the limit."""
+    scaled = Z.data * factors[_rows_of_values(Z)]
+    data = np.clip(scaled, -max_weight, max_weight).astype(Z.dtype)
     return sp.csr_array((data, Z.indices, Z.indptr), shape=Z.shape)
 
 

@@ -25,7 +25,7 @@ from .rows import lengths_from_squares, unit_rows
 MAX_CSR_ROWS = 2**27
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Similarity:
     """A similarity made of atoms, on top of fixed parts.
 
@@ -65,6 +65,13 @@ class Similarity:
             raise ValueError(
                 f"An atom is no (i, j, sign) with i < j < {self.n_paired}."
             )
+
+    def __repr__(self) -> str:
+        parts = [f"{part.name} {part.weight:.4g}" for part in self.fixed]
+        return (
+            f"<Similarity: {len(self.weights):,} atoms of {self.n_features:,} "
+            f"features, scale {self.scale:.4g}, {', '.join(parts)}>"
+        )
 
     # --- rows -------------------------------------------------------------------------
 

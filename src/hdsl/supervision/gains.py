@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,13 +14,24 @@ from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
 from ..triplets.graded_rows import graded_rows, positions_among
+from .judges import Judge, Score
 from .ranked_search import RankedSearch
+from .shown_results import (
+    ShownRows,
+    are_first_results,
+    credit_of_unseen,
+    credited_gains,
+    shown_rows,
+)
 
 #: Most queries of a part that look for judged rows and for themselves, and most scores
 #: of queries and rows: a search takes seconds.
 MOST_JUDGED = 200
 
 MOST_KNOWN = 300
+
+#: Clicks say little each: more queries are looked at.
+MOST_OF_LOG = 1000
 
 MOST_SCORES = 2**27
 
@@ -36,28 +49,38 @@ class SearchJudge:
     Parameters
     ----------
     searched : RankedSearch
-    grades : ndarray of shape (n_judged,) or None
-        Of the judged rows, positive: a query gains the normalized sum of grade /
-        log2(1 + rank). None where one row is looked for: it gains 1 / rank.
+    measure : callable
+        From the ranks of the judged rows to the gain of each query.
     rankings : tuple of str
         The ways to rank rows that are looked at.
     max_harm : float
         The share of the gain of the plain cosine that may be lost.
+    is_of_judgements : bool
+        Whether queries search for rows that were judged, not for themselves.
+    decides : bool
+        Whether candidates are compared by their gains, not by held-out comparisons.
     """
 
     searched: RankedSearch
-    grades: np.ndarray | None
+    measure: Callable[[np.ndarray], np.ndarray]
     rankings: tuple[str, ...]
     max_harm: float
+    is_of_judgements: bool
+    decides: bool = False
 
     def gains(
         self, similarity: Similarity, ranking: str, n_threads: int = 1
     ) -> np.ndarray:
         """Return the gain of each query, where rows are ranked in one of the ways."""
-        ranks = self.searched.ranks(similarity, ranking, n_threads)
-        if self.grades is None:
-            return 1.0 / ranks
-        return discounted_gains(ranks, self.grades, self.searched.judged_queries)
+        return self.measure(self.searched.ranks(similarity, ranking, n_threads))
+
+    def judge(self, n_threads: int = 1) -> Judge:
+        """Return a judge of candidates by the gains of their learned cosine."""
+
+        def judge_by_gains(similarity: Similarity) -> Score:
+            return Score(self.gains(similarity, COSINE, n_threads), np.empty(0))
+
+        return judge_by_gains
 
 
 def discounted_gains(
@@ -95,7 +118,13 @@ def search_known_rows(
         judged_queries=np.arange(len(searched)),
         judged_rows=searched,
     )
-    return SearchJudge(ranked, None, (COSINE,), MAX_HARM_TO_KNOWN_ROWS)
+    return SearchJudge(
+        ranked,
+        np.reciprocal,
+        rankings=(COSINE,),
+        max_harm=MAX_HARM_TO_KNOWN_ROWS,
+        is_of_judgements=False,
+    )
 
 
 def search_judged_rows(
@@ -108,6 +137,8 @@ def search_judged_rows(
     """Return a judge that searches for the positives of anchors among all rows that may be shown.
 
     The grade of a row is the share of its comparisons with an anchor that it wins.
+    Where the comparisons are a log of the first results of the plain cosine, see
+    `shown_results`.
 
     Parameters
     ----------
@@ -118,20 +149,61 @@ def search_judged_rows(
     weights : ndarray of shape (n_triplets,) or None
     rng : numpy.random.Generator
     """
+    results = shown_rows(X, triplets, weights)
+    if are_first_results(X, shown, results, rng):
+        return _search_shown_rows(X, shown, results, rng)
     judged = graded_rows(triplets, weights)
     anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)
     if not len(anchors):
         return None
     judged = judged.take(np.isin(judged.anchors, anchors))
-    ranked = RankedSearch(
+    queries = np.searchsorted(anchors, judged.anchors)
+    return SearchJudge(
+        _search_of_anchors(X, shown, anchors, queries, judged.rows),
+        partial(discounted_gains, grades=judged.grades, queries=queries),
+        rankings=(COSINE, PRODUCT),
+        max_harm=MAX_HARM_TO_JUDGED_ROWS,
+        is_of_judgements=True,
+    )
+
+
+def _search_shown_rows(
+    X: sp.csr_array | MixedRows,
+    shown: np.ndarray,
+    results: ShownRows,
+    rng: np.random.Generator,
+) -> SearchJudge:
+    """Return a judge of a log: what it gains for certain is learned, and nothing else."""
+    unseen = credit_of_unseen(results)
+    anchors = draw_queries(np.unique(results.anchors), MOST_OF_LOG, len(shown), rng)
+    results = results.take(np.isin(results.anchors, anchors))
+    queries = np.searchsorted(anchors, results.anchors)
+    return SearchJudge(
+        _search_of_anchors(X, shown, anchors, queries, results.rows),
+        partial(
+            credited_gains, credits=results.credits, queries=queries, unseen=unseen
+        ),
+        rankings=(COSINE, PRODUCT),
+        max_harm=0.0,
+        is_of_judgements=True,
+        decides=True,
+    )
+
+
+def _search_of_anchors(
+    X: sp.csr_array | MixedRows,
+    shown: np.ndarray,
+    anchors: np.ndarray,
+    queries: np.ndarray,
+    rows: np.ndarray,
+) -> RankedSearch:
+    """Return a search by anchors among the rows that may be shown, for some of these rows."""
+    return RankedSearch(
         queries=X[anchors],
         rows=X[shown],
         hidden_rows=positions_among(anchors, shown),
-        judged_queries=np.searchsorted(anchors, judged.anchors),
-        judged_rows=np.searchsorted(shown, judged.rows),
-    )
-    return SearchJudge(
-        ranked, judged.grades, (COSINE, PRODUCT), MAX_HARM_TO_JUDGED_ROWS
+        judged_queries=queries,
+        judged_rows=np.searchsorted(shown, rows),
     )
 
 

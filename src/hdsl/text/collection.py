@@ -23,7 +23,7 @@ from .documents import Documents
 from .encoders import TextEncoder
 from .hits import Hits
 from .queries import Queries
-from .scored import Scored
+from .scored import Scored, weight_beside_words
 from .words import Words
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ class Collection:
 
     @property
     def feature_names(self) -> np.ndarray | None:
-        """The words, one per feature of a row; None where they have no names."""
+        """The words, or the names of columns; None where features have no names."""
         if self.words is None:
-            return None
+            return self.documents.feature_names
         return self.words.names
 
     # --- use --------------------------------------------------------------------------
@@ -147,6 +147,7 @@ class Collection:
         if self.encoder is None:
             return rows
         weight = self.scored.similarity.embedding_weight
+        weight = weight_beside_words(weight, self.scored.scores)
         embedding = self.encoder.encode(texts)
         return MixedRows(rows, embedding).with_embedding_weight(weight)
 

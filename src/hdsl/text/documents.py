@@ -40,6 +40,8 @@ class Documents:
         TRAIN or TEST.
     idf : ndarray of shape (n_features,)
         For rows that were counts: `weigh_counts` made X with it.
+    feature_names : ndarray of shape (n_features,)
+        Names of the columns of rows that are no texts.
     judgements : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets that were held out.
     judgement_weights : ndarray of shape (n,)
@@ -53,6 +55,7 @@ class Documents:
     ids: Any = None
     part: Any = None
     idf: Any = None
+    feature_names: Any = None
     judgements: Any = None
     judgement_weights: Any = None
     facts: dict[str, Any] = field(default_factory=dict)
@@ -161,6 +164,7 @@ class Documents:
             "ids": self.ids,
             "part": self.part,
             "idf": self.idf,
+            "feature_names": self.feature_names,
             "judgement_weights": self.judgement_weights,
         }
         for name, values in vectors.items():
@@ -182,8 +186,11 @@ class Documents:
         idf = None
         if "idf" in arrays:
             idf = get_array(arrays, "idf", "f", (n_features,))
+        feature_names = _unpacked(arrays, "feature_names", n_features)
+        if feature_names is not None and feature_names.dtype.kind != "O":
+            raise ValueError("feature_names must be strings")
         if "X" not in arrays:
-            return cls(idf=idf, facts=facts)
+            return cls(idf=idf, feature_names=feature_names, facts=facts)
         X: Any = canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = X.shape[0]
         if embedding_width:
@@ -207,6 +214,7 @@ class Documents:
             ids=_unpacked(arrays, "ids", n_rows),
             part=_unpacked(arrays, "part", n_rows),
             idf=idf,
+            feature_names=feature_names,
             judgements=judgements,
             judgement_weights=judgement_weights,
             facts=facts,
@@ -214,9 +222,11 @@ class Documents:
 
 
 def _as_array(values: Any) -> Any:
-    """Return a list as an array, of objects where all are strings; others unchanged."""
+    """Return values as an array, of objects where they are a list of strings."""
+    if values is None:
+        return None
     if not isinstance(values, list | tuple):
-        return values
+        return np.asarray(values)  # a Series has an index of its own
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)
     return np.array(values)
@@ -226,7 +236,7 @@ def _value_of_row(values: Any, row: int) -> Any:
     """Return the value of a row, None without values."""
     if values is None:
         return None
-    return values[row]
+    return values[[row]].tolist()[0]
 
 
 def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:

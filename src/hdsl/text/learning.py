@@ -12,6 +12,7 @@ from ..mixed_rows import MixedRows
 from .collection import Collection
 from .documents import Documents
 from .encoders import TextEncoder
+from .scored import weight_beside_words
 from .words import Words
 
 #: Beside class scores, a feature that is paired must be in this power of the number of
@@ -101,10 +102,17 @@ def learn(
         labels = np.asarray(y)
     fitted = model.fit(X, y, **options)
     if text_encoder is not None:
-        learned = fitted[-1] if hasattr(fitted, "steps") else fitted
-        X = X.with_embedding_weight(learned.embedding_weight_)
+        X = X.with_embedding_weight(_weight_beside_words(fitted))
     documents_learned = Documents(X, labels, documents, ids)
     return Collection(fitted, words, documents_learned, encoder=text_encoder)
+
+
+def _weight_beside_words(fitted: Any) -> float:
+    """Return the weight of the embeddings of documents, for a model or a pipeline of two."""
+    if not hasattr(fitted, "steps"):
+        return weight_beside_words(fitted.embedding_weight_)
+    scores, model = fitted
+    return weight_beside_words(model.embedding_weight_, scores)
 
 
 def _default_model(n_texts: int, has_labels: bool) -> Any:

@@ -11,6 +11,25 @@ from ..explain.tables import CLASS
 from ..mixed_rows import MixedRows
 from ..similarity.cosine import COSINE
 
+#: The weight of an embedding that class scores see and the similarity leaves out: too
+#: small for any sum of products, and enough to know its direction.
+UNSEEN_WEIGHT = 1e-12
+
+
+def weight_beside_words(embedding_weight: float, scores: Any = None) -> float:
+    """Return the weight of embeddings in rows without scores, which may need them.
+
+    Parameters
+    ----------
+    embedding_weight : float
+        That of the similarity.
+    scores : object, default=None
+        The class scores, with ``embedding_width_``.
+    """
+    if embedding_weight == 0 and scores is not None and scores.embedding_width_:
+        return UNSEEN_WEIGHT
+    return embedding_weight
+
 
 class Scored:
     """A learned similarity over rows, with class scores beside them or without.
@@ -64,7 +83,8 @@ class Scored:
         if self.scores is None:
             return X
         if isinstance(X, MixedRows):
-            return MixedRows(self.rows(X.sparse), X.dense)
+            scored, embedding = self.scores.transform(X)
+            return MixedRows(sp.csr_array(scored), embedding)
         return sp.csr_array(self.scores.transform(X))
 
     def names(self, names: np.ndarray | None) -> np.ndarray | None:

@@ -66,11 +66,10 @@ function weighted(nOf) {
   return values;
 }
 
-/** The fixed parts of x, each times its weight, and Mx: dot products with it are similarities. */
-function rewritten(x) {
+/** Mx: dot products with it are what is learned of similarities. */
+function learnedTerms(x) {
   const result = new Map();
   const add = (f, value) => result.set(f, (result.get(f) ?? 0) + value);
-  for (const [f, value] of x) add(f, fixedWeight[f] * value);
   for (let n = 0; n < N_ATOMS; n++) {
     if (!(view.w[n] > 0)) continue;
     const i = atoms.i[n];
@@ -82,6 +81,13 @@ function rewritten(x) {
       add(j, sign * value);
     }
   }
+  return result;
+}
+
+/** The fixed parts of x, each times its weight, and Mx: dot products with it are similarities. */
+function rewritten(x) {
+  const result = learnedTerms(x);
+  for (const [f, value] of x) result.set(f, (result.get(f) ?? 0) + fixedWeight[f] * value);
   return result;
 }
 
@@ -107,7 +113,17 @@ function lengthOf(x) {
 
 const lengths = allItems.map(item => lengthOf(valuesOf(item)));
 
-/** The other items with their cosine, learned cosine, and ranks by both, in the order of items. */
+/** Whether the model ranks by its similarity as it is, not by the learned cosine. */
+const isByProduct = model.ranking === "product";
+
+/** What items are ranked by: the learned cosine, or the similarity as it is. */
+function scoreOf(similarity, selfSimilarityOfQuery, item) {
+  if (isByProduct) return similarity;
+  const learnedLengths = Math.sqrt(selfSimilarityOfQuery * view.selfSimilarities[item]);
+  return learnedLengths > 0 ? similarity / learnedLengths : 0;
+}
+
+/** The other items with their cosine, score as learned, and ranks by both, in the order of items. */
 function ranksFor(x, leftOut) {
   const rewrittenX = rewritten(x);
   const self = dot(x, rewrittenX);
@@ -122,11 +138,10 @@ function ranksFor(x, leftOut) {
       if (!isScore(f)) product += value * (x.get(f) ?? 0);
       learnedProduct += value * (rewrittenX.get(f) ?? 0);
     }
-    const learnedLengths = Math.sqrt(self * view.selfSimilarities[item]);
     return {
       item,
       plain: product / length / lengths[item],
-      score: learnedLengths > 0 ? learnedProduct / learnedLengths : 0,
+      score: scoreOf(learnedProduct, self, item),
     };
   });
   addRanks(entries, "before", "plain");
@@ -216,9 +231,13 @@ function prepareNeighbors() {
     showItems();
   });
   const heads = { "Word or pair": "", Learned: "extra", Plain: "extra", Adds: "effect" };
-  $("parts").tHead.append(h("tr", {}, ...Object.entries(heads).map(([label, kind]) =>
-    h("th", { scope: "col", class: kind }, label))));
+  $("parts").tHead.append(headLine(heads));
+  $("terms").tHead.append(headLine({ Term: "", Plain: "extra", Learned: "extra", Weight: "effect" }));
 }
+
+/** The head of a table: its labels, each with the class of its column. */
+const headLine = heads => h("tr", {}, ...Object.entries(heads).map(([label, kind]) =>
+  h("th", { scope: "col", class: kind }, label)));
 
 /** Which rows the page has, and what can be typed. */
 function itemsNote() {
@@ -228,13 +247,15 @@ function itemsNote() {
     note = `This page has ${whole(nItems)} of the ${whole(counts.n_rows)} rows, spread evenly: ` +
       "search finds only these.";
   }
-  note += " They are compared by plain cosine, and by the learned cosine at the iteration of the slider. ";
+  const ranked = isByProduct ? "learned similarity" : "learned cosine";
+  note += ` They are compared by plain cosine, and by the ${ranked} at the iteration of the slider. `;
   const words = data.has_names ? "words, or " : "";
   note += `Type ${words}the ${items.ids ? "id" : "number"} of a row.`;
   if (model.n_scores && data.has_names) {
     note += " Typed words have no class scores here: pairs of words count, " +
       "pairs with a class do not. The command hdsl search uses both.";
   }
+  note += " To find one particular row, read the left list: hdsl search --plain makes it of all rows.";
   return note;
 }
 
@@ -381,16 +402,59 @@ function reasons(x, item) {
   return lines;
 }
 
+// --- the terms of typed words --------------------------------------------------------------------
+
+const N_TERMS = 20;
+
+/** The terms that typed words are searched by, plain and learned; the largest weight of all is 1. */
+function termsOf(x) {
+  const learned = learnedTerms(x);
+  const terms = [...rewritten(x)].filter(([f, weight]) => weight !== 0 && !isScore(f))
+    .sort((p, q) => Math.abs(q[1]) - Math.abs(p[1]));
+  const largest = terms.length ? Math.abs(terms[0][1]) : 1;
+  return terms.map(([f, weight]) => ({
+    feature: f,
+    plain: fixedWeight[f] * (x.get(f) ?? 0) / largest,
+    learned: (learned.get(f) ?? 0) / largest,
+    weight: weight / largest,
+  }));
+}
+
+/** The terms of typed words as a table: those typed, and those that were learned. */
+function showTerms() {
+  const isTyped = query.item < 0 && query.values?.size > 0;
+  $("expansion").hidden = !isTyped;
+  if (!isTyped) return;
+  const terms = termsOf(query.values);
+  const shown = terms.slice(0, N_TERMS).sort((p, q) => q.weight - p.weight);
+  const addend = amount => (amount === 0 ? "" : signed(amount));
+  $("terms").tBodies[0].replaceChildren(...shown.map(term => {
+    const isOfQuery = query.values.has(term.feature);
+    const side = term.weight > 0 ? "together" : "apart";
+    return h("tr", {},
+      h("td", {}, feature(term.feature), isOfQuery ? "" : h("span", { class: "note" }, " added")),
+      h("td", { class: "extra" }, addend(term.plain)),
+      h("td", { class: "extra" }, addend(term.learned)),
+      h("td", { class: "effect" }, gauge(signed(term.weight), Math.abs(term.weight), side)));
+  }));
+  const nAdded = terms.filter(term => !query.values.has(term.feature)).length;
+  const count = shown.length < terms.length ? `The ${N_TERMS} largest of ${whole(terms.length)} terms` :
+    counted(terms.length, "term");
+  $("terms-note").textContent = `${count}, ${whole(nAdded)} of them added. The weight is what a document ` +
+    "gains by the term, and the largest is 1; hdsl search --expand lists them for a search engine.";
+}
+
 function showItems() {
   if ($("comparison").hidden) return;
   showNeighbors();
+  showTerms();
   $("match").hidden = view.second < 0;
   if (view.second < 0) return;
   const x = queryValues();
   const y = valuesOf(view.second);
   const why = explain(x, y, view.w);
   $("second").value = titleOf(view.second);
-  showSum(why, learnedCosine(x, view.second));
+  showSum(why, isByProduct ? null : learnedCosine(x, view.second));
   showReasons(why.reasons, x, y);
   const marked = namesIn(why);
   if (query.item >= 0) showText($("first-text"), query.item, marked);
@@ -409,11 +473,11 @@ function showSum(why, cosine) {
   for (const { fixedPart, value } of why.fixed) {
     terms.push(h("b", {}, number(value, 4)), ` ${titleOfPart(fixedPart)} + `);
   }
-  terms.push(
-    h("b", {}, number(why.learned, 4)),
-    " learned; the learned cosine is ",
-    h("b", { id: "cosine" }, number(cosine, 3)),
-    ".");
+  terms.push(h("b", {}, number(why.learned, 4)), " learned");
+  if (cosine !== null) {
+    terms.push("; the learned cosine is ", h("b", { id: "cosine" }, number(cosine, 3)));
+  }
+  terms.push(".");
   $("sum").replaceChildren(...terms);
 }
 

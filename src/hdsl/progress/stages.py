@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ..progress import duration
+from .durations import duration
 
 #: Seconds between two lines, and before the first.
 INTERVAL = 10.0
@@ -61,6 +61,11 @@ class StageLog:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
             self._has_news.notify()
+
+    def rename(self, stage: str) -> None:
+        """Say from now on how far the stage is, which goes on."""
+        with self._has_news:
+            self._stage = stage
 
     def close(self) -> None:
         """Write no more lines."""

@@ -1,4 +1,4 @@
-"""The progress of a fit on stderr, as tqdm shows it."""
+"""The progress of a fit: a bar in a terminal, lines in a log and in a notebook."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .stages import StageLog
+
 if TYPE_CHECKING:
-    from .solver.loop import State
+    from ..solver.loop import State
 
 Item = TypeVar("Item")
 
@@ -23,25 +25,18 @@ DENSE_LOG_INTERVAL = 1.0
 BROKEN = (OSError, ValueError)
 
 
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits its size.
-
-    Examples
-    --------
-    >>> [duration(seconds) for seconds in (0.04, 1.26, 75, 600, 9000)]
-    ['0.0 s', '1.3 s', '75 s', '10 min', '2.5 h']
-    """
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+def is_notebook() -> bool:
+    """Return whether this runs in a notebook, whose stderr is a red box."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None:
+        return False
+    return hasattr(ipython.get_ipython(), "kernel")
 
 
 class Progress:
     """The progress of one fit: stages one after the other, each with a bar.
+
+    In a notebook they are lines of plain output.
 
     Parameters
     ----------
@@ -52,13 +47,17 @@ class Progress:
 
     def __init__(self, verbose: int) -> None:
         self._verbose = int(verbose)
-        self._bar = None
+        self._bar: Any = None
+        self._log: StageLog | None = None
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._close()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _close(self) -> None:
         if self._bar is not None:
@@ -71,7 +70,10 @@ class Progress:
         self._close()
         if self._verbose <= 0 or sys.stderr is None or sys.stderr.closed:
             return
-        from tqdm.auto import tqdm
+        if is_notebook():
+            self._bar = self._line_of_notebook(title, total)
+            return
+        from tqdm import tqdm
 
         bar_format = None
         if not total:
@@ -87,10 +89,21 @@ class Progress:
                 mininterval=interval,
             )
 
+    def _line_of_notebook(self, title: str, total: int | None) -> _Line:
+        """Begin a stage in the log of a notebook."""
+        if self._log is None:
+            self._log = StageLog(_write_plainly, self._log_interval())
+        self._log.begin(title)
+        return _Line(self._log, title, total)
+
     def _interval(self) -> float:
         """Return the seconds between two updates."""
         if sys.stderr.isatty():
             return LIVE_INTERVAL
+        return self._log_interval()
+
+    def _log_interval(self) -> float:
+        """Return the seconds between two lines of a log."""
         if self._verbose == 1:
             return LOG_INTERVAL
         return DENSE_LOG_INTERVAL
@@ -122,8 +135,40 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Leave a line."""
-        if self._verbose > 0 and sys.stderr is not None:
-            from tqdm.auto import tqdm
+        if self._verbose <= 0:
+            return
+        if is_notebook():
+            _write_plainly(text)
+        elif sys.stderr is not None:
+            from tqdm import tqdm
 
             with suppress(*BROKEN):
                 tqdm.write(text, file=sys.stderr)
+
+
+class _Line:
+    """A stage in the log of a notebook; it has the methods of a bar."""
+
+    def __init__(self, log: StageLog, title: str, total: int | None) -> None:
+        self.n = 0
+        self._log = log
+        self._title = title
+        self._total = total
+
+    def set_postfix_str(self, text: str, refresh: bool = False) -> None:
+        """Leave the details out."""
+
+    def update(self, n: int) -> None:
+        """Count steps."""
+        self.n += n
+        if self._total:
+            self._log.rename(f"{self._title}: {self.n} of {self._total}")
+
+    def close(self) -> None:
+        """Leave the line as it is: the next stage ends this one."""
+
+
+def _write_plainly(line: str) -> None:
+    """Write a line of plain output."""
+    with suppress(*BROKEN):
+        print(line, flush=True)  # noqa: T201

@@ -1,0 +1,111 @@
+"""Logs of the first results by cosine: what is not shown has no click, and is no worse for it."""
+
+import hypothesis.strategies as st
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from numpy.testing import assert_allclose
+
+import reference
+from hdsl.search import top_k
+from hdsl.supervision.compared_rows import ComparedRows
+from hdsl.supervision.shown_results import (
+    are_first_results,
+    credit_of_unseen,
+    credited_gains,
+    shown_rows,
+)
+
+
+def unit_rows(n_rows, seed=0):
+    """Return dense-ish sparse rows at unit length, no two alike."""
+    X = np.random.default_rng(seed).random((n_rows, 6))
+    return sp.csr_array(X / np.linalg.norm(X, axis=1)[:, None])
+
+
+def log_of(X, shown, clicked):
+    """Return triplets of a log: each clicked row with each other that was shown."""
+    return np.array(
+        [
+            (anchor, row, other)
+            for anchor, (rows, clicks) in enumerate(zip(shown, clicked, strict=True))
+            for row in rows[clicks]
+            for other in rows[~clicks]
+        ]
+    )
+
+
+@given(st.data())
+def test_shown_rows_are_worth_what_they_win(data):
+    X = unit_rows(8)
+    rows = st.lists(st.integers(0, 7), min_size=3, max_size=3, unique=True)
+    triplets = np.array(data.draw(st.lists(rows, min_size=1, max_size=12)))
+    weights = None
+    if data.draw(st.booleans()):
+        sizes = st.lists(
+            st.floats(0.1, 9.0), min_size=len(triplets), max_size=len(triplets)
+        )
+        weights = np.array(data.draw(sizes))
+    shown = shown_rows(X, triplets, weights)
+    expected = reference.worth_of_shown(X.toarray(), triplets, weights)
+    pairs = zip(shown.anchors.tolist(), shown.rows.tolist(), strict=True)
+    found = zip(shown.places.tolist(), shown.credits.tolist(), strict=True)
+    worth = dict(zip(pairs, found, strict=True))
+    assert worth.keys() == expected.keys()
+    for pair, (place, credit) in expected.items():
+        assert worth[pair][0] == place
+        assert_allclose(worth[pair][1], credit)
+
+
+def test_rows_shown_last_say_what_unseen_ones_are_worth():
+    X = unit_rows(30)
+    shown = top_k(X, X, 11).rows[:, 1:]
+    clicked = np.zeros(shown.shape, dtype=bool)
+    clicked[:, 2] = True
+    clicked[::3, 9] = True
+    results = shown_rows(X, log_of(X, shown, clicked), None)
+    worth = reference.worth_of_shown(X.toarray(), log_of(X, shown, clicked), None)
+    last = [credit for place, credit in worth.values() if place > 6]
+    assert_allclose(credit_of_unseen(results), np.mean(last))
+
+
+@given(st.data())
+def test_gains_count_what_rows_are_worth_beyond_unseen_ones(data):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    queries = np.repeat(np.arange(len(sizes)), sizes)
+    credit = st.floats(0.0, 2.0)
+    credits = np.array(data.draw(st.lists(credit, min_size=len(queries), max_size=16)))
+    credits = credits[: len(queries)]
+    ranks = np.concatenate([data.draw(st.permutations(range(1, 9)))[:n] for n in sizes])
+    unseen = data.draw(credit)
+    assert_allclose(
+        credited_gains(ranks.astype(float), credits, queries, unseen),
+        reference.credited_gains(ranks, credits, queries, unseen),
+        atol=1e-9,
+    )
+
+
+def test_a_log_of_the_first_results_is_known_by_where_clicks_are():
+    X = unit_rows(200)
+    rng = np.random.default_rng(0)
+    first = top_k(X, X, 11).rows[:, 1:]
+    clicked = rng.random(first.shape) < 0.3
+    everything = np.arange(200)
+    results = shown_rows(X, log_of(X, first, clicked), None)
+    assert are_first_results(X, everything, results, rng)
+    anywhere = np.array([rng.choice(200, 10, replace=False) for _ in range(200)])
+    results = shown_rows(X, log_of(X, anywhere, clicked), None)
+    assert not are_first_results(X, everything, results, rng)
+
+
+def test_a_judge_of_a_log_lets_an_order_bring_up_other_rows():
+    X = unit_rows(200)
+    rng = np.random.default_rng(0)
+    first = top_k(X, X, 11).rows[:, 1:]
+    data = ComparedRows(X, log_of(X, first, rng.random(first.shape) < 0.3))
+    judge = data.search(data, rng)
+    assert judge.decides
+    assert judge.max_harm == 0.0
+    n_judged = len(judge.searched.judged_rows)
+    in_order = judge.measure(np.arange(1.0, n_judged + 1))
+    assert in_order.shape == (len(judge.searched.hidden_rows),)
