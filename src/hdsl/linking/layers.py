@@ -10,11 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cpu.kernels.layers import (
-    ROUNDING,
     LayerColumns,
     LayerRows,
     LayerSpace,
+    NearLists,
     TopLists,
+    compare_beyond,
+    compare_near,
     top_by_layers,
 )
 from ..cpu.workers import Workers
@@ -23,15 +25,6 @@ from .rows import Rows
 
 #: Records whose scores are summed at a time: 16 bits number them.
 BLOCK_SIZE = 2**16
-
-#: A feature that more than this share of the records have is frequent.
-FREQUENT_SHARE = 0.004
-
-#: Features of fewer records are not frequent,
-LEAST_FREQUENT = 100
-
-#: and so few records are compared one by one.
-FEW = 64
 
 #: Queries that say how much time the others take.
 N_SAMPLED = 1000
@@ -104,6 +97,11 @@ class LayeredRows(NamedTuple):
         """How many records there are."""
         return self.layers[0].rows.n_rows
 
+    @property
+    def n_entries(self) -> int:
+        """Features of all records and layers."""
+        return sum(len(layer.rows.arrays.data) for layer in self.layers)
+
     def with_layer(self, layer: Layer) -> LayeredRows:
         """Return the records with one more similarity."""
         return LayeredRows((*self.layers, layer))
@@ -131,6 +129,39 @@ class LayeredRows(NamedTuple):
             similarity = similarity * layer.factors[pairs].prod(axis=1) + products
             similarities.append(similarity)
         return similarities
+
+
+class Near(NamedTuple):
+    """The records that are nearest to each of some by a similarity, and what others have.
+
+    Attributes
+    ----------
+    records : ndarray of shape (n_queries, n_near), int32
+        Numbers in an index; -1 where there are no more.
+    beyond : ndarray of shape (n_queries,)
+        No other record has a larger similarity.
+    """
+
+    records: np.ndarray
+    beyond: np.ndarray
+
+    @classmethod
+    def empty(cls, n_queries: int, n_near: int) -> Near:
+        """Return records to fill."""
+        records = np.full((n_queries, n_near), -1, dtype=np.int32)
+        return cls(records, np.zeros(n_queries))
+
+    def fill(
+        self, queries: np.ndarray, records: np.ndarray, scores: np.ndarray
+    ) -> None:
+        """Write the nearest records of some queries, best first, with their scores."""
+        self.records[queries] = records
+        last = scores[:, -1]
+        self.beyond[queries] = np.where(np.isfinite(last), last, 0.0)
+
+    def take(self, queries: np.ndarray) -> Near:
+        """Return the nearest records of some queries."""
+        return Near(self.records[queries], self.beyond[queries])
 
 
 class LayeredIndex:
@@ -194,12 +225,71 @@ class LayeredIndex:
                 part.offer(queries, lists, first, workers)
                 first += part.n_records
         numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
-        records = numbers[lists.rows]
-        order = np.lexsort((records, -lists.scores))
-        return (
-            np.take_along_axis(records, order, axis=2),
-            np.take_along_axis(lists.scores, order, axis=2),
+        return _best_first(numbers[lists.rows], lists.scores)
+
+
+def _best_first(
+    records: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists with the best first, of equal ones the first."""
+    order = np.lexsort((records, -scores))
+    return (
+        np.take_along_axis(records, order, axis=-1),
+        np.take_along_axis(scores, order, axis=-1),
+    )
+
+
+class LastLayerIndex:
+    """Records that are searched by one more similarity, with those near by that before.
+
+    Few other records are compared: how similar they are at most is known.
+
+    Parameters
+    ----------
+    layered : LayeredRows
+    records : range
+        Those to search.
+    """
+
+    def __init__(self, layered: LayeredRows, records: range) -> None:
+        self._layered = layered
+        self._records = records
+        self._columns = _ColumnsOfLayer(layered.layers[-1], records)
+
+    def top(
+        self, queries: LayeredRows, near: Near, k: int, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k records of largest similarity by the last layer to each query.
+
+        Returns
+        -------
+        records, scores : ndarray of shape (n_queries, k)
+            As by `LayeredIndex.top`.
+        """
+        shape = (1, queries.n_records, k)
+        lists = NearLists(
+            scores=np.full(shape, -np.inf),
+            rows=np.full(shape, -1),
+            near=near.records,
+            beyond=near.beyond,
         )
+        first = self._records.start
+        rows = self._layered.arrays()
+        search = _Search(queries.arrays(), rows, lists)
+        cost = self._layered.n_entries / max(self._layered.n_records, 1)
+        looks = LOOK_COST * BLOCK_SIZE + self._columns.n_products(
+            queries.layers[-1].rows
+        )
+        with Workers(n_jobs) as workers:
+            near_cost = cost * near.records.shape[1]
+            workers.run_pieces(search.near, queries.n_records, near_cost, first)
+            for number, block in enumerate(self._columns.blocks):
+                row = number * BLOCK_SIZE
+                firsts = (first + row, row)
+                workers.run_pieces(
+                    search.beyond, queries.n_records, looks, (block,), firsts
+                )
+        return _best_first(lists.rows[0], lists.scores[0])
 
 
 class _Part:
@@ -250,15 +340,13 @@ class _Part:
         self, queries: LayeredRows, lists: TopLists, first: int, workers: Workers
     ) -> None:
         """Offer the records to the lists of queries, numbered from `first` on."""
-        arrays_of_queries = queries.arrays()
-        arrays = self.layered.arrays()
+        search = _Search(queries.arrays(), self.layered.arrays(), lists)
         cost = self._cost(queries)
         for number in range(self._n_blocks):
             block = tuple(columns.blocks[number] for columns in self._columns)
             row = number * BLOCK_SIZE
             firsts = (self._records.start + row, first + row)
-            search = _BlockSearch(arrays_of_queries, block, arrays, firsts, lists)
-            workers.run_pieces(search, queries.n_records, cost)
+            workers.run_pieces(search.block, queries.n_records, cost, block, firsts)
 
     @property
     def _n_blocks(self) -> int:
@@ -272,56 +360,81 @@ class _Part:
         return (n_products + looks) / max(self._n_blocks, 1)
 
 
-class _BlockSearch:
-    """The search among the records of a block, on several threads."""
+class _Search:
+    """The search for the best records of queries, on several threads."""
 
     def __init__(
         self,
         queries: tuple[LayerRows, ...],
-        block: tuple[LayerColumns, ...],
         rows: tuple[LayerRows, ...],
-        firsts: tuple[int, int],
-        lists: TopLists,
+        lists: TopLists | NearLists,
     ) -> None:
         self._queries = queries
-        self._block = block
         self._rows = rows
-        self._firsts = firsts
         self._lists = lists
         self._spaces = local()
+        widths = [1 + int(layer.arrays.indices.max(initial=-1)) for layer in rows]
+        self._firsts = np.cumsum([0, *widths])
 
-    def __call__(self, start: int, stop: int) -> None:
-        """Search for queries [start, stop)."""
-        if not hasattr(self._spaces, "space"):
-            self._spaces.space = self._new_space()
+    def block(
+        self,
+        start: int,
+        stop: int,
+        block: tuple[LayerColumns, ...],
+        firsts: tuple[int, int],
+    ) -> None:
+        """Search a block of records for queries [start, stop)."""
         top_by_layers(
             start,
             stop,
             self._queries,
-            self._block,
+            block,
             self._rows,
-            self._firsts,
+            firsts,
             self._lists,
-            self._spaces.space,
+            self._space(len(block[0].factors)),
         )
 
-    def _new_space(self) -> LayerSpace:
-        """Return what a thread writes to."""
-        n_layers = len(self._block)
-        n_rows = len(self._block[0].factors)
-        k = self._lists.scores.shape[2]
-        firsts = np.cumsum([0, *(len(columns.indptr) - 1 for columns in self._block)])
-        return LayerSpace(
-            sums=np.empty((n_layers, n_rows), dtype=np.float32),
-            missing=np.empty(n_layers, dtype=np.float32),
-            rounding=np.empty(n_layers, dtype=np.float32),
-            upper=np.empty(n_rows, dtype=np.float32),
-            is_open=np.empty(n_rows, dtype=np.uint8),
-            seed_scores=np.empty(k),
-            seed_rows=np.empty(k, dtype=np.int64),
-            unfolded=np.zeros(firsts[-1]),
-            firsts=firsts,
+    def near(self, start: int, stop: int, first: int) -> None:
+        """Search the near records of queries [start, stop)."""
+        compare_near(
+            start, stop, self._queries, self._rows, first, self._lists, self._space(1)
         )
+
+    def beyond(
+        self,
+        start: int,
+        stop: int,
+        block: tuple[LayerColumns],
+        firsts: tuple[int, int],
+    ) -> None:
+        """Search a block of records that are not near queries [start, stop)."""
+        compare_beyond(
+            start,
+            stop,
+            self._queries,
+            block,
+            self._rows,
+            firsts,
+            self._lists,
+            self._space(len(block[0].factors)),
+        )
+
+    def _space(self, n_rows: int) -> LayerSpace:
+        """Return what this thread writes to, for a block of so many rows."""
+        space = getattr(self._spaces, "space", None)
+        if space is None or len(space.marks) != n_rows:
+            k = self._lists.scores.shape[2]
+            space = LayerSpace(
+                upper=np.empty((len(self._rows), n_rows), dtype=np.float32),
+                marks=np.empty(n_rows, dtype=np.uint8),
+                seed_scores=np.empty(k),
+                seed_rows=np.empty(k, dtype=np.int64),
+                unfolded=np.zeros(self._firsts[-1]),
+                firsts=self._firsts,
+            )
+            self._spaces.space = space
+        return space
 
 
 class _ColumnsOfLayer:
@@ -333,11 +446,7 @@ class _ColumnsOfLayer:
         indices = indices[indptr[records.start] : indptr[records.stop]]
         n_rows = len(records)
         self.n_features = 1 + int(indices.max(initial=-1))
-        n_records = np.bincount(indices, minlength=self.n_features)
-        self._is_frequent = n_records > max(FREQUENT_SHARE * n_rows, LEAST_FREQUENT)
-        if n_rows <= FEW:
-            self._is_frequent[:] = True
-        self._n_products = np.where(self._is_frequent, 0, n_records)
+        self._n_records = np.bincount(indices, minlength=self.n_features)
         self.blocks = [
             self._block(layer.take(np.array(records[first : first + BLOCK_SIZE])))
             for first in range(0, n_rows, BLOCK_SIZE)
@@ -346,22 +455,16 @@ class _ColumnsOfLayer:
     def _block(self, layer: Layer) -> LayerColumns:
         """Return a block of records."""
         rows = layer.rows.times(layer.scales)
-        is_frequent = self._is_frequent[rows.arrays.indices]
-        frequent_lengths = np.sqrt(rows.with_features(is_frequent).squares())
-        others = rows.with_features(~is_frequent)
-        arrays = (
-            others.arrays.data.astype(np.float32),
-            others.arrays.indices,
-            others.arrays.indptr,
-        )
-        shape = (rows.n_rows, self.n_features)
-        columns = sp.csr_array(arrays, shape=shape).tocsc()
+        arrays = rows.arrays
+        rounded = arrays.data.astype(np.float32)
+        columns = sp.csr_array(
+            (rounded, arrays.indices, arrays.indptr),
+            shape=(rows.n_rows, self.n_features),
+        ).tocsc()
         return LayerColumns(
             indptr=columns.indptr.astype(np.int64),
             positions=columns.indices.astype(np.uint16),
             values=columns.data,
-            is_frequent=self._is_frequent,
-            frequent_lengths=frequent_lengths.astype(np.float32) * (1.0 + ROUNDING),
             factors=layer.factors.astype(np.float32),
             longest=float(np.sqrt(rows.squares().max(initial=0.0))),
         )
@@ -372,4 +475,4 @@ class _ColumnsOfLayer:
         arrays = queries.arrays
         features = arrays.indices[: arrays.indptr[n_queries]]
         known = features[features < self.n_features]
-        return float(self._n_products[known].sum() / max(n_queries, 1))
+        return float(self._n_records[known].sum() / max(n_queries, 1))

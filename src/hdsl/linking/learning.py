@@ -25,6 +25,7 @@ from .rank_odds import RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
+from .sides import Sides
 from .similarity import learn_similarity, learned_layer
 from .sure_pairs import SurePairs, draw_sure_pairs
 
@@ -240,6 +241,9 @@ class _Learning:
     ) -> Standing:
         """Return where pairs stand by similarities learned without their fold."""
         n_jobs = self._settings.n_jobs
+        n_left = self._searched.tables.n_left
+        near = self._searched.near
+        assert near is not None
         standing = Standing.empty(len(training.pairs))
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
@@ -247,8 +251,8 @@ class _Learning:
             rows = training.fold == fold
             pairs = training.pairs[rows]
             layer = learned_layer(model, self._searched.records)
-            sides = self._searched.sides.with_layer(layer)
-            (nearest,) = sides.nearest(n_jobs, n_lists=1, records=np.unique(pairs))
+            sides = Sides(self._searched.sides.layered.with_layer(layer), n_left)
+            nearest = sides.search_last(near, n_jobs, records=np.unique(pairs))
             similarity = sides.layered.similarities(pairs, n_jobs)[-1]
             standing.fill(rows, nearest.standing(pairs, similarity))
         return standing

@@ -70,7 +70,9 @@ class NearestRecords:
     def fill(
         self, records: np.ndarray, neighbors: np.ndarray, scores: np.ndarray, first: int
     ) -> None:
-        """Write the lists of records; neighbors are numbered from `first` on."""
+        """Write the lists of records, as long as they are; neighbors count from `first`."""
+        neighbors = neighbors[:, : self.neighbors.shape[1]]
+        scores = scores[:, : self.neighbors.shape[1]]
         self.neighbors[records] = np.where(neighbors < 0, -1, neighbors + first)
         self.scores[records] = scores
 

@@ -47,9 +47,7 @@ def explain_probability(
     row = learned.rows(searched, pair[None], n_jobs)[0]
     training = learned.classifier.training
     standings = searched.standings(training.pairs, n_jobs)
-    log_odds = learned.unlearned_log_odds(
-        records, training.pairs, standings[1], n_jobs
-    )
+    log_odds = learned.unlearned_log_odds(records, training.pairs, standings[1], n_jobs)
     without_labels = "cosine, without what is learned"
     if learned.mixture is not None:
         without_labels = "mixture of columns"

@@ -9,7 +9,7 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array
 from ..hdsl import HDSL
-from .layers import LayeredRows
+from .layers import LayeredRows, Near
 from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
 from .sides import Sides
@@ -29,27 +29,32 @@ class SearchedRecords(NamedTuple):
         The records by spelling, by cosine, and as learned where that is another one.
     nearest : list of NearestRecords
         By each of these similarities.
+    near : Near or None
+        More of those by cosine, until a similarity is learned.
     """
 
     tables: Tables
     records: RecordFeatures
     sides: Sides
     nearest: list[NearestRecords]
+    near: Near | None = None
 
     @classmethod
     def of_tables(cls, tables: Tables, n_jobs: int | None) -> SearchedRecords:
         """Return the records of tables, searched by spelling and by cosine."""
         records = RecordFeatures.of_tables(tables)
         sides = Sides(LayeredRows.of_records(records), tables.n_left)
-        return cls(tables, records, sides, sides.nearest(n_jobs))
+        nearest, near = sides.search(n_jobs)
+        return cls(tables, records, sides, nearest, near)
 
     def as_learned(self, model: HDSL | None, n_jobs: int | None) -> SearchedRecords:
         """Return the records, searched by a learned similarity too; None is the cosine."""
-        if model is None:
-            return self
+        if model is None or self.near is None:
+            return self._replace(near=None)
         sides = self.sides.with_layer(learned_layer(model, self.records))
-        nearest = self.nearest + sides.nearest(n_jobs, n_lists=1)
-        return self._replace(sides=sides, nearest=nearest)
+        by_learned = sides.search_last(self.near, n_jobs)
+        nearest = [*self.nearest, by_learned]
+        return self._replace(sides=sides, nearest=nearest, near=None)
 
     @property
     def by_cosine(self) -> NearestRecords:

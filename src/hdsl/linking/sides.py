@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .blocks import row_blocks
-from .layers import Layer, LayeredIndex, LayeredRows
+from .layers import LastLayerIndex, Layer, LayeredIndex, LayeredRows, Near
 from .nearest import DEPTH, NearestRecords
+
+#: Records that are known to be nearest by the cosine: the more of them, the fewer others
+#: need to be compared by the learned similarity.
+N_NEAR = 64
+
+#: Records that are searched for together, so that their lists stay small.
+QUERIES_AT_A_TIME = 2**14
 
 
 class Sides:
@@ -54,48 +63,57 @@ class Sides:
             sides._indexes[searched] = index.with_layer(layer)
         return sides
 
-    def nearest(
-        self,
-        n_jobs: int | None,
-        *,
-        n_lists: int | None = None,
-        records: np.ndarray | None = None,
-    ) -> list[NearestRecords]:
-        """Return the nearest records by each of the last layers.
+    def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Near]:
+        """Return the nearest records by each layer, and more of them by the last one."""
+        n_records = self.layered.n_records
+        every = [
+            NearestRecords.empty(n_records, self.depth)
+            for _ in range(self.layered.n_layers)
+        ]
+        near = Near.empty(n_records, N_NEAR)
+        for side, records in self._queries(np.arange(n_records)):
+            queries = self.layered.take(records)
+            neighbors, scores = self.index(side).top(queries, N_NEAR, n_jobs)
+            first = self.searched(side).start
+            for layer, nearest in enumerate(every):
+                nearest.fill(records, neighbors[layer], scores[layer], first)
+            near.fill(records, neighbors[-1], scores[-1])
+        for nearest in every:
+            nearest.drop_self()
+        return every, near
+
+    def search_last(
+        self, near: Near, n_jobs: int | None, records: np.ndarray | None = None
+    ) -> NearestRecords:
+        """Return the nearest records by the last layer.
 
         Parameters
         ----------
+        near : Near
+            By the layer before.
         n_jobs : int or None
-        n_lists : int, default=None
-            How many layers; None is all.
         records : array of int, default=None
-            Records to search for; None is all.
+            Records to search for, each once; None is all.
         """
         n_records = self.layered.n_records
+        nearest = NearestRecords.empty(n_records, self.depth)
         if records is None:
             records = np.arange(n_records)
-        n_lists = n_lists or self.layered.n_layers
-        every = [NearestRecords.empty(n_records, self.depth) for _ in range(n_lists)]
+        indexes: dict[range, LastLayerIndex] = {}
+        for side, numbers in self._queries(records):
+            searched = self.searched(side)
+            if searched not in indexes:
+                indexes[searched] = LastLayerIndex(self.layered, searched)
+            neighbors, scores = indexes[searched].top(
+                self.layered.take(numbers), near.take(numbers), self.depth, n_jobs
+            )
+            nearest.fill(numbers, neighbors, scores, searched.start)
+        nearest.drop_self()
+        return nearest
+
+    def _queries(self, records: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield some thousand records of one side at a time."""
         is_left = records < self._n_left
         for side, numbers in (("left", records[is_left]), ("right", records[~is_left])):
-            for block in row_blocks(len(numbers)):
-                self._search(side, numbers[block], every, n_jobs)
-        for nearest in every:
-            nearest.drop_self()
-        return every
-
-    def _search(
-        self,
-        side: str,
-        records: np.ndarray,
-        every: list[NearestRecords],
-        n_jobs: int | None,
-    ) -> None:
-        """Write the nearest records of some records of a side."""
-        queries = self.layered.take(records)
-        neighbors, scores = self.index(side).top(
-            queries, self.depth, n_jobs, n_lists=len(every)
-        )
-        first = self.searched(side).start
-        for layer, nearest in enumerate(every):
-            nearest.fill(records, neighbors[layer], scores[layer], first)
+            for block in row_blocks(len(numbers), QUERIES_AT_A_TIME):
+                yield side, numbers[block]

@@ -4,11 +4,9 @@ The features of rows come in layers, with one similarity per layer. The similari
 two rows by a layer is that by the layer before, times the factors of both rows, plus
 the inner product of their features of the layer, times the scales of both rows.
 
-A block of the index is searched in two steps. The first one sums float32 products by
-columns, but for those of frequent features, which are most of the work: what they can
-add is limited by the lengths of both rows in these features. The second one computes
-the similarities of the few rows that may be large enough, in float64. So they are the
-same bits for any blocks and any number of threads.
+A block of the index is searched in two steps. The first one sums products in float32 by
+columns. The second one computes the similarities of the few rows that may be large
+enough, in float64. So they are the same bits for any blocks and any number of threads.
 """
 
 from typing import NamedTuple
@@ -19,7 +17,7 @@ from .arrays import SparseArrays
 from .compiled import kernel
 from .search import is_worse, replace_worst
 
-#: Rows whose upper limits are looked at together.
+#: Rows that are looked at together.
 TILE = 64
 
 #: What a product in float32 may be too small by, relative to its size.
@@ -27,6 +25,10 @@ ROUNDING = 2.0**-23
 
 #: Roundings beside those of the products of a layer.
 MORE_ROUNDINGS = 8
+
+#: Whether a row of a block may be among the best, and whether it was compared.
+OPEN = 1
+COMPARED = 2
 
 
 class LayerRows(NamedTuple):
@@ -52,12 +54,10 @@ class LayerColumns(NamedTuple):
     ----------
     indptr : ndarray of shape (n_features + 1,), int64
     positions : ndarray of shape (nnz,), uint16
-        Rows of the block. Columns of frequent features are empty.
+        Rows of the block.
     values : ndarray of shape (nnz,), float32
-    is_frequent : ndarray of bool of shape (n_features,)
-    frequent_lengths : ndarray of shape (n_block_rows,), float32
-        Length of each row in the frequent features; -inf where a row is not searched.
     factors : ndarray of shape (n_block_rows,), float32
+        NaN where a row is not searched.
     longest : float
         Length of the longest row.
     """
@@ -65,8 +65,6 @@ class LayerColumns(NamedTuple):
     indptr: np.ndarray
     positions: np.ndarray
     values: np.ndarray
-    is_frequent: np.ndarray
-    frequent_lengths: np.ndarray
     factors: np.ndarray
     longest: float
 
@@ -84,19 +82,34 @@ class TopLists(NamedTuple):
     rows: np.ndarray
 
 
+class NearLists(NamedTuple):
+    """The best rows of each query by the last layer, and what is known by that before.
+
+    Attributes
+    ----------
+    scores, rows : ndarray of shape (1, n_queries, k)
+        As in `TopLists`.
+    near : ndarray of shape (n_queries, n_near), int32
+        The rows that are most similar by the layer before, -1 where there are no more.
+    beyond : ndarray of shape (n_queries,), float64
+        No other row is more similar by it.
+    """
+
+    scores: np.ndarray
+    rows: np.ndarray
+    near: np.ndarray
+    beyond: np.ndarray
+
+
 class LayerSpace(NamedTuple):
     """What a thread writes to.
 
     Attributes
     ----------
-    sums : ndarray of shape (n_layers, n_block_rows), float32
-        Products of a query with the rows, without frequent features.
-    missing, rounding : ndarray of shape (n_layers,), float32
-        Length of a query in the frequent features; what a sum may be too small by.
-    upper : ndarray of shape (n_block_rows,), float32
-        What a similarity is at most.
-    is_open : ndarray of shape (n_block_rows,), uint8
-        Whether a row may be among the best by any layer.
+    upper : ndarray of shape (n_layers, n_block_rows), float32
+        What the similarity of each row is at most.
+    marks : ndarray of shape (n_block_rows,), uint8
+        Whether a row may be among the best by any layer, and whether it was compared.
     seed_scores, seed_rows : ndarray of shape (k,), float64 and int64
     unfolded : ndarray of shape (n_features,), float64
         A query, dense; zeros before and after. The features of one layer come after
@@ -105,11 +118,8 @@ class LayerSpace(NamedTuple):
         The first feature of each layer in `unfolded`, and where the last one ends.
     """
 
-    sums: np.ndarray
-    missing: np.ndarray
-    rounding: np.ndarray
     upper: np.ndarray
-    is_open: np.ndarray
+    marks: np.ndarray
     seed_scores: np.ndarray
     seed_rows: np.ndarray
     unfolded: np.ndarray
@@ -135,22 +145,94 @@ def top_by_layers(start, stop, queries, block, rows, firsts, lists, space):
     """
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
-        _sum_columns(query, queries, block, space)
-        n_seeds = _seed_lists(query, queries, block, rows, firsts, lists, space)
-        _open_rows(query, queries, block, lists, space)
-        for k in range(n_seeds):
-            space.is_open[space.seed_rows[k]] = 0
-        n_rows = space.upper.size
-        for tile in range(0, n_rows, TILE):
-            tile_end = min(tile + TILE, n_rows)
-            has_open = np.uint8(0)
-            for k in range(tile, tile_end):
-                has_open |= space.is_open[k]
-            if has_open:
-                for k in range(tile, tile_end):
-                    if space.is_open[k]:
-                        _offer_row(query, k, queries, rows, firsts, lists, space)
+        for layer in range(len(queries)):
+            _sum_columns(query, layer, queries, block, space)
+        for k in range(space.marks.size):
+            space.marks[k] = 0
+        _compare_seeds(query, queries, rows, firsts, lists, space)
+        _open_rows(query, lists, space)
+        _compare_open(query, queries, rows, firsts, lists, space)
         _unfold_layers(query, queries, space, 0.0)
+
+
+@kernel()
+def compare_near(start, stop, queries, rows, first, lists, space):
+    """Offer the near rows of queries [start, stop), row 0 of which is row `first`."""
+    for query in range(start, stop):
+        _unfold_layers(query, queries, space, 1.0)
+        for k in range(lists.near.shape[1]):
+            number = lists.near[query, k]
+            if number >= 0:
+                _compare(query, first + number, number, queries, rows, lists, space)
+        _unfold_layers(query, queries, space, 0.0)
+
+
+@kernel()
+def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
+    """Offer the rows of a block that are not near, where they may be best all the same.
+
+    The parameters are those of `top_by_layers`, but for the lists, which are `NearLists`,
+    and the near rows are in them.
+    """
+    last = len(queries) - 1
+    for query in range(start, stop):
+        _unfold_layers(query, queries, space, 1.0)
+        factor = lists.beyond[query] * queries[last].factors[query]
+        for k in range(space.marks.size):
+            space.marks[k] = 0
+            space.upper[last, k] = np.float32(factor) * block[0].factors[k]
+        _add_products(query, queries[last], block[0], space.upper[last])
+        for k in range(lists.near.shape[1]):
+            position = lists.near[query, k] - firsts[1]
+            if 0 <= position < space.marks.size:
+                space.marks[position] = COMPARED
+        _open_rows(query, lists, space)
+        _compare_open(query, queries, rows, firsts, lists, space)
+        _unfold_layers(query, queries, space, 0.0)
+
+
+@kernel()
+def _compare_seeds(query, queries, rows, firsts, lists, space):
+    """Fill lists that are not full with rows that may be best.
+
+    Then few others need to be compared.
+    """
+    n_lists = lists.scores.shape[0]
+    for number in range(n_lists):
+        if lists.scores[number, query, 0] > -np.inf:
+            continue
+        _find_seeds(space.upper[len(queries) - n_lists + number], space)
+        for seed in range(space.seed_rows.size):
+            k = space.seed_rows[seed]
+            if k >= 0 and space.marks[k] == 0:
+                _compare_row(query, k, queries, rows, firsts, lists, space)
+
+
+@kernel()
+def _open_rows(query, lists, space):
+    """Mark the rows that may be among the best of a query by any of its lists."""
+    marks = space.marks
+    n_lists = lists.scores.shape[0]
+    for number in range(n_lists):
+        limit = np.float32(lists.scores[number, query, 0])
+        upper = space.upper[len(space.upper) - n_lists + number]
+        for k in range(marks.size):
+            marks[k] |= np.uint8(upper[k] >= limit)
+
+
+@kernel()
+def _compare_open(query, queries, rows, firsts, lists, space):
+    """Compare the rows that are marked as open."""
+    marks = space.marks
+    for tile in range(0, marks.size, TILE):
+        tile_end = min(tile + TILE, marks.size)
+        every_mark = np.uint8(0)
+        for k in range(tile, tile_end):
+            every_mark |= marks[k]
+        if every_mark & OPEN:
+            for k in range(tile, tile_end):
+                if marks[k] == OPEN:
+                    _compare_row(query, k, queries, rows, firsts, lists, space)
 
 
 @kernel()
@@ -167,100 +249,73 @@ def _unfold_layers(query, queries, space, factor):
 
 
 @kernel()
-def _sum_columns(query, queries, block, space):
-    """Sum the products of a query with the rows of a block, without frequent features."""
-    for layer in range(len(queries)):
-        arrays = queries[layer].arrays
-        columns = block[layer]
-        sums = space.sums[layer]
-        for k in range(sums.size):
-            sums[k] = 0.0
-        n_features = columns.indptr.size - 1
-        scale = queries[layer].scales[query]
-        square = 0.0
-        frequent_square = 0.0
-        n_products = MORE_ROUNDINGS
-        for e in range(arrays.indptr[query], arrays.indptr[query + 1]):
-            feature = arrays.indices[e]
-            if feature >= n_features:
-                continue
-            value = scale * arrays.data[e]
-            square += value * value
-            n_products += 1
-            if columns.is_frequent[feature]:
-                frequent_square += value * value
-                continue
-            x = np.float32(value)
-            first = np.uint64(columns.indptr[feature])
-            last = np.uint64(columns.indptr[feature + 1])
-            for entry in range(first, last):
-                sums[np.uint32(columns.positions[entry])] += x * columns.values[entry]
-        space.missing[layer] = np.sqrt(frequent_square)
-        rounding = n_products * ROUNDING * np.sqrt(square) * columns.longest
-        space.rounding[layer] = rounding
-
-
-@kernel()
-def _open_rows(query, queries, block, lists, space):
-    """Mark the rows of a block that may be among the best of a query by any layer."""
-    n_layers = len(queries)
-    first_list = n_layers - lists.scores.shape[0]
-    upper = space.upper
-    is_open = space.is_open
-    for k in range(upper.size):
-        upper[k] = 0.0
-        is_open[k] = 0
-    for layer in range(n_layers):
-        limit = np.float32(np.inf)
-        if layer >= first_list:
-            limit = np.float32(lists.scores[layer - first_list, query, 0])
-        factor = np.float32(queries[layer].factors[query])
-        missing = space.missing[layer]
-        rounding = space.rounding[layer]
-        sums = space.sums[layer]
-        factors = block[layer].factors
-        lengths = block[layer].frequent_lengths
+def _sum_columns(query, layer, queries, block, space):
+    """Write what the similarities of a query with the rows of a block are at most."""
+    columns = block[layer]
+    upper = space.upper[layer]
+    if layer == 0:
         for k in range(upper.size):
-            total = upper[k] * (factor * factors[k])
-            total += sums[k] + missing * lengths[k] + rounding
-            upper[k] = total
-            is_open[k] |= np.uint8(total >= limit)
+            upper[k] = 0.0
+    else:
+        before = space.upper[layer - 1]
+        factor = np.float32(queries[layer].factors[query])
+        for k in range(upper.size):
+            upper[k] = before[k] * (factor * columns.factors[k])
+    _add_products(query, queries[layer], columns, upper)
 
 
 @kernel()
-def _seed_lists(query, queries, block, rows, firsts, lists, space):
-    """Offer the rows that may be best to lists that are not full; return how many they are.
-
-    Then most other rows need not be looked at.
-    """
-    if lists.scores[-1, query, 0] != -np.inf:
-        return 0
-    _open_rows(query, queries, block, lists, space)
-    size = space.seed_scores.size
-    for k in range(size):
-        space.seed_scores[k] = -np.inf
-        space.seed_rows[k] = -1
-    for k in range(space.upper.size):
-        if space.upper[k] > space.seed_scores[0]:
-            replace_worst(
-                space.seed_scores, space.seed_rows, size, np.float64(space.upper[k]), k
-            )
-    n_seeds = 0
-    for k in range(size):
-        row = space.seed_rows[k]
-        if row >= 0:
-            space.seed_rows[n_seeds] = row
-            n_seeds += 1
-            _offer_row(query, row, queries, rows, firsts, lists, space)
-    return n_seeds
+def _add_products(query, rows, columns, upper):
+    """Add what the products of a query with the rows of a block are at most."""
+    arrays = rows.arrays
+    n_features = columns.indptr.size - 1
+    scale = rows.scales[query]
+    square = 0.0
+    n_products = MORE_ROUNDINGS
+    for e in range(arrays.indptr[query], arrays.indptr[query + 1]):
+        feature = arrays.indices[e]
+        if feature >= n_features:
+            continue
+        value = scale * arrays.data[e]
+        square += value * value
+        n_products += 1
+        x = np.float32(value)
+        first = np.uint64(columns.indptr[feature])
+        last = np.uint64(columns.indptr[feature + 1])
+        for entry in range(first, last):
+            upper[np.uint32(columns.positions[entry])] += x * columns.values[entry]
+    rounding = np.float32(
+        n_products * ROUNDING * (1.0 + np.sqrt(square) * columns.longest)
+    )
+    for k in range(upper.size):
+        upper[k] += rounding
 
 
 @kernel()
-def _offer_row(query, position, queries, rows, firsts, lists, space):
-    """Offer a row of a block to the lists of a query, by its similarities."""
+def _find_seeds(upper, space):
+    """Find the rows whose similarities may be largest."""
+    scores = space.seed_scores
+    rows = space.seed_rows
+    scores[:] = -np.inf
+    rows[:] = -1
+    for k in range(upper.size):
+        if upper[k] > scores[0]:
+            replace_worst(scores, rows, scores.size, np.float64(upper[k]), k)
+
+
+@kernel()
+def _compare_row(query, position, queries, rows, firsts, lists, space):
+    """Offer a row of a block to the lists of a query."""
+    space.marks[position] = COMPARED
     row = firsts[0] + position
     number = firsts[1] + position
-    first_list = len(queries) - lists.scores.shape[0]
+    _compare(query, row, number, queries, rows, lists, space)
+
+
+@kernel()
+def _compare(query, row, number, queries, rows, lists, space):
+    """Offer a row to the lists of a query, by its similarities."""
+    first_layer = len(queries) - lists.scores.shape[0]
     size = lists.scores.shape[2]
     similarity = 0.0
     for layer in range(len(queries)):
@@ -272,8 +327,8 @@ def _offer_row(query, position, queries, rows, firsts, lists, space):
         total *= queries[layer].scales[query] * rows[layer].scales[row]
         similarity *= queries[layer].factors[query] * rows[layer].factors[row]
         similarity += total
-        if layer >= first_list:
-            scores = lists.scores[layer - first_list, query]
-            numbers = lists.rows[layer - first_list, query]
+        if layer >= first_layer:
+            scores = lists.scores[layer - first_layer, query]
+            numbers = lists.rows[layer - first_layer, query]
             if is_worse(scores[0], numbers[0], similarity, number):
                 replace_worst(scores, numbers, size, similarity, number)
