@@ -38,12 +38,9 @@ class PairClassifier:
         Fitted to the pairs of `training`.
     training : TrainingRows
     seed : int
-    n_jobs : int or None
     """
 
-    def __init__(
-        self, words: WordModel, training: TrainingRows, seed: int, n_jobs: int | None
-    ) -> None:
+    def __init__(self, words: WordModel, training: TrainingRows, seed: int) -> None:
         self.words = words
         self.training = training
         self._classifier = CrossFittedClassifier(
@@ -51,7 +48,6 @@ class PairClassifier:
             training.labels,
             training.fold,
             seed,
-            n_jobs=n_jobs,
         )
 
     @classmethod
@@ -60,7 +56,7 @@ class PairClassifier:
     ) -> PairClassifier:
         """Return what training rows alone teach, all over again."""
         words = word_model(records, training.pairs, training.labels, training.fold)
-        return cls(words, training, seed, n_jobs=None)
+        return cls(words, training, seed)
 
     def renumbered(self, numbers: np.ndarray) -> PairClassifier:
         """Return the same after records have got new numbers."""
@@ -69,13 +65,13 @@ class PairClassifier:
         classifier.training = self.training._replace(pairs=pairs)
         return classifier
 
-    def held_out(self) -> np.ndarray:
+    def held_out(self, n_jobs: int | None) -> np.ndarray:
         """Return the probabilities of the training pairs, each without its fold."""
-        return self._classifier.held_out(self.training.X, self.training.fold)
+        return self._classifier.held_out(self.training.X, self.training.fold, n_jobs)
 
-    def probability(self, X: np.ndarray) -> np.ndarray:
+    def probability(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the probability of pairs by their numbers."""
-        return self._classifier.probability(X)
+        return self._classifier.probability(X, n_jobs)
 
     def features(
         self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
@@ -168,7 +164,7 @@ class Learned:
     ) -> np.ndarray:
         if self.classifier is not None:
             rows = self.rows(searched, pairs, n_jobs)
-            return self.probability_of_rows(rows)
+            return self.probability_of_rows(rows, n_jobs)
         if self.mixture is not None:
             return self.mixture.probability(searched.records.cosines(pairs, n_jobs))
         return searched.standings(pairs, n_jobs)[-1].score_by_rank()
@@ -187,10 +183,10 @@ class Learned:
         )
         return np.column_stack([features.matrix(), log_odds])
 
-    def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
+    def probability_of_rows(self, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the probability of pairs by what `rows` returns."""
         assert self.classifier is not None
-        learned = self.classifier.probability(rows[:, :-1])
+        learned = self.classifier.probability(rows[:, :-1], n_jobs)
         if self.mixture is None and self.rank_odds is None:
             return learned
         return pooled(learned, rows[:, -1], self.share)

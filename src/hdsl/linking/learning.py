@@ -141,7 +141,7 @@ class _Learning:
                 return
             standings.append(self._choose_similarity(known, training, standings[1]))
         classifier = self._learn_classifier(training, standings)
-        probability = classifier.held_out()
+        probability = classifier.held_out(self._settings.n_jobs)
         self.learned.classifier = classifier
         self.learned.reliability = Measures(
             reliability_table(training.labels, probability)
@@ -288,7 +288,7 @@ class _Learning:
             labels=training.labels,
             fold=training.fold,
         )
-        return PairClassifier(words, rows, self._settings.seed, self._settings.n_jobs)
+        return PairClassifier(words, rows, self._settings.seed)
 
     def _join_cosine(
         self, training: TrainingPairs, learned: np.ndarray, cosine: Standing

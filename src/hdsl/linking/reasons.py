@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..explain import Explanation, explain
@@ -62,7 +64,11 @@ def explain_probability(
         ]
     )
     return contributions(
-        learned.probability_of_rows, row, background, groups, learned.seed
+        partial(learned.probability_of_rows, n_jobs=n_jobs),
+        row,
+        background,
+        groups,
+        learned.seed,
     )
 
 
