@@ -17,6 +17,7 @@ from ..cpu.kernels.layers import (
     TopLists,
     compare_beyond,
     compare_near,
+    score_listed,
     top_by_layers,
 )
 from ..cpu.workers import Workers
@@ -25,6 +26,12 @@ from .rows import Rows
 
 #: Records whose scores are summed at a time: 16 bits number them.
 BLOCK_SIZE = 2**16
+
+#: Records beyond those that are asked for: sums in float32 may miss the last ones.
+N_SPARE = 4
+
+#: What sums in float32 may be too small by.
+ROUNDING = 1e-4
 
 #: Queries that say how much time the others take.
 N_SAMPLED = 1000
@@ -157,7 +164,7 @@ class Near(NamedTuple):
         """Write the nearest records of some queries, best first, with their scores."""
         self.records[queries] = records
         last = scores[:, -1]
-        self.beyond[queries] = np.where(np.isfinite(last), last, 0.0)
+        self.beyond[queries] = np.where(np.isfinite(last), last + ROUNDING, 0.0)
 
     def take(self, queries: np.ndarray) -> Near:
         """Return the nearest records of some queries."""
@@ -199,33 +206,43 @@ class LayeredIndex:
         queries: LayeredRows,
         k: int,
         n_jobs: int | None,
-        n_lists: int | None = None,
+        k_last: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k records of largest similarity to each query.
+        """Return the k records of largest similarity to each query, by each layer.
 
         Parameters
         ----------
         queries : LayeredRows
         k : int
         n_jobs : int or None
-        n_lists : int, default=None
-            One for each of the last layers; None is all layers.
+        k_last : int, default=None
+            Records by the last layer, if more than k: lists of other layers have -1
+            from k on.
 
         Returns
         -------
-        records, scores : ndarray of shape (n_lists, n_queries, k)
+        records, scores : ndarray of shape (n_layers, n_queries, k or k_last)
             Best first, of equal ones the first; -1 and -inf where there are fewer than
             k records.
         """
-        shape = (n_lists or queries.n_layers, queries.n_records, k)
-        lists = TopLists(scores=np.full(shape, -np.inf), rows=np.full(shape, -1))
+        sizes = np.full(queries.n_layers, k + N_SPARE)
+        sizes[-1] = (k_last or k) + N_SPARE
+        shape = (queries.n_layers, queries.n_records, max(sizes))
+        lists = TopLists(np.full(shape, -np.inf), np.full(shape, -1), sizes)
         first = 0
         with Workers(n_jobs) as workers:
             for part in self._parts:
                 part.offer(queries, lists, first, workers)
                 first += part.n_records
+            first = 0
+            for part in self._parts:
+                part.score(queries, lists, first, workers)
+                first += part.n_records
         numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
-        return _best_first(numbers[lists.rows], lists.scores)
+        records, scores = _best_first(numbers[lists.rows], lists.scores)
+        records[:-1, :, k:] = -1
+        scores[:-1, :, k:] = -np.inf
+        return records[:, :, : k_last or k], scores[:, :, : k_last or k]
 
 
 def _best_first(
@@ -345,8 +362,18 @@ class _Part:
         for number in range(self._n_blocks):
             block = tuple(columns.blocks[number] for columns in self._columns)
             row = number * BLOCK_SIZE
-            firsts = (self._records.start + row, first + row)
-            workers.run_pieces(search.block, queries.n_records, cost, block, firsts)
+            workers.run_pieces(
+                search.block, queries.n_records, cost, block, first + row
+            )
+
+    def score(
+        self, queries: LayeredRows, lists: TopLists, first: int, workers: Workers
+    ) -> None:
+        """Compute the similarities in the lists anew, in float64."""
+        search = _Search(queries.arrays(), self.layered.arrays(), lists)
+        numbers = (first, first + self.n_records, self._records.start)
+        cost = lists.sizes.sum() * self.layered.n_entries / self.layered.n_records
+        workers.run_pieces(search.listed, queries.n_records, cost, numbers)
 
     @property
     def _n_blocks(self) -> int:
@@ -381,18 +408,17 @@ class _Search:
         start: int,
         stop: int,
         block: tuple[LayerColumns, ...],
-        firsts: tuple[int, int],
+        first: int,
     ) -> None:
         """Search a block of records for queries [start, stop)."""
-        top_by_layers(
-            start,
-            stop,
-            self._queries,
-            block,
-            self._rows,
-            firsts,
-            self._lists,
-            self._space(len(block[0].factors)),
+        space = self._space(len(block[0].factors))
+        top_by_layers(start, stop, self._queries, block, first, self._lists, space)
+
+    def listed(self, start: int, stop: int, numbers: tuple[int, int, int]) -> None:
+        """Compute the similarities of listed records for queries [start, stop)."""
+        space = self._space(1)
+        score_listed(
+            start, stop, self._queries, self._rows, numbers, self._lists, space
         )
 
     def near(self, start: int, stop: int, first: int) -> None:
@@ -424,12 +450,9 @@ class _Search:
         """Return what this thread writes to, for a block of so many rows."""
         space = getattr(self._spaces, "space", None)
         if space is None or len(space.marks) != n_rows:
-            k = self._lists.scores.shape[2]
             space = LayerSpace(
                 upper=np.empty((len(self._rows), n_rows), dtype=np.float32),
                 marks=np.empty(n_rows, dtype=np.uint8),
-                seed_scores=np.empty(k),
-                seed_rows=np.empty(k, dtype=np.int64),
                 unfolded=np.zeros(self._firsts[-1]),
                 firsts=self._firsts,
             )

@@ -73,7 +73,9 @@ class Sides:
         near = Near.empty(n_records, N_NEAR)
         for side, records in self._queries(np.arange(n_records)):
             queries = self.layered.take(records)
-            neighbors, scores = self.index(side).top(queries, N_NEAR, n_jobs)
+            neighbors, scores = self.index(side).top(
+                queries, self.depth, n_jobs, k_last=N_NEAR
+            )
             first = self.searched(side).start
             for layer, nearest in enumerate(every):
                 nearest.fill(records, neighbors[layer], scores[layer], first)

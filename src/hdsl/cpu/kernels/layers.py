@@ -4,9 +4,9 @@ The features of rows come in layers, with one similarity per layer. The similari
 two rows by a layer is that by the layer before, times the factors of both rows, plus
 the inner product of their features of the layer, times the scales of both rows.
 
-A block of the index is searched in two steps. The first one sums products in float32 by
-columns. The second one computes the similarities of the few rows that may be large
-enough, in float64. So they are the same bits for any blocks and any number of threads.
+Products are summed in float32, by the columns of a block of the index. The similarities
+of the few rows that are best are computed anew, in float64: they are the same bits for
+any blocks and any number of threads.
 """
 
 from typing import NamedTuple
@@ -76,10 +76,13 @@ class TopLists(NamedTuple):
     ----------
     scores, rows : ndarray of shape (n_lists, n_queries, k)
         -inf and -1 to begin with.
+    sizes : ndarray of shape (n_lists,), int64
+        How many of k each list has.
     """
 
     scores: np.ndarray
     rows: np.ndarray
+    sizes: np.ndarray
 
 
 class NearLists(NamedTuple):
@@ -107,10 +110,9 @@ class LayerSpace(NamedTuple):
     Attributes
     ----------
     upper : ndarray of shape (n_layers, n_block_rows), float32
-        What the similarity of each row is at most.
+        The similarity of each row, or what it is at most.
     marks : ndarray of shape (n_block_rows,), uint8
         Whether a row may be among the best by any layer, and whether it was compared.
-    seed_scores, seed_rows : ndarray of shape (k,), float64 and int64
     unfolded : ndarray of shape (n_features,), float64
         A query, dense; zeros before and after. The features of one layer come after
         those of the layer before.
@@ -120,14 +122,12 @@ class LayerSpace(NamedTuple):
 
     upper: np.ndarray
     marks: np.ndarray
-    seed_scores: np.ndarray
-    seed_rows: np.ndarray
     unfolded: np.ndarray
     firsts: np.ndarray
 
 
 @kernel()
-def top_by_layers(start, stop, queries, block, rows, firsts, lists, space):
+def top_by_layers(start, stop, queries, block, first, lists, space):
     """Offer a block of the index to the lists of queries [start, stop).
 
     Parameters
@@ -136,22 +136,69 @@ def top_by_layers(start, stop, queries, block, rows, firsts, lists, space):
     queries : tuple of LayerRows
         One per layer.
     block : tuple of LayerColumns
-    rows : tuple of LayerRows
-        Rows of the index, with those of the block among them.
-    firsts : tuple of int
-        The first row of the block among `rows`, and its number.
+    first : int
+        The number of the first row of the block.
     lists : TopLists
     space : LayerSpace
     """
+    first_layer = len(queries) - lists.scores.shape[0]
     for query in range(start, stop):
-        _unfold_layers(query, queries, space, 1.0)
         for layer in range(len(queries)):
             _sum_columns(query, layer, queries, block, space)
-        for k in range(space.marks.size):
-            space.marks[k] = 0
-        _compare_seeds(query, queries, rows, firsts, lists, space)
-        _open_rows(query, lists, space)
-        _compare_open(query, queries, rows, firsts, lists, space)
+            if layer >= first_layer:
+                number = layer - first_layer
+                _fill_list(
+                    space.upper[layer],
+                    first,
+                    lists.scores[number, query],
+                    lists.rows[number, query],
+                    lists.sizes[number],
+                )
+
+
+@kernel()
+def _fill_list(sums, first, scores, rows, size):
+    """Offer the rows of a block to a list; blocks come one after the other."""
+    limit = np.float32(scores[0])
+    for tile in range(0, sums.size, TILE):
+        tile_end = min(tile + TILE, sums.size)
+        is_above = np.int32(0)
+        for k in range(tile, tile_end):
+            is_above |= np.int32(sums[k] > limit)
+        if is_above:
+            for k in range(tile, tile_end):
+                if sums[k] > limit:
+                    replace_worst(scores, rows, size, np.float64(sums[k]), first + k)
+                    limit = np.float32(scores[0])
+
+
+@kernel()
+def score_listed(start, stop, queries, rows, numbers, lists, space):
+    """Compute the similarities of listed rows anew, for queries [start, stop).
+
+    `numbers` are the first number of the rows, the one after the last, and the row that
+    the first one is.
+    """
+    n_lists = lists.scores.shape[0]
+    for query in range(start, stop):
+        _unfold_layers(query, queries, space, 1.0)
+        for number in range(n_lists):
+            last = len(queries) - n_lists + number
+            for k in range(lists.sizes[number]):
+                row = lists.rows[number, query, k]
+                if numbers[0] <= row < numbers[1]:
+                    similarity = 0.0
+                    for layer in range(last + 1):
+                        similarity = _add_layer(
+                            query,
+                            numbers[2] + row - numbers[0],
+                            layer,
+                            queries,
+                            rows,
+                            space,
+                            similarity,
+                        )
+                    lists.scores[number, query, k] = similarity
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -171,8 +218,20 @@ def compare_near(start, stop, queries, rows, first, lists, space):
 def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
     """Offer the rows of a block that are not near, where they may be best all the same.
 
-    The parameters are those of `top_by_layers`, but for the lists, which are `NearLists`,
-    and the near rows are in them.
+    Parameters
+    ----------
+    start, stop : int
+    queries : tuple of LayerRows
+        One per layer.
+    block : tuple of LayerColumns
+        The last layer alone.
+    rows : tuple of LayerRows
+        Rows of the index, with those of the block among them.
+    firsts : tuple of int
+        The first row of the block among `rows`, and its number.
+    lists : NearLists
+        With near rows that were offered.
+    space : LayerSpace
     """
     last = len(queries) - 1
     for query in range(start, stop):
@@ -181,7 +240,10 @@ def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
         for k in range(space.marks.size):
             space.marks[k] = 0
             space.upper[last, k] = np.float32(factor) * block[0].factors[k]
-        _add_products(query, queries[last], block[0], space.upper[last])
+        upper = space.upper[last]
+        rounding = np.float32(_add_products(query, queries[last], block[0], upper))
+        for k in range(upper.size):
+            upper[k] += rounding
         for k in range(lists.near.shape[1]):
             position = lists.near[query, k] - firsts[1]
             if 0 <= position < space.marks.size:
@@ -192,32 +254,13 @@ def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
 
 
 @kernel()
-def _compare_seeds(query, queries, rows, firsts, lists, space):
-    """Fill lists that are not full with rows that may be best.
-
-    Then few others need to be compared.
-    """
-    n_lists = lists.scores.shape[0]
-    for number in range(n_lists):
-        if lists.scores[number, query, 0] > -np.inf:
-            continue
-        _find_seeds(space.upper[len(queries) - n_lists + number], space)
-        for seed in range(space.seed_rows.size):
-            k = space.seed_rows[seed]
-            if k >= 0 and space.marks[k] == 0:
-                _compare_row(query, k, queries, rows, firsts, lists, space)
-
-
-@kernel()
 def _open_rows(query, lists, space):
-    """Mark the rows that may be among the best of a query by any of its lists."""
+    """Mark the rows that may be among the best of a query by the last layer."""
     marks = space.marks
-    n_lists = lists.scores.shape[0]
-    for number in range(n_lists):
-        limit = np.float32(lists.scores[number, query, 0])
-        upper = space.upper[len(space.upper) - n_lists + number]
-        for k in range(marks.size):
-            marks[k] |= np.uint8(upper[k] >= limit)
+    limit = np.float32(lists.scores[0, query, 0])
+    upper = space.upper[-1]
+    for k in range(marks.size):
+        marks[k] |= np.uint8(upper[k] >= limit)
 
 
 @kernel()
@@ -250,7 +293,7 @@ def _unfold_layers(query, queries, space, factor):
 
 @kernel()
 def _sum_columns(query, layer, queries, block, space):
-    """Write what the similarities of a query with the rows of a block are at most."""
+    """Write the similarities of a query with the rows of a block."""
     columns = block[layer]
     upper = space.upper[layer]
     if layer == 0:
@@ -265,8 +308,8 @@ def _sum_columns(query, layer, queries, block, space):
 
 
 @kernel()
-def _add_products(query, rows, columns, upper):
-    """Add what the products of a query with the rows of a block are at most."""
+def _add_products(query, rows, columns, sums):
+    """Add the products of a query with the rows of a block; return how exact they are."""
     arrays = rows.arrays
     n_features = columns.indptr.size - 1
     scale = rows.scales[query]
@@ -283,24 +326,8 @@ def _add_products(query, rows, columns, upper):
         first = np.uint64(columns.indptr[feature])
         last = np.uint64(columns.indptr[feature + 1])
         for entry in range(first, last):
-            upper[np.uint32(columns.positions[entry])] += x * columns.values[entry]
-    rounding = np.float32(
-        n_products * ROUNDING * (1.0 + np.sqrt(square) * columns.longest)
-    )
-    for k in range(upper.size):
-        upper[k] += rounding
-
-
-@kernel()
-def _find_seeds(upper, space):
-    """Find the rows whose similarities may be largest."""
-    scores = space.seed_scores
-    rows = space.seed_rows
-    scores[:] = -np.inf
-    rows[:] = -1
-    for k in range(upper.size):
-        if upper[k] > scores[0]:
-            replace_worst(scores, rows, scores.size, np.float64(upper[k]), k)
+            sums[np.uint32(columns.positions[entry])] += x * columns.values[entry]
+    return n_products * ROUNDING * (1.0 + np.sqrt(square) * columns.longest)
 
 
 @kernel()
@@ -315,20 +342,23 @@ def _compare_row(query, position, queries, rows, firsts, lists, space):
 @kernel()
 def _compare(query, row, number, queries, rows, lists, space):
     """Offer a row to the lists of a query, by its similarities."""
-    first_layer = len(queries) - lists.scores.shape[0]
-    size = lists.scores.shape[2]
     similarity = 0.0
     for layer in range(len(queries)):
-        arrays = rows[layer].arrays
-        first = space.firsts[layer]
-        total = 0.0
-        for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
-            total += arrays.data[e] * space.unfolded[first + arrays.indices[e]]
-        total *= queries[layer].scales[query] * rows[layer].scales[row]
-        similarity *= queries[layer].factors[query] * rows[layer].factors[row]
-        similarity += total
-        if layer >= first_layer:
-            scores = lists.scores[layer - first_layer, query]
-            numbers = lists.rows[layer - first_layer, query]
-            if is_worse(scores[0], numbers[0], similarity, number):
-                replace_worst(scores, numbers, size, similarity, number)
+        similarity = _add_layer(query, row, layer, queries, rows, space, similarity)
+    scores = lists.scores[0, query]
+    numbers = lists.rows[0, query]
+    if is_worse(scores[0], numbers[0], similarity, number):
+        replace_worst(scores, numbers, scores.size, similarity, number)
+
+
+@kernel()
+def _add_layer(query, row, layer, queries, rows, space, before):
+    """Return the similarity of a query and a row by a layer, from that by the one before."""
+    arrays = rows[layer].arrays
+    first = space.firsts[layer]
+    total = 0.0
+    for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
+        total += arrays.data[e] * space.unfolded[first + arrays.indices[e]]
+    total *= queries[layer].scales[query] * rows[layer].scales[row]
+    factor = queries[layer].factors[query] * rows[layer].factors[row]
+    return before * factor + total
