@@ -113,7 +113,9 @@ class _Things:
             for code, mistyped in zip(codes, is_mistyped, strict=True)
         ]
         titles = [
-            " ".join([code, *(word for word, kept in zip(record, keep) if kept)])
+            " ".join(
+                [code, *(word for word, kept in zip(record, keep, strict=True) if kept)]
+            )
             for code, record, keep in zip(codes, words.tolist(), is_kept, strict=True)
         ]
         prices = self._prices[things] + is_copy * rng.integers(-200, 200, len(things))

@@ -140,6 +140,7 @@ class _Learning:
             if is_incomplete and self._are_others_nearer(known):
                 return
             standings.append(self._choose_similarity(known, training, standings[1]))
+        self._progress.stage("learning classifiers")
         classifier = self._learn_classifier(training, standings)
         probability = classifier.held_out(self._settings.n_jobs)
         self.learned.classifier = classifier
