@@ -7,6 +7,8 @@ import pytest
 
 import hdsl
 from hdsl.linking import Linker
+from hdsl.linking.layers import LayeredRows
+from hdsl.linking.sides import Sides
 from products import make_tables
 
 N_FIRST = 40
@@ -99,11 +101,11 @@ def test_standing_is_that_of_a_search_of_all_records(case):
     meeting = arrivals.meet(np.arange(linker._linked.searched.tables.n_records))
     searched = meeting.searched
     pairs = meeting.renumbered(arrivals.candidates())
-    nearest_of_all = type(searched.by_cosine).search(
-        searched.records.X, searched.tables.n_left, 1
-    )
-    standing = searched.by_cosine.standing(pairs)
-    expected = nearest_of_all.standing(pairs)
+    every = Sides(LayeredRows.of_records(searched.records), searched.tables.n_left)
+    (_, nearest_of_all), _ = every.search(1)
+    _, similarity, *_ = searched.sides.layered.similarities(pairs, 1)
+    standing = searched.by_cosine.standing(pairs, similarity)
+    expected = nearest_of_all.standing(pairs, every.layered.similarities(pairs, 1)[1])
     np.testing.assert_allclose(standing.score, expected.score)
     # Of an earlier record, only later ones that have it among their own nearest count.
     for name in ("rank_left", "rank_right"):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from .layers import LayeredIndex
-from .searched import Rewrite, SearchedRecords
+from ..hdsl import HDSL
+from .layers import LayeredIndex, LayeredRows
+from .records import RecordFeatures
+from .searched import SearchedRecords
+from .similarity import learned_layer
 
 
 class EarlierRecords:
@@ -14,21 +17,24 @@ class EarlierRecords:
     Parameters
     ----------
     searched : SearchedRecords
-    rewrite : callable or None
-        Returns rows whose dot products are the learned similarity; None: it is the
-        cosine.
+    model : HDSL or None
+        The learned similarity; None: it is the cosine.
     """
 
-    def __init__(self, searched: SearchedRecords, rewrite: Rewrite | None) -> None:
+    def __init__(self, searched: SearchedRecords, model: HDSL | None) -> None:
         self.searched = searched
-        self.rewrite = rewrite
-        self._indexes: dict[str, LayeredIndex] = {}
+        self._model = model
 
     def index(self, side: str) -> LayeredIndex:
         """Return the index of the records among which those of a side are searched."""
-        if side not in self._indexes:
-            self._indexes[side] = self.searched.side_index(side)
-        return self._indexes[side]
+        return self.searched.sides.index(side)
+
+    def layered(self, records: RecordFeatures) -> LayeredRows:
+        """Return other records by the same similarities."""
+        layered = LayeredRows.of_records(records)
+        if self._model is None:
+            return layered
+        return layered.with_layer(learned_layer(self._model, records))
 
     @cached_property
     def lone_features(self) -> dict[str, int]:

@@ -168,6 +168,10 @@ class Tables:
         """Return a shared column, one text per record."""
         return [text for table in self.each for text in table.columns[name]]
 
+    def have_only(self, name: str) -> bool:
+        """Return whether a column is the only one of each table."""
+        return all([*table.columns] == [name] for table in self.each)
+
     def records(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids as numbers of records, shape (n, 2), left and right.
 
