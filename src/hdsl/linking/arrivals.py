@@ -78,9 +78,18 @@ class Arrivals:
         missing = vocabulary.missing(Tokens.of_texts(table.texts()))
         n_records = Counter(chain.from_iterable(missing))
         lone_features = earlier.lone_features
+        self._earlier_lone_features = lone_features
         names = [
             name for name, n in n_records.items() if n > 1 or name in lone_features
         ]
+        #: The later record of each feature that none else has.
+        self._lone_features = {
+            name: record
+            for record, names_of_record in enumerate(missing, start=self.n_earlier)
+            for name in names_of_record
+            if n_records[name] == 1 and name not in lone_features
+        }
+        self._counting = {*names}
         #: Earlier records of which more features count than before.
         self.changed = np.unique(
             [lone_features[name] for name in names if name in lone_features]
@@ -154,6 +163,18 @@ class Arrivals:
     def _later_numbers(self) -> np.ndarray:
         """The numbers of the later records, which follow the earlier ones."""
         return self.n_earlier + np.arange(self.n_later)
+
+    def lone_features(self, numbers: np.ndarray) -> dict[str, int]:
+        """Return the record of each feature that no other has, earlier or later.
+
+        `numbers` are those of all records from now on.
+        """
+        every = self._earlier_lone_features | self._lone_features
+        return {
+            name: int(numbers[record])
+            for name, record in every.items()
+            if name not in self._counting
+        }
 
     def met(self) -> np.ndarray:
         """Return the earlier records that later ones have among their nearest."""
@@ -237,8 +258,18 @@ class Arrivals:
         row_of_number[records] = self._stacked_rows(records)
         row_of_number[self._later_numbers] = later_rows
         rows = row_of_number[joined]
-        features = self._earlier.records.take(records).followed_by(self._records)
-        layered = self._earlier.sides.layered.take(records).followed_by(self._layered)
+        features = self._earlier.records
+        learned = self._earlier.sides.layered.layers[2:]
+        is_all = len(records) == self.n_earlier
+        if not is_all:
+            features = features.take(records)
+            learned = tuple(layer.take(records) for layer in learned)
+        features = features.followed_by(self._records)
+        if len(rows) < features.n_records or self._side == "left":
+            features = features.take(rows)
+        layered = LayeredRows.of_records(features)
+        for layer, later in zip(learned, self._layered.layers[2:], strict=True):
+            layered = layered.with_layer(layer.followed_by(later).take(rows))
         order = np.argsort(np.argsort(joined, kind="stable"), kind="stable")
         nearest = []
         for layer, lists in enumerate(self._lists):
@@ -248,11 +279,14 @@ class Arrivals:
             neighbors = np.where(neighbors < 0, -1, numbers[neighbors])
             nearest.append(NearestRecords(neighbors, scores))
         together = tables.only(records).with_later(self._table, self._side)
+        sides = Sides(layered, together.n_left)
+        if is_all:
+            new = numbers[np.concatenate([self.changed, self._later_numbers])]
+            sides = self._earlier.sides.grown(
+                layered, together.n_left, self._layered, new
+            )
         searched = SearchedRecords(
-            tables=together,
-            records=features.take(rows),
-            sides=Sides(layered.take(rows), together.n_left),
-            nearest=nearest,
+            tables=together, records=features, sides=sides, nearest=nearest
         )
         return Meeting(searched, numbers)
 

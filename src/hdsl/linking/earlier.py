@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from ..hdsl import HDSL
 from .layers import LayeredIndex, LayeredRows
 from .records import RecordFeatures
@@ -19,11 +17,20 @@ class EarlierRecords:
     searched : SearchedRecords
     model : HDSL or None
         The learned similarity; None: it is the cosine.
+    lone_features : dict of str to int, default=None
+        The record of each feature that no other has; None looks for them when they are
+        needed.
     """
 
-    def __init__(self, searched: SearchedRecords, model: HDSL | None) -> None:
+    def __init__(
+        self,
+        searched: SearchedRecords,
+        model: HDSL | None,
+        lone_features: dict[str, int] | None = None,
+    ) -> None:
         self.searched = searched
         self._model = model
+        self._lone_features = lone_features
 
     def index(self, side: str) -> LayeredIndex:
         """Return the index of the records among which those of a side are searched."""
@@ -36,7 +43,15 @@ class EarlierRecords:
             return layered
         return layered.with_layer(learned_layer(self._model, records))
 
-    @cached_property
+    @property
     def lone_features(self) -> dict[str, int]:
         """The record of each feature that no other has."""
-        return self.searched.lone_features()
+        if self._lone_features is None:
+            self._lone_features = self.searched.lone_features()
+        return self._lone_features
+
+    def grown(
+        self, searched: SearchedRecords, lone_features: dict[str, int]
+    ) -> EarlierRecords:
+        """Return these records and more."""
+        return EarlierRecords(searched, self._model, lone_features)

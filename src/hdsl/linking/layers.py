@@ -33,6 +33,11 @@ N_SPARE = 4
 #: What sums in float32 may be too small by.
 ROUNDING = 1e-4
 
+#: Later records that are put together before they are a part of their own, and how many
+#: times as many records as at first there are when a new index is made.
+SMALL_PART = 4096
+GROWTH = 1.5
+
 #: Queries that say how much time the others take.
 N_SAMPLED = 1000
 
@@ -201,6 +206,24 @@ class LayeredIndex:
         index._parts = [part.with_layer(layer)]
         return index
 
+    def with_records(self, layered: LayeredRows, numbers: np.ndarray) -> LayeredIndex:
+        """Return an index with later records, in place of those of the same numbers."""
+        index = copy(self)
+        parts = [part.without(numbers) for part in self._parts]
+        if len(parts) > 1 and parts[-1].n_records < SMALL_PART:
+            smallest = parts.pop()
+            layered = smallest.layered.followed_by(layered)
+            numbers = np.concatenate([smallest.numbers, numbers])
+        parts.append(_Part.of_rows(layered, range(layered.n_records), numbers))
+        index._parts = parts
+        return index
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether so many records came later that a new index pays."""
+        n_first = self._parts[0].n_records
+        return self.n_records > GROWTH * n_first + SMALL_PART
+
     def top(
         self,
         queries: LayeredRows,
@@ -239,7 +262,9 @@ class LayeredIndex:
                 part.score(queries, lists, first, workers)
                 first += part.n_records
         numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
-        records, scores = _best_first(numbers[lists.rows], lists.scores)
+        records = numbers[lists.rows]
+        scores = np.where(records < 0, -np.inf, lists.scores)
+        records, scores = _best_first(records, scores)
         records[:-1, :, k:] = -1
         scores[:-1, :, k:] = -np.inf
         return records[:, :, : k_last or k], scores[:, :, : k_last or k]
@@ -318,7 +343,7 @@ class _Part:
     records : range
         Those of the rows that the index has.
     numbers : ndarray of shape (n_records,)
-        What they are called.
+        Their numbers in the index, -1 where another row has it now.
     columns : list of _ColumnsOfLayer
     """
 
@@ -344,8 +369,18 @@ class _Part:
 
     @property
     def n_records(self) -> int:
-        """How many records there are."""
+        """How many records there are, those without a number included."""
         return len(self._records)
+
+    def without(self, numbers: np.ndarray) -> _Part:
+        """Return the same without some of the records: these have no number."""
+        is_gone = np.isin(self.numbers, numbers)
+        if not is_gone.any():
+            return self
+        rows = np.flatnonzero(is_gone)
+        columns = [each.without(rows) for each in self._columns]
+        remaining = np.where(is_gone, -1, self.numbers)
+        return _Part(self.layered, self._records, remaining, columns)
 
     def with_layer(self, layer: Layer) -> _Part:
         """Return the same records by one more similarity."""
@@ -474,6 +509,19 @@ class _ColumnsOfLayer:
             self._block(layer.take(np.array(records[first : first + BLOCK_SIZE])))
             for first in range(0, n_rows, BLOCK_SIZE)
         ]
+
+    def without(self, rows: np.ndarray) -> _ColumnsOfLayer:
+        """Return the same with zeros as features of some records."""
+        columns = copy(self)
+        columns.blocks = list(self.blocks)
+        for number in np.unique(rows // BLOCK_SIZE).tolist():
+            block = self.blocks[number]
+            is_inside = rows // BLOCK_SIZE == number
+            positions = (rows[is_inside] - number * BLOCK_SIZE).astype(np.uint16)
+            is_gone = np.isin(block.positions, positions)
+            values = np.where(is_gone, np.float32(0.0), block.values)
+            columns.blocks[number] = block._replace(values=values)
+        return columns
 
     def _block(self, layer: Layer) -> LayerColumns:
         """Return a block of records."""

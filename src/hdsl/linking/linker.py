@@ -250,7 +250,10 @@ class Linker(LinkedToPages, BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         arrivals = self._arrivals(new, side)
-        self._set(later.add_later(self._linked, arrivals, self.n_jobs))
+        grown = later.add_later(self._linked, arrivals, self.n_jobs)
+        earlier = self._earlier.grown(grown.linked.searched, grown.lone_features)
+        self._set(grown.linked)
+        self._earlier = earlier
         return self
 
     def _arrivals(self, new: Any, side: str) -> Arrivals:

@@ -63,6 +63,37 @@ class Sides:
             sides._indexes[searched] = index.with_layer(layer)
         return sides
 
+    def grown(
+        self, layered: LayeredRows, n_left: int, later: LayeredRows, numbers: np.ndarray
+    ) -> Sides:
+        """Return more records, with the indexes that there are.
+
+        Parameters
+        ----------
+        layered : LayeredRows
+            All records, with those of the left table first.
+        n_left : int
+        later : LayeredRows
+            The records that come, and those that are others now.
+        numbers : ndarray of shape (n_later,)
+            Their numbers among all.
+        """
+        sides = Sides(layered, n_left)
+        for side in ("left", "right"):
+            index = self._indexes.get(self.searched(side))
+            searched = sides.searched(side)
+            is_inside = (numbers >= searched.start) & (numbers < searched.stop)
+            if index is None or searched in sides._indexes:
+                continue
+            rows = np.flatnonzero(is_inside)
+            if len(rows):
+                index = index.with_records(
+                    later.take(rows), numbers[rows] - searched.start
+                )
+            if not index.has_grown:
+                sides._indexes[searched] = index
+        return sides
+
     def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Near]:
         """Return the nearest records by each layer, and more of them by the last one."""
         n_records = self.layered.n_records
