@@ -36,6 +36,10 @@ def make(options: argparse.Namespace) -> dict:
             sp.save_npz(home / f"rows-{k}.npz", rows, compressed=False)
         for k, triplets in enumerate(blocks_of(problem.triplets)):
             np.save(home / f"triplets-{k}.npy", triplets)
+        rng = np.random.default_rng(0)
+        for k, rows in enumerate(blocks_of(problem.X)):
+            shape = (rows.shape[0], options.embedding)
+            np.save(home / f"embedding-{k}.npy", rng.normal(size=shape).astype("f4"))
         (home / "about.json").write_text(json.dumps(problem.size))
     return json.loads((home / "about.json").read_text())
 
@@ -51,6 +55,8 @@ def folder_of(options: argparse.Namespace) -> Path:
     name = options.problem.replace(":", "-")
     if options.toy:
         name = f"{name}-toy"
+    if options.embedding:
+        name = f"{name}-{options.embedding}"
     return options.folder / name
 
 
@@ -64,12 +70,23 @@ def load_triplets(home: Path, k: int) -> np.ndarray:
     return np.load(home / f"triplets-{k}.npy")
 
 
-def few() -> tuple[sp.csr_array, np.ndarray]:
-    """Return rows and triplets that a fit compiles everything with."""
+def load_embedding(home: Path, k: int) -> np.ndarray:
+    """Read the embedding of a block of rows."""
+    return np.load(home / f"embedding-{k}.npy")
+
+
+def few(width: int) -> tuple[Any, np.ndarray]:
+    """Return rows and triplets that a fit compiles everything with.
+
+    With an embedding of some columns, rows are a pair.
+    """
     rng = np.random.default_rng(0)
     X = sp.csr_array(sp.random_array((40, 60), density=0.3, rng=rng, format="csr"))
     triplets = rng.integers(40, size=(300, 3))
-    return X, triplets[triplets[:, 1] != triplets[:, 2]]
+    triplets = triplets[triplets[:, 1] != triplets[:, 2]]
+    if not width:
+        return X, triplets
+    return (X, rng.normal(size=(40, width)).astype("f4")), triplets
 
 
 def one_machine(options: argparse.Namespace, n_jobs: int) -> dict:
@@ -78,12 +95,14 @@ def one_machine(options: argparse.Namespace, n_jobs: int) -> dict:
 
     home = folder_of(options)
     params = parameters(options)
-    X, triplets = few()
+    X, triplets = few(options.embedding)
     hdsl.HDSL(**params, n_jobs=n_jobs).fit(X, triplets=triplets)
     clock = Clock()
     X = sp.csr_array(
         sp.vstack([load_rows(home, k) for k in range(BLOCKS)], format="csr")
     )
+    if options.embedding:
+        X = (X, np.vstack([load_embedding(home, k) for k in range(BLOCKS)]))
     triplets = np.concatenate([load_triplets(home, k) for k in range(BLOCKS)])
     model = hdsl.HDSL(**params, n_jobs=n_jobs, callback=clock).fit(X, triplets=triplets)
     return {"what": f"one process, {n_jobs} threads", **clock.record(model)}
@@ -98,12 +117,16 @@ def on_cluster(options: argparse.Namespace, n_workers: int) -> dict:
 
     home = folder_of(options)
     params = parameters(options)
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
-    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster):
-        X, triplets = few()
-        hdsl.dask.HDSL(**params).fit([X], triplets=triplets)
+    width = options.embedding
+    workers = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
+    with LocalCluster(n_workers=n_workers, **workers) as cluster, Client(cluster):
+        X, triplets = few(width)
+        hdsl.dask.HDSL(**params).fit(X, triplets=triplets)
         clock = Clock()
-        blocks = [dask.delayed(load_rows)(home, k) for k in range(BLOCKS)]
+        blocks: Any = [dask.delayed(load_rows)(home, k) for k in range(BLOCKS)]
+        if width:
+            embedding = [dask.delayed(load_embedding)(home, k) for k in range(BLOCKS)]
+            blocks = (blocks, embedding)
         judged = [dask.delayed(load_triplets)(home, k) for k in range(BLOCKS)]
         model = hdsl.dask.HDSL(**params, callback=clock).fit(blocks, triplets=judged)
         return {"what": f"{n_workers} workers, 1 thread each", **clock.record(model)}
@@ -114,7 +137,11 @@ def parameters(options: argparse.Namespace) -> dict:
     prior = options.prior
     if prior != "auto":
         prior = float(prior)
+    weights = {}
+    if options.embedding and prior != "auto":
+        weights = {"embedding_weight": 1.0}
     return {
+        **weights,
         "prior": prior,
         "max_iter": options.iterations,
         "tol": 0.0,
@@ -167,6 +194,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[2])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--prior", default="auto")
+    parser.add_argument(
+        "--embedding", type=int, default=0, help="columns of a generated embedding"
+    )
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
     parser.add_argument(

@@ -200,14 +200,14 @@ def _fit_csv(task: Task, folder: Path) -> dict[str, Any]:
     return _process(command, folder)
 
 
-def _short_texts(task: Task, folder: Path) -> Path:
+def _short_texts(task: Task, folder: Path, n_of_full_size: int) -> Path:
     """Write many short texts in 50 classes, a tenth of them about another class.
 
     A text has three words of a class, each class with an order of its own among words
     that all have, and nine that are as frequent everywhere.
     """
     rng = np.random.default_rng(0)
-    n_texts = task.by_size(full=300_000, toy=150)
+    n_texts = task.by_size(full=n_of_full_size, toy=150)
     n_labels = task.by_size(full=50, toy=4)
     n_words = 60_000
     n_shared = 3000
@@ -228,9 +228,9 @@ def _short_texts(task: Task, folder: Path) -> Path:
     return path
 
 
-def _fit_many_texts(task: Task, folder: Path) -> dict[str, Any]:
+def _fit_many_texts(task: Task, folder: Path, n_texts: int = 300_000) -> dict[str, Any]:
     """Fit a CSV of many short texts, then search in the model and write its page."""
-    path = _short_texts(task, folder)
+    path = _short_texts(task, folder, n_texts)
     columns = ["--text", "text", "--label", "label", "--id", "id"]
     if not task.toy:  # code is compiled, and files are read, before
         few = folder / "few.csv"
@@ -248,6 +248,11 @@ def _fit_many_texts(task: Task, folder: Path) -> dict[str, Any]:
         f"{1000 * search['later']:.0f} ms; hdsl report {page['seconds']:.0f} s"
     )
     return {**fit, "note": note, "search": search, "page_seconds": page["seconds"]}
+
+
+def _fit_a_million_texts(task: Task, folder: Path) -> dict[str, Any]:
+    """Fit a CSV of a million short texts, then search in the model and write its page."""
+    return _fit_many_texts(task, folder, 1_000_000)
 
 
 def _search(task: Task, folder: Path) -> dict[str, Any]:
@@ -383,6 +388,9 @@ ROADS = {
     ),
     "many_texts": Road(
         _fit_many_texts, 180.0, "hdsl fit, a CSV of 300,000 short texts in 50 classes"
+    ),
+    "million_texts": Road(
+        _fit_a_million_texts, 600.0, "hdsl fit, a CSV of a million short texts"
     ),
     "search": Road(_search, 1.0, "hdsl search in that model"),
     "r52": Road(_labelled("reuters_r52"), 8.0, "HDSL().fit on R52, prior chosen"),

@@ -39,6 +39,7 @@ NAMES = (
     "embeddings",
     "linking",
     "linking_sizes",
+    "entities",
     "peers",
     "topics",
     "phase",

@@ -13,7 +13,15 @@ from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.files import container
 from hdsl.similarity.cosine import LearnedCosine
-from hdsl.text import TEST, TRAIN, Collection, Documents, Words, learn
+from hdsl.text import (
+    TEST,
+    TRAIN,
+    Collection,
+    Documents,
+    SentenceEncoder,
+    Words,
+    learn,
+)
 from hdsl.text.document_index import Cosines
 from hdsl.text.scored import Scored
 
@@ -314,6 +322,14 @@ def test_a_plain_search_is_ordered_by_the_cosine(collection):
     assert nearest["cosine"] == pytest.approx(1.0)
 
 
+def test_a_plain_search_prints_what_it_is_ordered_by(collection):
+    hits = collection.search("late goal", 3, plain=True)
+    header, first, *_ = repr(hits).splitlines()
+    assert header.split()[:4] == ["cosine", "rank", "as", "learned"]
+    assert first.split()[:2] == [f"{hits[0]['cosine']:.3f}", str(hits[0]["rank"])]
+    assert "<th>cosine</th>" in hits._repr_html_()
+
+
 @given(st.lists(st.integers(-2, 2), min_size=1), st.integers(1, 9))
 def test_the_nearest_documents_are_those_of_a_full_sort(values, k):
     cosines = Cosines(np.array(values, dtype=float), np.array(values, dtype=float))
@@ -408,3 +424,73 @@ def test_rows_of_numbers_are_searched_by_number(tmp_path):
     assert found.unknown_words("any") == []
     with pytest.raises(ValueError, match="2 ids"):
         Documents(X, ids=["a", "b"])
+
+
+# --- what is no list of texts, and what no encoder returns ----------------------------
+
+
+class Lengths:
+    """An encoder; a function may spoil what it returns."""
+
+    def __init__(self, spoil=lambda rows, texts: rows):
+        self._spoil = spoil
+
+    def encode(self, texts):
+        rows = np.array([[len(text), text.count("a"), 1.0] for text in texts])
+        return self._spoil(rows, texts)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rows, texts: rows[:, :0],
+        lambda rows, texts: rows[:, 0],
+        lambda rows, texts: rows * 1j,
+        lambda rows, texts: {"dense": rows},
+        lambda rows, texts: sp.csr_array(rows),
+        lambda rows, texts: rows * 1e300,
+        lambda rows, texts: [[1.0], [1.0, 2.0]],
+        lambda rows, texts: None,
+    ],
+)
+def test_an_encoder_returns_rows(spoil):
+    with pytest.raises(ValueError, match="one row of finite numbers"):
+        learn(TEXTS, LABELS, encoder=Lengths(spoil))
+
+
+def test_all_rows_of_an_encoder_have_one_length():
+    encoder = Lengths(lambda rows, texts: rows[:, : 2 + (len(texts) == 1)])
+    with pytest.raises(ValueError, match="one length"):
+        learn(TEXTS, LABELS, encoder=encoder)
+
+
+def test_a_class_is_no_encoder():
+    with pytest.raises(ValueError, match="An encoder is an object"):
+        learn(TEXTS, LABELS, encoder=Lengths)
+
+
+def test_one_text_or_a_table_is_no_list_of_texts():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": list("abcdef"), "label": list("xyxyxy")})
+    for texts in ("one text", b"bytes", table, np.array([["a", "b"]])):
+        with pytest.raises(ValueError, match="takes a list of texts"):
+            learn(texts, LABELS)
+        with pytest.raises(ValueError, match="takes a list of texts"):
+            SentenceEncoder(Lengths()).fit_transform(texts)
+
+
+@pytest.mark.parametrize("numbers", [(2.5, 4), ("3", 4), (3, 1.5), (True, 4), (3, -1)])
+def test_hits_and_reasons_are_counted_in_whole_numbers(collection, numbers):
+    k, why = numbers
+    with pytest.raises(ValueError, match="parameter of search must be an int"):
+        collection.search("late goal", k, why=why)
+
+
+def test_ids_of_any_kind_are_saved_as_text(tmp_path):
+    ids = [2**70 + k for k in range(12)]
+    collection = learn(TEXTS, LABELS, ids=ids)
+    (hit,) = collection.search("late goal", 1)
+    assert hit["id"] in ids
+    save(collection, tmp_path / "m.hdsl")
+    (again,) = load(tmp_path / "m.hdsl").search("late goal", 1)
+    assert again["id"] == str(hit["id"])

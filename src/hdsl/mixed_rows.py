@@ -182,8 +182,8 @@ def is_pair(X: Any) -> bool:
     >>> is_pair((sp.csr_array((2, 5)), np.ones((2, 3)))), is_pair(([1.0, 2.0], [3.0, 4.0]))
     (True, False)
     """
-    return (
-        isinstance(X, tuple)
-        and len(X) == 2
-        and all(len(getattr(block, "shape", ())) == 2 for block in X)
+    if not isinstance(X, tuple) or len(X) != 2:
+        return False
+    return sp.issparse(X[0]) or all(
+        len(getattr(block, "shape", ())) == 2 for block in X
     )

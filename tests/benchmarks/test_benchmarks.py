@@ -236,7 +236,7 @@ def test_the_cluster_benchmark_runs(tmp_path):
     pytest.importorskip("distributed")
     command = [sys.executable, "-m", "benchmarks.cluster", "--toy", "--iterations", "8"]
     ended = subprocess.run(
-        [*command, "--folder", tmp_path],
+        [*command, "--embedding", "8", "--folder", tmp_path],
         cwd=problems.ROOT,
         capture_output=True,
         text=True,

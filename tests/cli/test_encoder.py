@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
 from hdsl import HDSL, ClassScores, load, save
+from hdsl.cli.demo import ENCODERS, embedding_hint
 from hdsl.mixed_rows import MixedRows
 from hdsl.text import (
     Collection,
@@ -293,8 +294,32 @@ def test_an_encoder_that_returns_no_rows_is_refused(rows):
         def encode(self, texts):
             return rows
 
-    with pytest.raises(ValueError, match="one row of finite numbers"):
+    with pytest.raises(ValueError, match="one row of finite"):
         SentenceEncoder(Wrong()).transform(["a"])
+
+
+@pytest.mark.slow
+def test_the_demo_learns_with_an_encoder(home, monkeypatch):
+    monkeypatch.setattr("hdsl.cli.demo.MIN_ROWS_PER_LABEL", 200)
+    monkeypatch.setattr("hdsl.cli.demo.embedding_hint", lambda: "a hint")
+    facts = told("demo", "--encoder", "small", "--model", "demo.hdsl")
+    assert facts["embedding"] == WIDTH
+    assert load(home / "demo.hdsl").encoder.name == "small"
+    assert "a hint" not in good("demo", "--encoder", "small").stdout
+    assert "a hint" in good("demo").stdout
+
+
+@pytest.mark.parametrize("library", ["sentence_transformers", "model2vec", None])
+def test_the_demo_names_an_encoder_where_a_library_is_installed(monkeypatch, library):
+    def find(name):
+        return name if name == library else None
+
+    monkeypatch.setattr("hdsl.cli.demo.find_spec", find)
+    hint = embedding_hint()
+    if library is None:
+        assert hint is None
+    else:
+        assert f"--encoder {ENCODERS[library]}" in hint
 
 
 def test_hdsl_help_names_the_encoder():

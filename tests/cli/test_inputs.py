@@ -84,6 +84,10 @@ def test_columns_of_a_matrix_may_have_names(tmp_path, kind, form):
     assert "has 2 names, but" in bad(*command, "--feature-names", file)
     file.write_text("one\n\ntwo\n", encoding="utf-8")
     assert "few.txt, line 2" in bad(*command, "--feature-names", file)
+    file = tmp_path / "bytes.npy"
+    np.save(file, np.array([b"\xff"] * 12))
+    assert "bytes.npy holds bytes" in bad(*command, "--feature-names", file)
+    assert "bytes.npy holds bytes" in bad("fit", path, "--labels", file)
 
 
 def test_names_of_words_are_refused(folder, tmp_path):

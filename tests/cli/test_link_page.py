@@ -101,3 +101,19 @@ def test_answers_are_no_formulas(tmp_path, chromium):
     answers = tmp_path / "answers.csv"
     answers.write_text(f"match,left,right\n{answer}\n", encoding="utf-8")
     assert "unknown" not in good(*command, "--matches", answers).output
+
+
+def test_a_phone_shows_all_columns(page, chromium):
+    path, _ = page
+    shown = chromium.new_page(viewport={"width": 400, "height": 800})
+    shown.goto(path.as_uri())
+    assert shown.evaluate("document.documentElement.scrollWidth") == 400
+    hidden = "[...document.querySelectorAll('.pair td, .pair th')].filter("
+    hidden += "cell => cell.getBoundingClientRect().right > 400).length"
+    assert shown.evaluate(hidden) == 0
+    boxes = [
+        shown.locator(".pair tr").nth(line).locator("td, th").nth(2).bounding_box()
+        for line in range(3)
+    ]
+    assert len({box["y"] for box in boxes}) == 1  # a column of the records is a line
+    shown.close()

@@ -73,7 +73,10 @@ def test_the_page_finds_what_a_search_finds(folder, tmp_path, chromium, ranking)
     good("report", model, "-o", tmp_path / "r.html")
     page = chromium.new_page()
     page.goto((tmp_path / "r.html").as_uri())
-    for query, text in ((["--row", 7], "Row 7"), (["goal profit"], "goal profit")):
+    for query, text in (
+        (["--row", 7], "Row 7"),
+        (["goal profit"], "The goal of a profit"),
+    ):
         page.locator("#query").fill(text)
         page.locator("#query").press("Enter")
         for rank, option in (("before", ["--plain"]), ("after", [])):
@@ -86,6 +89,7 @@ def test_the_page_finds_what_a_search_finds(folder, tmp_path, chromium, ranking)
             rows = [int(re.search(r"Row (\d+)", line)[1]) for line in shown]
             assert_same_ranks(rows, [hit["row"] for hit in hits], expected)
         assert page.locator("#cosine").is_visible() == (ranking == "cosine")
+        assert page.locator("#unknown").inner_text() == ""
     terms = told("search", model, "goal profit", "--expand")["terms"]
     lines = page.locator("#terms tbody tr").all()
     cells = [line.locator("td").all_inner_texts() for line in lines]

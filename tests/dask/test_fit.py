@@ -133,6 +133,7 @@ def dense_blocks(Z):
         ("arrays", "labels", {"prior": "auto"}),
         ("lists", "triplets", {"prior": "auto", "step": "away"}),
         ("whole pair", "random", {"embedding_weight": 2.0, "norm": None}),
+        ("blocks and a whole one", "labels", {"embedding_weight": 1.0}),
         ("one array", "quadruplets", {"embedding": 4, "embedding_weight": 0.25}),
         ("frames", "labels", {"embedding": ["z0", "z1", "z2", "z3"]}),
         ("dense blocks", "labels", {"embedding": slice(-4, None)}),
@@ -154,12 +155,14 @@ def test_with_an_embedding_the_fit_is_that_of_one_machine(
         "arrays": (X, Z),
         "lists": (X, Z),
         "whole pair": (X, Z),
+        "blocks and a whole one": (X, Z),
         "frames": pd.DataFrame(both.toarray(), columns=names),
     }.get(form, both)
     on_cluster = {
         "arrays": lambda: (as_array(cut(X)), dense_blocks(Z)),
         "lists": lambda: ([dask.delayed(block) for block in cut(X)], cut(Z)),
         "whole pair": lambda: (X, Z),
+        "blocks and a whole one": lambda: (as_array(cut(X)), Z),
         "one array": lambda: as_array(cut(both)),
         "frames": lambda: cut(local),
         "dense blocks": lambda: [block.toarray() for block in cut(both)],
@@ -229,9 +232,11 @@ def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
         ("two blocks as a tuple", "blocks of rows as a list"),
         ("other numbers of blocks", "blocks of the same rows"),
         ("other rows in a block", "rows of features"),
+        ("other rows in all", "the same rows"),
         ("a sparse embedding in blocks", "dense embedding"),
         ("a pair as a list", "tuple"),
         ("not a number", "NaN"),
+        ("too large", "largest absolute value of the embedding"),
         ("all columns", "features must stand before"),
     ],
 )
@@ -243,13 +248,17 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
     embedding = None
     if form == "all columns":
         embedding = X.shape[1]
+    if form == "too large":
+        embedding = Z.shape[1]
     given = {
         "two blocks as a tuple": (X[:30], X[30:]),
         "other numbers of blocks": (cut(X), cut(Z, 2)),
         "other rows in a block": (cut(X), cut(Z[:-1])),
+        "other rows in all": (X, cut(Z[:-1])),
         "a sparse embedding in blocks": (cut(X), cut(sp.csr_array(Z))),
         "a pair as a list": [X, Z],
         "not a number": (cut(X), with_nan),
+        "too large": cut(sp.hstack([X, Z.astype(float) * 1e20], format="csr")),
         "all columns": cut(X),
     }[form]
     with pytest.raises(ValueError, match=message):
@@ -257,6 +266,36 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
 
 
 # --- samples and paths ----------------------------------------------------------------
+
+
+def test_rows_of_weight_0_are_searched_as_on_one_machine(threads):
+    """The choice looks for held-out rows among all rows, whatever these weigh."""
+    X, y, _ = data(n=120)
+    weights = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
+    settings = settings_of(prior="auto")
+    one = hdsl.HDSL(**settings).fit(X, y, sample_weight=weights)
+    many = hdsl.dask.HDSL(**settings).fit(cut(X), y, sample_weight=weights)
+    assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
+
+
+@pytest.mark.parametrize("supervision", ["y", "triplets"])
+def test_the_weight_of_an_embedding_is_chosen_on_a_sample(
+    threads, monkeypatch, supervision
+):
+    monkeypatch.setattr("hdsl.dask.choice_data.MOST_ROWS", 60)
+    monkeypatch.setattr("hdsl.dask.choice_data.MOST_ANCHORS", 50)
+    X, y, _ = data(n=90)
+    triplets = [
+        (a, b, c) for a in range(60) for b, c in [(a + 3, a + 4), (a + 6, a + 5)]
+    ]
+    y = np.arange(90) % 3
+    supervised = {"y": {"y": y}, "triplets": {"triplets": np.repeat(triplets, 3, 0)}}
+    pair = (cut(X), cut(embedded(X, y)))
+    model = hdsl.dask.HDSL(**settings_of(prior="auto")).fit(
+        pair, **supervised[supervision]
+    )
+    assert model.embedding_weight_ > 0
+    assert len(set(model.choice_["embedding_weight"].tolist())) == 5
 
 
 @pytest.mark.parametrize("supervision", ["labels", "triplets", "late weights"])

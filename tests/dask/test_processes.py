@@ -47,13 +47,13 @@ def pids(client):
 
 
 def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_path):
-    """Two threads, two processes, and one of them killed in mid-fit."""
+    """Two threads, two processes, and one of them killed in mid-fit; with an embedding."""
     X, y, _ = data()
     first, *others = cut(X)
-    given = [
-        first,
-        *(dask.delayed(block) for block in others),
-    ]  # of the client, and loaded again
+    # of the client, and loaded again
+    blocks = [first, *(dask.delayed(block) for block in others)]
+    Z = np.random.default_rng(0).normal(size=(len(y), 3)) + np.eye(3)[y]
+    given = (blocks, [dask.delayed(block) for block in cut(Z)])
     params = settings_of(max_iter=4)
     whole = hdsl.dask.HDSL(**params, client=threads).fit(given, y)
     seen = []

@@ -84,3 +84,15 @@ def test_a_gain_needs_the_same_queries():
 def test_judgements_may_be_a_series_of_any_index():
     judged = pd.Series([{20}, {10}, {0}], index=[2, 1, 0])
     assert ranking_quality([[20, 1], [10, 1], [0, 1]], judged).mrr == 1.0
+
+
+def test_grades_of_any_size_have_a_gain():
+    small = ranking_quality([[1, 4, 2]], [{1: 1.0, 2: 3.0, 3: 2.0}])
+    huge = ranking_quality([[1, 4, 2]], [{1: 5e307, 2: 1.5e308, 3: 1e308}])
+    assert huge.ndcg == pytest.approx(small.ndcg)
+
+
+@pytest.mark.parametrize("nothing", [-1, None])
+def test_what_stands_for_nothing_is_not_relevant(nothing):
+    with pytest.raises(ValueError, match="stand for nothing"):
+        ranking_quality([[nothing, 2]], [{nothing, 2}])

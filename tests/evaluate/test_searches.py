@@ -112,3 +112,25 @@ def test_rows_are_ranked_as_the_model_says():
     )
     searches = compare_searches(model, documents[:1], documents, [{1}])
     assert (searches.before.mrr, searches.after.mrr) == (0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("relevant", "message"),
+    [
+        ([{8}], r"relevant\[0\] has 8, but .* 0 to 7"),
+        ([{-2}], "numbered from 0 to 7"),
+        (["12"], "numbered from 0 to 7"),
+        ([[1.0]], "numbered from 0 to 7"),
+    ],
+)
+def test_relevant_documents_are_numbered(relevant, message):
+    with pytest.raises(ValueError, match=message):
+        compare_searches(swapped(0, 1), QUERIES[:1], DOCUMENTS, relevant)
+
+
+@pytest.mark.parametrize("leave_out", [3, [0], [0.5, 1.0], [[0], [1]], ["a", "b"]])
+def test_one_document_per_query_is_left_out(leave_out):
+    with pytest.raises(ValueError, match="one number of a document per query"):
+        compare_searches(
+            swapped(0, 1), QUERIES[:2], DOCUMENTS, [{2}, {3}], leave_out=leave_out
+        )

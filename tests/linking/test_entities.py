@@ -15,12 +15,12 @@ def known(pairs, probability):
 
 
 def slow_groups(pairs, is_left, threshold):
-    """Merge the two groups of largest mean probability, all pairs compared anew."""
+    """Merge groups by their most probable pair, all means computed anew."""
     table = {
         tuple(pair): p
         for pair, p in zip(pairs.pairs.tolist(), pairs.probability, strict=True)
     }
-    groups = [[record] for record in range(len(is_left))]
+    groups = [{record} for record in range(len(is_left))]
 
     def mean(one, other):
         values = [
@@ -29,18 +29,22 @@ def slow_groups(pairs, is_left, threshold):
             for b in other
             if is_left.all() or is_left[a] != is_left[b]
         ]
-        return np.mean(values) if values else 0.0
+        return np.mean(values)
 
-    while True:
-        means = [
-            (mean(groups[a], groups[b]), -a, -b)
-            for a in range(len(groups))
-            for b in range(a + 1, len(groups))
-        ]
-        best = max(means, default=(0.0, 0, 0))
-        if best[0] < threshold:
-            return {frozenset(group) for group in groups}
-        groups[-best[1]] += groups.pop(-best[2])
+    for a, b in sorted(table, key=table.get, reverse=True):
+        if table[a, b] < threshold:
+            break
+        one = next(group for group in groups if a in group)
+        other = next(group for group in groups if b in group)
+        is_alone = min(len(one), len(other)) == 1
+        if one is not other and (is_alone or mean(one, other) >= threshold):
+            groups.remove(other)
+            one |= other
+    return {frozenset(group) for group in groups}
+
+
+def components_of(groups):
+    return {tuple(np.flatnonzero(groups == group).tolist()) for group in groups}
 
 
 @given(st.data())
@@ -64,11 +68,17 @@ def test_groups_are_those_of_the_slow_twin(data):
     assert sets == slow_groups(drawn, is_left, 0.5)
 
 
+def test_a_record_joins_its_group_by_one_pair():
+    drawn = known([(0, 1), (0, 2), (1, 2), (2, 3)], [0.9, 0.9, 0.9, 0.6])
+    groups = group_records(drawn, np.ones(4, dtype=bool), 0.5)
+    assert len({*groups.tolist()}) == 1
+
+
 def test_a_weak_bridge_joins_no_two_entities():
     triangles = [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)]
     drawn = known([*triangles, (2, 3)], [0.9] * 6 + [0.7])
     groups = group_records(drawn, np.ones(6, dtype=bool), 0.5)
-    assert groups.tolist() == [0, 0, 0, 3, 3, 3]
+    assert components_of(groups) == {(0, 1, 2), (3, 4, 5)}
     assert belonging(drawn, groups, np.ones(6, dtype=bool)).tolist() == [0.9] * 6
 
 

@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
 
 from hdsl.triplets import JudgedRows, choice_triplets, relevance_triplets
@@ -193,3 +194,27 @@ def test_a_click_weighs_as_much_as_its_rank():
     table = {"event": [0, 0], "anchor": [0, 0], "item": [1, 2], "clicked": [1, 0]}
     with pytest.raises(ValueError, match="ranks are numbered from 1"):
         choice_triplets(table | {"rank": [0, 1]}, position="rank")
+
+
+def test_grades_of_any_size_have_a_weight():
+    grades = [2, 1, 0, 1]
+    tables = [
+        {
+            "query": [0, 0, 0, 1],
+            "document": [0, 1, 2, 3],
+            "grade": factor * np.array(grades),
+        }
+        for factor in (1.0, 8e307)
+    ]
+    rows = np.eye(6)
+    small, huge = (
+        relevance_triplets(rows[:2], rows, table, random_state=0) for table in tables
+    )
+    assert_array_equal(huge.triplets, small.triplets)
+    assert_allclose(huge.weights, small.weights)
+
+
+def test_a_query_of_no_rows_is_said():
+    table = {"query": [0], "document": [0], "grade": [1]}
+    with pytest.raises(ValueError, match="There are no rows"):
+        relevance_triplets(np.empty((0, 3)), np.eye(3), table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,12 @@ QUERY = "parse the dom of a document"
 #: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors
 #: with this one. Stop words help where texts are as short as these.
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
+
+#: Libraries that load encoders, and a small model of each.
+ENCODERS = {
+    "sentence_transformers": "all-MiniLM-L6-v2",
+    "model2vec": "minishlab/potion-base-8M",
+}
 
 #: A module of fewer summaries is left out.
 MIN_ROWS_PER_LABEL = 80
@@ -51,6 +58,11 @@ def add(commands: Any) -> None:
     shared_options.add_seed(options, "Random seed of the split, 0 or more.")
     about_scores = "Learn by the rows alone, without class scores."
     options.add_flag("--no-class-scores", about_scores)
+    about_encoder = (
+        "Folder or name of a model of sentences: learn from its embedding beside the "
+        "words. A name may be downloaded."
+    )
+    shared_options.add_encoder(options, about_encoder)
     shared_options.add_quiet(options)
     shared_options.add_json(options)
 
@@ -59,7 +71,8 @@ def demo(arguments: Namespace) -> int | None:
     """See it work on Python's own docstrings, in under a minute.
 
     Learns which summaries of the standard library belong to the same module. A fifth of
-    them is held out to measure the error. Nothing is downloaded.
+    them is held out to measure the error. Nothing is downloaded, but an encoder where
+    --encoder names one.
 
     For example:
 
@@ -78,6 +91,11 @@ def demo(arguments: Namespace) -> int | None:
         _show_json(outcome, hits, seconds, arguments)
     else:
         _show_text(outcome, hits, seconds, arguments.output)
+        hint = None
+        if arguments.encoder is None:
+            hint = embedding_hint()
+        if hint is not None:
+            show(hint)
     if not outcome.is_interrupted:
         return None
     say("interrupted: the figures are those of the model so far.")
@@ -111,13 +129,16 @@ def _learn(arguments: Namespace) -> Outcome:
         HDSL(random_state=arguments.seed),
         words=Words(**WORDS),
         class_scores=not arguments.no_class_scores,
+        encoder=arguments.encoder,
         seed=arguments.seed,
         quiet=quiet,
     )
     collection = outcome.collection
     texts = np.array(summaries.named_texts(), dtype=object)
     documents = replace(collection.documents, texts=texts)
-    named = Collection(collection.model, collection.words, documents)
+    named = Collection(
+        collection.model, collection.words, documents, encoder=collection.encoder
+    )
     return replace(outcome, collection=named)
 
 
@@ -174,3 +195,17 @@ def _show_text(
         "",
         f"{page} shows all pairs and why documents match. {seconds:.0f} s in all.",
     )
+
+
+def embedding_hint() -> str | None:
+    """Return what learns from an embedding too, if a library of encoders is installed."""
+    for library, encoder in ENCODERS.items():
+        if find_spec(library) is None:
+            continue
+        name = library.replace("_", "-")
+        return (
+            f"{name} is installed: `hdsl demo --encoder {encoder}` shows what an "
+            "embedding beside the words adds, and `hdsl fit FILE --text COLUMN "
+            f"--label COLUMN --encoder {encoder}` learns with it from your texts."
+        )
+    return None

@@ -10,6 +10,9 @@ from .wording import one_line
 #: Most terms of a query, the largest.
 N_TERMS = 20
 
+#: Weights below are not listed for a person; the largest is 1.
+SMALL = 0.01
+
 
 def expanded(collection: Any, text: str) -> dict[str, Any]:
     """Return a text with its terms and their weights, and whether each was typed."""
@@ -34,10 +37,14 @@ def expanded(collection: Any, text: str) -> dict[str, Any]:
 def show_expansion(expansion: dict[str, Any]) -> None:
     """Print the terms of a query as a table: those typed, and those that were learned."""
     rows = [("term", "weight", "")]
-    for term in expansion["terms"]:
+    terms = expansion["terms"]
+    large = [term for term in terms if abs(term["weight"]) >= SMALL]
+    for term in large:
         origin = "typed" if term["typed"] else "learned"
         rows.append((one_line(term["term"], 40), f"{term['weight']:+.3f}", origin))
     show_table(rows, right=(1,))
+    if len(large) < len(terms):
+        show(f"[{len(terms) - len(large)} more, below {SMALL}]")
     if expansion["unknown words"]:
         unknown = ", ".join(one_line(word, 40) for word in expansion["unknown words"])
         show(f"Not known to the model, and searched by as they are: {unknown}")

@@ -71,7 +71,11 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
     an answer; the answers are saved as a file.
     """
     new = [link for link in links if not link["known"]]
-    known = counted(len(links) - len(new), "known match", "known matches")
+    statement = linker.statement_
+    n_known = len(links) - len(new)
+    if n_known:
+        known = counted(n_known, "known match", "known matches")
+        statement += f" Not shown: {known}."
     new.sort(key=lambda link: abs(link["probability"] - 0.5))
     about_links = f"{counted(len(new), 'new link')} {threshold}, doubtful ones first"
     if len(new) > N_LINKS:
@@ -90,7 +94,7 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
         css=css,
         js=script,
         measured=html.escape("\n".join(measured_lines(linker))),
-        said=html.escape(f"{linker.statement_} Not shown: {known}."),
+        said=html.escape(statement),
         found=html.escape(about_links),
         n_pairs=len(doubtful) + len(shown),
         links=_html_pairs(linker, shown),

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import numpy as np
 import scipy.sparse as sp
 
 from ..mixed_rows import sparse_block
 from ..text import Documents, Words, weigh_counts
 from .data import Data
+from .messages import say
+from .wording import counted
 
 
 def query_rows(
     queries: Data, documents: Documents, words: Words | None
 ) -> sp.csr_array:
+    """Return queries as rows with the features of the documents; say how many have none."""
+    rows = _rows_of(queries, documents, words)
+    n_empty = int((np.diff(rows.indptr) == 0).sum())
+    if n_empty:
+        feature = "known word"
+        if words is None:
+            feature = "feature of the documents"
+        say(
+            f"{n_empty:,} of {counted(queries.n_rows, 'query', 'queries')} of "
+            f"{queries.path} without a {feature}: words find nothing for these."
+        )
+    return rows
+
+
+def _rows_of(queries: Data, documents: Documents, words: Words | None) -> sp.csr_array:
     """Return queries as rows with the features of the documents."""
     if words is not None:
         if queries.texts is None:

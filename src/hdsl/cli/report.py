@@ -69,6 +69,7 @@ def write_report(
         collection.scores,
         _inverse_frequencies(collection),
         _take(documents.ids, known),
+        _stop_words(collection),
     )
     page = report.page(
         collection.learned,
@@ -88,6 +89,13 @@ def _inverse_frequencies(collection: Any) -> Any:
     if collection.words is None:
         return collection.documents.idf
     return collection.words.idf
+
+
+def _stop_words(collection: Any) -> frozenset[str]:
+    """Return the words that are left out of texts; none where rows are no texts."""
+    if collection.words is None:
+        return frozenset()
+    return collection.words.left_out
 
 
 def _take(values: Any, rows: Any) -> Any:

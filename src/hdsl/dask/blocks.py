@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .cluster import send
+from .cluster import gather, send
 
 #: Rows of the client are cut into blocks of so many.
 LOCAL_ROWS = 1 << 14
@@ -42,6 +42,39 @@ def is_future(data: Any) -> bool:
 def as_futures(client: Any, data: Any) -> list[Any]:
     """Return blocks of rows as futures."""
     return [as_future(client, block) for block in blocks_of(data)]
+
+
+def as_pair_of_futures(
+    client: Any, data: Any, other: Any
+) -> tuple[list[Any], list[Any]]:
+    """Return two matrices of the same rows as futures; a whole one is cut as the other is."""
+    if not is_in_blocks(data):
+        futures = as_futures(client, other)
+        return cut_alike(client, data, futures), futures
+    futures = as_futures(client, data)
+    if not is_in_blocks(other):
+        return futures, cut_alike(client, other, futures)
+    return futures, as_futures(client, other)
+
+
+def cut_alike(client: Any, data: Any, blocks: list[Any]) -> list[Any]:
+    """Return the rows of a whole matrix as futures of blocks as long as others."""
+    counts = gather(client, client.map(count_rows, blocks, pure=False))
+    if sum(counts) != data.shape[0]:
+        raise ValueError(
+            f"Features and embedding must have the same rows. Got {data.shape[0]} rows "
+            f"as one matrix and {sum(counts)} in blocks."
+        )
+    ends = np.cumsum(counts).tolist()
+    return [
+        send(client, data[end - count : end])
+        for count, end in zip(counts, ends, strict=True)
+    ]
+
+
+def count_rows(block: Any) -> int:
+    """Return the number of rows of a block."""
+    return int(block.shape[0])
 
 
 def blocks_of(data: Any) -> list[Any]:

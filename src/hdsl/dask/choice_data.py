@@ -29,12 +29,14 @@ def choice_data(
 
 
 def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
-    """Return labeled rows; each class has its share."""
+    """Return labeled rows, of many a sample in which each class has its share."""
     data = run.data
-    n_targets = Mining().n_targets
-    rows = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
-    if rows is None:
-        rows = np.arange(run.rows.shape[0])
+    rows = np.arange(run.rows.shape[0])
+    if len(rows) > MOST_ROWS:
+        n_targets = Mining().n_targets
+        sample = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
+        if sample is not None:
+            rows = sample
     weights = None
     if data.weights is not None:
         weights = data.weights[rows]

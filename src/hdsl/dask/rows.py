@@ -15,12 +15,13 @@ from ..input.matrices import (
     as_mixed_rows,
     as_rows,
     canonical,
+    check_embedding_size,
     check_largest,
     check_live_features,
     largest_value,
 )
 from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
-from .blocks import as_futures
+from .blocks import as_futures, as_pair_of_futures
 from .cluster import gather
 
 # --- tasks ----------------------------------------------------------------------------
@@ -62,6 +63,7 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     width = embedding_width(embedding, X.shape[1], column_names(block))
     if width:
         X = split_columns(X, X.shape[1] - width)
+        check_embedding_size(X.dense)
     return as_checked(X)
 
 
@@ -152,8 +154,7 @@ class Rows:
     @classmethod
     def load_pair(cls, client: Any, features: Any, embedding: Any) -> Rows:
         """Return rows of which features and embedding come in blocks of the same rows."""
-        blocks = as_futures(client, features)
-        embedding_blocks = as_futures(client, embedding)
+        blocks, embedding_blocks = as_pair_of_futures(client, features, embedding)
         if len(blocks) != len(embedding_blocks):
             raise ValueError(
                 f"The features come in {len(blocks)} blocks of rows and the embedding "

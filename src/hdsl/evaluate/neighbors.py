@@ -61,6 +61,8 @@ def knn_error(
 
 def _errors(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     """Return the error of each test row, from 0 to 1; X_test is None for the fitted rows."""
+    if len(y_test) == 0:
+        raise ValueError(f"X{which} has no rows: at least one is needed.")
     predicted = knn.predict(X_test)
     are_sets = isinstance(predicted, list)
     predicted_sets = label_sets(predicted, are_sets=are_sets)

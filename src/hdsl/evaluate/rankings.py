@@ -13,6 +13,9 @@ from .intervals import mean_interval, share_interval
 
 MEASURES = ("mrr", "precision", "ndcg", "recall")
 
+#: Sums of larger grades may overflow: these are divided by the largest.
+LARGEST_GRADE = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class RankingQuality:
@@ -179,6 +182,9 @@ def _measure(query: int, ids: Any, relevant: Any, k: int) -> _QueryQuality:
         reciprocal_rank = 1.0 / hit_ranks[0]
     gains = np.array([grades.get(item, 0.0) for item in ids[:k]])
     best_gains = np.sort(list(grades.values()))[::-1][:k]
+    if best_gains[0] > LARGEST_GRADE:  # sums of such would overflow
+        gains = gains / best_gains[0]
+        best_gains = best_gains / best_gains[0]
     return _QueryQuality(
         reciprocal_rank=reciprocal_rank,
         precision=float((gains > 0).sum() / k),
@@ -191,6 +197,11 @@ def _grades(query: int, relevant: Any) -> dict[Any, float]:
     """Return the grade of each relevant document; raise ValueError if there is none."""
     if not isinstance(relevant, Mapping):
         relevant = dict.fromkeys(relevant, 1.0)
+    if None in relevant or -1 in relevant:
+        raise ValueError(
+            f"Query {query} has None or -1 among its relevant documents: these stand "
+            "for nothing."
+        )
     grades = {item: float(grade) for item, grade in relevant.items() if grade != 0}
     are_valid = all(np.isfinite(grade) and grade > 0 for grade in grades.values())
     if not grades or not are_valid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,8 @@ def compare_searches(
     D = checked_rows(model, documents)
     depth = max(DEPTH, k)
     n_ranked = min(depth + 1, D.shape[0])  # one may be left out
-    if leave_out is None:
-        leave_out = np.full(Q.shape[0], -1)
-    left_out = np.asarray(leave_out).tolist()
+    _check_relevant(relevant, D.shape[0])
+    left_out = _left_out(leave_out, Q.shape[0])
     learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
     by_cosine = top_k(unit_rows(Q), unit_rows(D), n_ranked, n_jobs=n_jobs)
     by_learned = top_k(
@@ -175,6 +175,31 @@ def compare_searches(
         after=ranking_quality(_results(by_learned.rows, left_out, depth), relevant, k),
         n_documents=D.shape[0],
     )
+
+
+def _check_relevant(relevant: Sequence[Any], n_documents: int) -> None:
+    """Raise ValueError with the first relevant document that is no number of one."""
+    for query, documents in enumerate(relevant):
+        for document in documents:
+            is_number = isinstance(document, Integral)
+            if not is_number or not 0 <= document < n_documents:
+                raise ValueError(
+                    f"relevant[{query}] has {document!r}, but the documents are "
+                    f"numbered from 0 to {n_documents - 1}."
+                )
+
+
+def _left_out(leave_out: Any, n_queries: int) -> list[int]:
+    """Return the document of each query that is no result, -1 for none."""
+    if leave_out is None:
+        return [-1] * n_queries
+    left_out = np.asarray(leave_out)
+    if left_out.shape != (n_queries,) or left_out.dtype.kind not in "iu":
+        raise ValueError(
+            f"leave_out must have one number of a document per query, {n_queries} in "
+            f"all. Got shape {left_out.shape} of dtype {left_out.dtype}."
+        )
+    return left_out.tolist()
 
 
 def _results(rankings: np.ndarray, left_out: list[int], depth: int) -> list[list[int]]:

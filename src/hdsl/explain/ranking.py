@@ -204,6 +204,8 @@ def importance(
         )
     ends = np.searchsorted(features["i"], np.column_stack([pairs["i"], pairs["j"]]))
     rows = sparse_block(similarity.index_rows(X))
+    if not rows.shape[0]:
+        raise ValueError("X has no rows: at least one is needed.")
     occurrences = count_occurrences(rows, features["i"], ends)
     features |= _effects_of_features(features["weight"], occurrences)
     pairs |= _effects_of_pairs(pairs["weight"], occurrences, ends)

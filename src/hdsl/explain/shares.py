@@ -36,13 +36,11 @@ def feature_shares(
     >>> x_shares.toarray().tolist(), y_shares.toarray().tolist()
     ([[12.5, 0.0]], [[4.5, 8.0]])
     """
-    rows = [as_row(x, similarity, "x"), as_row(y, similarity, "y")]
-    other_sides = [_rewritten(similarity, row) for row in reversed(rows)]
-    x_shares, y_shares = (
-        sp.csr_array(row.multiply(other_side))
-        for row, other_side in zip(rows, other_sides, strict=True)
-    )
-    return x_shares, y_shares
+    x_row = as_row(x, similarity, "x")
+    y_row = as_row(y, similarity, "y")
+    x_shares = x_row.multiply(_rewritten(similarity, y_row))
+    y_shares = y_row.multiply(_rewritten(similarity, x_row))
+    return sp.csr_array(x_shares), sp.csr_array(y_shares)
 
 
 def _rewritten(similarity: Similarity, row: sp.csr_array) -> sp.csr_array:

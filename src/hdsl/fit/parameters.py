@@ -20,6 +20,9 @@ INITS = ("zero", "oracle", "random")
 #: Most threads; more are a mistake in the number.
 MOST_JOBS = 10_000
 
+#: A larger weight of an embedding leaves nothing of the features.
+LARGEST_WEIGHT = 1e15
+
 #: Margins at which a loss of the user's own is looked at.
 PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
 
@@ -31,7 +34,12 @@ def check_parameters(model: Any) -> None:
     check_number(name, "prior", model.prior, low=0, words=("auto",))
     check_embedding(name, model.embedding)
     check_number(
-        name, "embedding_weight", model.embedding_weight, low=0, words=("auto",)
+        name,
+        "embedding_weight",
+        model.embedding_weight,
+        low=0,
+        high=LARGEST_WEIGHT,
+        words=("auto",),
     )
     if model.norm is not None:
         check_word(name, "norm", model.norm, ("l2",), also=" or None")

@@ -9,7 +9,12 @@ import scipy.sparse as sp
 
 from ..mixed_rows import MixedRows, has_embedding, is_pair, split_columns
 from .errors import ParameterError
-from .matrices import as_mixed_rows, as_user_sparse, check_matrix
+from .matrices import (
+    as_mixed_rows,
+    as_user_sparse,
+    check_embedding_size,
+    check_matrix,
+)
 
 #: What the 'embedding' parameter may be.
 FORMS = "a number of columns, a slice or names of columns"
@@ -41,7 +46,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     width = getattr(estimator, "embedding_width_", 0)
     if width == 0:
         return X
-    return split_columns(X, X.shape[1] - width)
+    rows = split_columns(X, X.shape[1] - width)
+    check_embedding_size(rows.dense)
+    return rows
 
 
 def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:

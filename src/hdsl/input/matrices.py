@@ -17,6 +17,9 @@ INDEX_LIMIT = np.iinfo(np.int32).max
 #: No margin may be larger: losses square them.
 MARGIN_LIMIT = 1e150
 
+#: No value of an embedding may be larger: lengths of rows are taken in float32.
+LARGEST_OF_EMBEDDING = 1e15
+
 #: Stored values that are looked at first, as they tell of two features nearly always.
 FIRST_VALUES = 2**16
 
@@ -31,6 +34,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             "that are in memory. hdsl.dask.HDSL learns from blocks on a cluster; or "
             "call compute() first."
         )
+    _check_is_one(X, name)
     if sp.issparse(X):
         X = sound_csr(X, name)
     try:
@@ -70,6 +74,7 @@ def as_rows(X: Any, name: str = "X") -> Any:
     """
     if has_embedding(X):
         return as_mixed_rows(X, name)
+    _check_is_one(X, name)
     is_sparse = sp.issparse(X)
     X = sound_csr(X, name) if is_sparse else np.asarray(X)
     if X.ndim != 2:
@@ -87,9 +92,25 @@ def as_rows(X: Any, name: str = "X") -> Any:
     return X
 
 
+def _check_is_one(X: Any, name: str) -> None:
+    """Raise ValueError where X is a list of matrices."""
+    if isinstance(X, list | tuple) and any(map(sp.issparse, X)):
+        raise ValueError(
+            f"{name} is a {type(X).__name__} of {len(X)} matrices: a pair of sparse "
+            "features and an embedding is a tuple of two, (features, embedding)."
+        )
+
+
 def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
     """Return a pair (sparse features, dense embedding), checked, as mixed rows."""
     sparse, dense = X
+    if not hasattr(dense, "shape"):
+        dense = np.asarray(dense)
+    if len(dense.shape) != 2:
+        raise ValueError(
+            f"{name}[1], the embedding, must have shape (n_rows, n_columns). Got shape "
+            f"{dense.shape}."
+        )
     for block, other in ((sparse, "an embedding"), (dense, "features")):
         if hasattr(block, "__dask_graph__"):
             raise TypeError(
@@ -109,7 +130,19 @@ def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
     features = as_rows(sparse, f"{name}[0]")
     if not sp.issparse(features):
         features = canonical(sp.csr_array(features))
-    return MixedRows(features, np.ascontiguousarray(as_rows(dense, f"{name}[1]")))
+    embedding = np.ascontiguousarray(as_rows(dense, f"{name}[1]"))
+    check_embedding_size(embedding)
+    return MixedRows(features, embedding)
+
+
+def check_embedding_size(embedding: np.ndarray) -> None:
+    """Raise ValueError where the length of a row of an embedding may leave float32."""
+    largest = largest_value(embedding)
+    if largest > LARGEST_OF_EMBEDDING:
+        raise ValueError(
+            f"The largest absolute value of the embedding is {largest:.3g}, but must "
+            f"be at most {LARGEST_OF_EMBEDDING:g}: divide it by that."
+        )
 
 
 def canonical(X: Any) -> sp.csr_array:

@@ -88,6 +88,14 @@ class _Range:
         return text
 
 
+def check_share(owner: str, name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a number from 0 to 1."""
+    is_number = _Range(0.0, None, is_open=False, integer=False).is_number(value)
+    if is_number and 0.0 <= value <= 1.0:
+        return
+    raise ParameterError(owner, name, "a number from 0 to 1", short(value))
+
+
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
     """Raise ValueError unless `value` is one of the known words."""
     if isinstance(value, str) and value in known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from ..input.errors import short
 from ..tabular import frame_of
 from .results import html_of_columns, text_of_columns
 
@@ -99,8 +99,25 @@ def _entity_of_record(entities: Any) -> dict[tuple[str, str], int]:
     columns = entities
     if isinstance(entities, Entities):
         columns = entities._asdict()
+    elif not hasattr(entities, "keys") and not hasattr(entities, "columns"):
+        raise TypeError(
+            "entity_changes takes what Linker.entities returns, or columns table, "
+            f"record and entity. Got {short(entities)}."
+        )
     records = zip(map(str, columns["table"]), map(str, columns["record"]), strict=True)
-    return dict(zip(records, map(int, columns["entity"]), strict=True))
+    numbers = [_entity_number(value) for value in columns["entity"]]
+    return dict(zip(records, numbers, strict=True))
+
+
+def _entity_number(value: Any) -> int:
+    """Return the number of an entity; raise ValueError where it is none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"An entity must be a whole number, as Linker.entities numbers them. Got "
+            f"{short(value)}."
+        ) from None
 
 
 def _several(groups: dict[int, set[int]]) -> dict[int, list[int]]:
@@ -165,9 +182,10 @@ def group_records(
 ) -> np.ndarray:
     """Return the number of the group of each record.
 
-    Groups are merged, those with the largest mean probability of the pairs between them
-    first, while it reaches the threshold. So a record that resembles one member by
-    chance does not chain two groups together.
+    Pairs merge groups, the most probable pair first. A record that is alone joins a
+    group by one pair. Two groups of several records are merged only if the mean
+    probability of all pairs between them reaches the threshold, so that one wrong link
+    does not chain them together.
 
     Parameters
     ----------
@@ -188,10 +206,11 @@ def group_records(
 
 
 class _Grouping:
-    """Groups of records that are merged, numbered by their first record."""
+    """Groups of records that are merged, numbered by one of their records."""
 
     def __init__(self, known: PairProbabilities, is_left: np.ndarray) -> None:
         n_records = len(is_left)
+        self._known = known
         self._is_single = bool(is_left.all())
         self._group = list(range(n_records))
         self._members = [[record] for record in range(n_records)]
@@ -204,29 +223,22 @@ class _Grouping:
             self._sums[second][first] = probability
 
     def merged(self, threshold: float) -> np.ndarray:
-        """Merge groups while the mean probability between two of them is high enough."""
-        heap = [
-            (-probability, first, second)
-            for first, sums in enumerate(self._sums)
-            for second, probability in sums.items()
-            if first < second and probability >= threshold
-        ]
-        heapq.heapify(heap)
-        while heap:
-            value, first, second = heapq.heappop(heap)
-            is_current = self._group[first] == first and self._group[second] == second
-            if not is_current or self._mean(first, second) != -value:
-                continue  # one of both has been merged since
-            self._merge(first, second)
-            for other in self._sums[first]:
-                mean = self._mean(first, other)
-                if mean >= threshold:
-                    low = min(first, other)
-                    heapq.heappush(heap, (-mean, low, max(first, other)))
+        """Merge the groups of pairs that reach the threshold, and return all groups."""
+        order = np.argsort(-self._known.probability, kind="stable")
+        is_link = self._known.probability[order] >= threshold
+        for first, second in self._known.pairs[order[is_link]].tolist():
+            group = self._group[first]
+            other = self._group[second]
+            if group != other and self._belong_together(group, other, threshold):
+                self._merge(group, other)
         return np.array(self._group)
 
-    def _mean(self, first: int, second: int) -> float:
-        return self._sums[first].get(second, 0.0) / self._n_compared(first, second)
+    def _belong_together(self, first: int, second: int, threshold: float) -> bool:
+        """Return whether a link between two groups is enough to merge them."""
+        if len(self._members[first]) == 1 or len(self._members[second]) == 1:
+            return True
+        mean = self._sums[first][second] / self._n_compared(first, second)
+        return mean >= threshold
 
     def _n_compared(self, first: int, second: int) -> int:
         """Return how many pairs between two groups can be compared."""
@@ -241,7 +253,9 @@ class _Grouping:
         return by_first + by_second
 
     def _merge(self, first: int, second: int) -> None:
-        """Move the records of the second group to the first."""
+        """Move the records of the smaller group to the larger one."""
+        if len(self._members[first]) < len(self._members[second]):
+            first, second = second, first
         for record in self._members[second]:
             self._group[record] = first
         self._members[first] += self._members[second]

@@ -71,6 +71,11 @@ class KnownPairs:
         }
         return known
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether any pair is known."""
+        return bool(self._answers)
+
     def answers(self, pairs: np.ndarray) -> np.ndarray:
         """Return 1 for known matches, 0 for known non-matches, NaN for other pairs."""
         keys = map(tuple, pairs.tolist())
@@ -115,22 +120,50 @@ class TrainingPairs(NamedTuple):
         ahead = score[known_matches, None] >= best_other[self.pairs[known_matches]]
         return float(ahead.any(axis=1).mean())
 
-    def for_classifier(self, seed: int, *, draws: bool) -> TrainingPairs:
-        """Return the pairs for the classifier: the known ones where they are enough.
+    @property
+    def near_share(self) -> float:
+        """The share of the pairs that nobody answered that count as non-matches.
 
-        They are enough if non-matches are many, and in several folds. Where there are
-        some, a part of the other non-matches is drawn if `draws`.
+        None of them where known non-matches are many, and in several folds; a part where
+        there are some; all where there are none.
         """
         is_non_match = self.is_known & ~self.is_match
         n_enough = max(self.is_match.sum(), ENOUGH_NON_MATCHES)
         is_spread = len(np.unique(self.fold[is_non_match])) > 1
         if is_non_match.sum() >= n_enough and is_spread:
-            return self.take(self.is_known)
-        if not draws or not is_non_match.any():
+            return 0.0
+        if is_non_match.any():
+            return NEAR_SHARE
+        return 1.0
+
+    def for_classifier(self, seed: int, *, draws: bool) -> TrainingPairs:
+        """Return the pairs for the classifier: the known ones where they are enough.
+
+        Where there are some non-matches, a part of the others is drawn if `draws`.
+        """
+        share = self.near_share
+        if share == 1.0 or (share > 0.0 and not draws):
             return self
-        rng = np.random.default_rng(seed)
-        is_drawn = rng.random(len(self.labels)) < NEAR_SHARE
-        return self.take(self.is_known | self.is_match | is_drawn)
+        is_drawn = self.draw(share, seed)
+        keeps_matches = self.is_match & (share > 0.0)
+        return self.take(self.is_known | keeps_matches | is_drawn)
+
+    def draw(self, share: float, seed: int) -> np.ndarray:
+        """Return which pairs are in a random share of them."""
+        return np.random.default_rng(seed).random(len(self.labels)) < share
+
+    def with_others(
+        self, others: np.ndarray, fold: int, is_known: bool
+    ) -> TrainingPairs:
+        """Return these pairs and others of a fold, which count as non-matches."""
+        n_others = len(others)
+        return TrainingPairs(
+            pairs=np.concatenate([self.pairs, others]),
+            labels=np.append(self.labels, np.zeros(n_others)),
+            fold=np.append(self.fold, np.repeat(fold, n_others)),
+            is_known=np.append(self.is_known, np.repeat(is_known, n_others)),
+            stands_for=np.append(self.stands_for, np.ones(n_others)),
+        )
 
 
 def training_pairs(
@@ -154,8 +187,7 @@ def training_pairs(
     others = np.concatenate([known.non_matches, candidates[is_new & (answers == 0.0)]])
     knows_rest = known.is_complete and sure is None
     if sure is None:
-        has_match = np.isin(candidates, known.matches).any(axis=1)
-        near_pairs = candidates[has_match & np.isnan(answers)]
+        near_pairs = unanswered_pairs(candidates, known.matches, consequences)
         n_near = len(near_pairs)
         sure = SurePairs(near_pairs, np.zeros(n_near), np.ones(n_near))
     pairs = np.concatenate([matches, others, sure.pairs])
@@ -173,6 +205,14 @@ def training_pairs(
         is_known=is_answered | knows_rest,
         stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
     )
+
+
+def unanswered_pairs(
+    candidates: np.ndarray, matches: np.ndarray, consequences: Consequences
+) -> np.ndarray:
+    """Return candidates that share a record with a match, and have no answer."""
+    has_match = np.isin(candidates, matches).any(axis=1)
+    return candidates[has_match & np.isnan(consequences.answers(candidates))]
 
 
 def _folds(

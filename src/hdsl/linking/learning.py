@@ -10,7 +10,14 @@ import scipy.sparse as sp
 from ..hdsl import HDSL
 from ..progress import Progress
 from .consequences import Consequences
-from .known import MIN_MATCHES, N_FOLDS, KnownPairs, TrainingPairs, training_pairs
+from .known import (
+    MIN_MATCHES,
+    N_FOLDS,
+    KnownPairs,
+    TrainingPairs,
+    training_pairs,
+    unanswered_pairs,
+)
 from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_model
 from .measures import (
     held_out_sentence,
@@ -20,8 +27,8 @@ from .measures import (
     reliability_table,
 )
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
-from .nearest import Standing
-from .rank_odds import RankOdds, learned_share
+from .nearest import NearestRecords, Standing
+from .rank_odds import PAYS_FROM, RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
@@ -33,9 +40,10 @@ from .sure_pairs import SurePairs, draw_sure_pairs
 #: rank.
 MIN_SHARE_OF_MRR = 0.95
 
-#: Matches alone teach nothing where fewer of them are ahead of pairs that nobody
-#: answered. It is at least 0.6 on three benchmarks with one match of most records, and
-#: at most 0.4 on one whose records have unlisted matches.
+#: What was learned is not used where fewer matches are ahead of pairs that nobody
+#: answered, by the cosine or as learned. By the cosine it is at least 0.6 on three
+#: benchmarks with one match of most records, and at most 0.4 on one whose records have
+#: unlisted matches.
 MIN_SHARE_FIRST = 0.5
 
 #: What is said where labels are not needed.
@@ -134,12 +142,14 @@ class _Learning:
         training = known.for_classifier(
             self._settings.seed, draws=self._mixture is None
         )
-        standings = self._standings(training.pairs)
         if self._mixture is None:
-            is_incomplete = not training.is_known.all()
-            if is_incomplete and self._are_others_nearer(known):
+            training, standing = self._choose_similarity(known, training)
+            standings = self._standings(training.pairs)
+            if self._are_others_nearer(training, (standings[1], standing)):
                 return
-            standings.append(self._choose_similarity(known, training, standings[1]))
+            standings.append(standing)
+        else:
+            standings = self._standings(training.pairs)
         self._progress.stage("learning classifiers")
         classifier = self._learn_classifier(training, standings)
         probability = classifier.held_out(self._settings.n_jobs)
@@ -160,18 +170,22 @@ class _Learning:
         """Return how alike pairs are, by block of features."""
         return self._searched.records.cosines(pairs, self._settings.n_jobs)
 
-    def _are_others_nearer(self, known: TrainingPairs) -> bool:
+    def _are_others_nearer(
+        self, training: TrainingPairs, standings: tuple[Standing, ...]
+    ) -> bool:
         """Return, and say, whether most matches are behind pairs that nobody answered.
 
-        These may be matches as well, and would be learned as non-matches.
+        They are so by all of some similarities. These pairs may be matches as well, and
+        would be learned as non-matches.
         """
-        _, cosine = self._standings(known.pairs)
-        if known.share_first(cosine.score) >= MIN_SHARE_FIRST:
+        shares = [training.share_first(standing.score) for standing in standings]
+        if max(shares) >= MIN_SHARE_FIRST:
             return False
-        self.learned.statement = (
-            f"Nothing was learned from {len(self._known.matches)} matches: most have "
-            "nearer records, of which nobody said whether they match. Label non-matches "
-            f"too, or name all matches of each record. {ONLY_ORDER}"
+        self.learned.forget()
+        self._add_sentence(
+            "Most have nearer records, of which nobody said whether they match, so "
+            "nothing that was learned is used: label non-matches too, or name all "
+            f"matches of each record. {ONLY_ORDER}"
         )
         return True
 
@@ -199,53 +213,55 @@ class _Learning:
     # --- the similarity ---------------------------------------------------------------
 
     def _choose_similarity(
-        self, known: TrainingPairs, training: TrainingPairs, cosine: Standing
-    ) -> Standing:
+        self, known: TrainingPairs, training: TrainingPairs
+    ) -> tuple[TrainingPairs, Standing]:
         """Learn a similarity, unless the cosine finds held-out matches better.
-
-        Parameters
-        ----------
-        known, training : TrainingPairs
-        cosine : Standing
-            Of `training`.
 
         Returns
         -------
+        TrainingPairs
+            With what is near by the similarity that is used.
         Standing
-            Where the training pairs stand by what is used.
+            Where they stand by it.
         """
         X = self._searched.records.matrix()
-        standing = cosine
-        if self._settings.similarity == "learned":
-            standing = self._held_out_standing(X, known, training)
+        _, cosine = self._standings(training.pairs)
         is_known_match = training.is_match & training.is_known
-        learned_rank = standing.rank_left[is_known_match]
         cosine_rank = cosine.rank_left[is_known_match]
+        learned_rank = cosine_rank
+        if self._settings.similarity == "learned":
+            near, standing = self._held_out_standing(X, known, training)
+            learned_rank = standing.rank_left[near.is_match & near.is_known]
         recall = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.learned.recall = Measures(recall)
         self.learned.statement = recall_sentence(recall, len(learned_rank))
         mrr = (1 / learned_rank).mean()
         if self._settings.similarity == "cosine":
             self._add_sentence("Records are compared by cosine, as it was asked for.")
-            return cosine
+            return training, cosine
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             self._progress.stage("learning, all matches")
             self.learned.model = self._learn_similarity(X, known)
-            return standing
+            return near, standing
         self._add_sentence(
             "So the cosine is used, and only what makes a match is learned."
         )
-        return cosine
+        return training, cosine
 
     def _held_out_standing(
         self, X: sp.csr_array, known: TrainingPairs, training: TrainingPairs
-    ) -> Standing:
-        """Return where pairs stand by similarities learned without their fold."""
+    ) -> tuple[TrainingPairs, Standing]:
+        """Return where pairs stand by similarities learned without their fold.
+
+        What is near a match by them joins the training pairs, as candidates will be near
+        by what is learned.
+        """
         n_jobs = self._settings.n_jobs
         n_left = self._searched.tables.n_left
-        near = self._searched.near
-        assert near is not None
-        standing = Standing.empty(len(training.pairs))
+        near_by_cosine = self._searched.near
+        assert near_by_cosine is not None
+        standings = [Standing.empty(len(training.pairs))]
+        joined = training
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
             model = self._learn_similarity(X, known.take(known.fold != fold))
@@ -253,10 +269,32 @@ class _Learning:
             pairs = training.pairs[rows]
             layer = learned_layer(model, self._searched.records)
             sides = Sides(self._searched.sides.layered.with_layer(layer), n_left)
-            nearest = sides.search_last(near, n_jobs, records=np.unique(pairs))
+            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(pairs))
             similarity = sides.layered.similarities(pairs, n_jobs)[-1]
-            standing.fill(rows, nearest.standing(pairs, similarity))
-        return standing
+            standings[0].fill(rows, nearest.standing(pairs, similarity))
+            others = self._near_pairs(known, nearest, fold)
+            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(others))
+            similarity = sides.layered.similarities(others, n_jobs)[-1]
+            standings.append(nearest.standing(others, similarity))
+            joined = joined.with_others(others, fold, self._known.is_complete)
+        return joined, Standing.concatenate(standings)
+
+    def _near_pairs(
+        self, known: TrainingPairs, nearest: NearestRecords, fold: int
+    ) -> np.ndarray:
+        """Return new pairs near the matches of a fold that count as non-matches."""
+        share = known.near_share
+        if self._known.is_complete:
+            share = 1.0
+        is_match = known.is_match & known.is_known & (known.fold == fold)
+        near_pairs = unanswered_pairs(
+            nearest.candidates(), known.pairs[is_match], self._consequences
+        )
+        n_records = self._searched.tables.n_records
+        codes = near_pairs @ (n_records, 1)
+        near_pairs = near_pairs[~np.isin(codes, known.pairs @ (n_records, 1))]
+        rng = np.random.default_rng(self._settings.seed + fold)
+        return near_pairs[rng.random(len(near_pairs)) < share]
 
     def _learn_similarity(self, X: sp.csr_array, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
@@ -315,6 +353,11 @@ class _Learning:
                 f"{self._n_things} matches are few: what is learned counts for "
                 f"{100 * share:.0f} %, and the cosine for the rest."
             )
+            if self._n_things < PAYS_FROM:
+                self._add_sentence(
+                    f"On benchmarks learning pays from {PAYS_FROM} matches on: label "
+                    "more."
+                )
         if len(self._known.non_matches) == 0 and not self._known.is_complete:
             self._add_sentence(
                 "Learned from matches alone, probabilities are too high."

@@ -18,7 +18,13 @@ from .entities import (
 )
 from .known import KnownPairs
 from .learned import Learned
-from .questions import doubtful_pairs, have_groups, spread_pairs
+from .questions import (
+    Worth,
+    doubtful_pairs,
+    have_groups,
+    spread_pairs,
+    worth_of_answers,
+)
 from .searched import SearchedRecords
 
 
@@ -129,10 +135,20 @@ class LinkedRecords:
         unknown = self.candidates.take(is_unknown)
         if self.learned.has_probabilities:
             by_record = have_groups(*self.candidates)
-            chosen = doubtful_pairs(*unknown, n, by_record=by_record)
+            worth = self._worth_of_answers(is_unknown)
+            chosen = doubtful_pairs(*unknown, worth, n, by_record=by_record)
         else:
             chosen = spread_pairs(*unknown, n)
         return unknown.take(chosen)
+
+    def _worth_of_answers(self, is_unknown: np.ndarray) -> Worth:
+        """Return how much is learned by the answers to candidates without one."""
+        worth = worth_of_answers(
+            *self.candidates,
+            self.searched.tables.n_records,
+            is_first_round=not self.known.has_answers,
+        )
+        return Worth(worth.hangs[is_unknown], worth.change[is_unknown])
 
     def entities(
         self, threshold: float, *, one_to_one: bool, n_jobs: int | None

@@ -14,7 +14,7 @@ from ..explain import Explanation
 from ..files.container import Arrays
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
-from ..input.parameters import check_number, check_word
+from ..input.parameters import check_number, check_share, check_word
 from ..progress import Progress
 from . import later, linker_files, reasons
 from .arrivals import Arrivals
@@ -187,7 +187,7 @@ class Linker(LinkedToPages, BaseEstimator):
         Links or DataFrame
         """
         check_is_fitted(self, "statement_")
-        check_number("predict", "threshold", threshold, low=0)
+        check_share("predict", "threshold", threshold)
         if not self._linked.learned.has_probabilities:
             warn(self.statement_)
         links = self._linked.links(threshold)
@@ -227,7 +227,7 @@ class Linker(LinkedToPages, BaseEstimator):
         (2, 3)
         """
         check_is_fitted(self, "statement_")
-        check_number("link", "threshold", threshold, low=0)
+        check_share("link", "threshold", threshold)
         arrivals = self._arrivals(new, side)
         together = later.link_later(self._linked, arrivals, self.n_jobs)
         return self._named(together.links(threshold), together)
@@ -264,8 +264,10 @@ class Linker(LinkedToPages, BaseEstimator):
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
 
-        Groups are merged while the mean probability of the pairs between them reaches
-        the threshold, so that one wrong link does not chain two entities together. An
+        Links merge groups, the most probable first. A record that is alone joins a group
+        by one link; two groups of several records are merged only if the mean
+        probability of all pairs between them reaches the threshold, so that one wrong
+        link does not chain two entities together. An
         entity has the number of its oldest record: those of the left table, then those
         of the right one, then those that were added. So added records rename no entity;
         `entity_changes` says which were merged or split.
@@ -287,7 +289,7 @@ class Linker(LinkedToPages, BaseEstimator):
         [0, 1, 0]
         """
         check_is_fitted(self, "statement_")
-        check_number("entities", "threshold", threshold, low=0)
+        check_share("entities", "threshold", threshold)
         entities = self._linked.entities(
             threshold, one_to_one=one_to_one, n_jobs=self.n_jobs
         )
@@ -312,10 +314,12 @@ class Linker(LinkedToPages, BaseEstimator):
     def to_label(self, n: int = 20) -> Any:
         """Return the pairs most worth asking a person about.
 
-        They are the least certain ones, each record at most once. Where things have
-        several records, they are all likely pairs of a record, so that the answers tell
-        its whole group. Where no probability is known yet, they are pairs that are best
-        for both records, from the most to the least alike.
+        They are those whose answers are likely to change most, each record at most once:
+        the least certain ones, and those that decide on more pairs than themselves. Once
+        an answer is known, links by which an entity of several records hangs come first.
+        Where things have several records, they are all likely pairs of a record, so that
+        the answers tell its whole group. Where no probability is known yet, they are
+        pairs that are best for both records, from the most to the least alike.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
@@ -388,11 +392,13 @@ class Linker(LinkedToPages, BaseEstimator):
         tables = self._linked.searched.tables
         ends = tables.records(links, "links")
         is_match = self._linked.known.answers(np.sort(ends, axis=1)) == 1.0
-        probability = links.probability.round(4)
+        left_ids = links.left.tolist()
+        right_ids = links.right.tolist()
+        probability = links.probability.round(4).tolist()
         return [
             {
-                "left": links.left[k],
-                "right": links.right[k],
+                "left": left_ids[k],
+                "right": right_ids[k],
                 "probability": probability[k],
                 "left_text": tables.text(left),
                 "right_text": tables.text(right),

@@ -36,6 +36,11 @@ class Standing(NamedTuple):
         """Return arrays to fill."""
         return cls(*(np.empty(n_pairs) for _ in cls._fields))
 
+    @classmethod
+    def concatenate(cls, standings: list[Standing]) -> Standing:
+        """Return where all pairs stand, those of the first standing first."""
+        return cls(*map(np.concatenate, zip(*standings, strict=True)))
+
     def fill(self, rows: Any, standing: Standing) -> None:
         """Write the numbers of some of the pairs, by a slice or a mask."""
         for column, values in zip(self, standing, strict=True):

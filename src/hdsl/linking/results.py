@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..input.errors import short
 from ..tabular import Columns, frame_of
 
 #: Rows that are printed.
@@ -119,6 +121,11 @@ def as_links(links: Any) -> Links:
     """Return links that are a frame or `Links`, as `Links`."""
     if isinstance(links, Links):
         return links
+    if library_of(links) is None and not isinstance(links, Mapping):
+        raise TypeError(
+            "links must be what predict or another method of the linker returns. Got "
+            f"{short(links)}."
+        )
     return Links(
         left=np.asarray(links["left"]),
         right=np.asarray(links["right"]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -142,7 +142,11 @@ class Rows(NamedTuple):
         return out
 
     def _run(
-        self, kernel: object, pairs: np.ndarray, n_jobs: int | None, *args: np.ndarray
+        self,
+        kernel: Callable[..., Any],
+        pairs: np.ndarray,
+        n_jobs: int | None,
+        *args: np.ndarray,
     ) -> None:
         """Call a kernel for all pairs, on several threads where that pays."""
         pairs = np.ascontiguousarray(pairs, dtype=np.int64)

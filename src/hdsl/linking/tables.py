@@ -241,6 +241,10 @@ def _as_pairs(pairs: Any, name: str) -> list[Any]:
         return [*zip(pairs.left, pairs.right, strict=True)]
     if library_of(pairs) is not None:
         pairs = _pairs_of_frame(pairs, name)
+    if not np.iterable(pairs):
+        raise ValueError(
+            f"{name} must be pairs of a left and a right record. Got {pairs!r}."
+        )
     pairs = [*pairs]
     if any(isinstance(pair, str) or np.size(pair) != 2 for pair in pairs):
         raise ValueError(f"{name} must be pairs of a left and a right record.")
@@ -343,7 +347,12 @@ def _id_columns(id_column: Any) -> tuple[Any, Any]:
     """Return the column of ids of the left table and of the right one."""
     if np.ndim(id_column) == 0:
         return id_column, id_column
-    names = [*id_column][:2]
+    names = [*id_column]
+    if len(names) not in (1, 2):
+        raise ValueError(
+            "id_column must be a column of ids, or one per table. Got "
+            f"{len(names)} names."
+        )
     return names[0], names[-1]
 
 
@@ -465,6 +474,8 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, datetime | np.datetime64):
         return _text_of_time(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
     return str(value).strip()

@@ -7,7 +7,7 @@ import numpy as np
 from ..input.paths import FilePath
 from .errors import DataFileError, bad_line
 from .files import read_text
-from .numpy_files import read_array
+from .numpy_files import decoded, read_array
 
 
 def read_feature_names(path: FilePath) -> np.ndarray:
@@ -43,5 +43,5 @@ def _stored_names(path: FilePath) -> np.ndarray:
             f"{names.dtype}."
         )
     if names.dtype.kind == "S":
-        names = np.char.decode(names, "utf-8")
+        names = decoded(path, names)
     return np.array([str(name) for name in names.tolist()], dtype=object)

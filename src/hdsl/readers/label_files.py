@@ -9,7 +9,7 @@ from ..input.paths import FilePath
 from .errors import DataFileError, bad_line
 from .files import read_text
 from .label_words import as_labels, as_strings, have_many_digits, is_finite_or_word
-from .numpy_files import read_array
+from .numpy_files import decoded, read_array
 
 
 def read_labels(path: FilePath) -> np.ndarray:
@@ -46,7 +46,7 @@ def _stored_labels(path: FilePath) -> np.ndarray:
             f"{y.shape}, dtype {y.dtype}."
         )
     if y.dtype.kind == "S":
-        return np.char.decode(y, "utf-8")
+        return decoded(path, y)
     if y.dtype.kind != "f":
         return y
     if not np.isfinite(y).all():

@@ -77,6 +77,16 @@ def read_array(path: FilePath) -> np.ndarray:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
+def decoded(path: FilePath, values: np.ndarray) -> np.ndarray:
+    """Return an array of bytes of a file as strings."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path} holds bytes that are not UTF-8: {error}."
+        ) from None
+
+
 # --- archives -------------------------------------------------------------------------
 
 

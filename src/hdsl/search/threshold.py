@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
+from ..mixed_rows import MixedRows
 from .products import check_no_overflow, largest_magnitude, on_shared_columns
 
 #: Share of a threshold that skipped entries may add.
@@ -68,8 +69,8 @@ def above(
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
     """
     check_number("above", "threshold", threshold, low=0, strict=True)
-    Q = sp.csr_array(as_rows(queries, "queries"), dtype=np.float64)
-    X = sp.csr_array(as_rows(rows, "rows"), dtype=np.float64)
+    Q = _as_sparse(queries, "queries")
+    X = _as_sparse(rows, "rows")
     if Q.shape[1] != X.shape[1] or (exclude_self and Q.shape[0] != X.shape[0]):
         raise ValueError(
             f"queries has shape {Q.shape} and rows {X.shape}: they must have the same "
@@ -94,6 +95,14 @@ def above(
             ("take a higher threshold", "ask for some of the queries at a time"),
         )
     return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+
+def _as_sparse(X: Any, name: str) -> sp.csr_array:
+    """Return rows in float64; the columns of an embedding are columns like others."""
+    X = as_rows(X, name)
+    if isinstance(X, MixedRows):
+        X = X.to_sparse()
+    return sp.csr_array(X, dtype=np.float64)
 
 
 def _blocks_above(

@@ -150,7 +150,8 @@ def search_judged_rows(
     rng : numpy.random.Generator
     """
     results = shown_rows(X, triplets, weights)
-    if are_first_results(X, shown, results, rng):
+    (trial_rng,) = rng.spawn(1)
+    if are_first_results(X, shown, results, trial_rng):
         return _search_shown_rows(X, shown, results, rng)
     judged = graded_rows(triplets, weights)
     anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)

@@ -15,6 +15,7 @@ from ..explain.parts import MEANING
 from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
+from ..input.parameters import check_number
 from ..mixed_rows import MixedRows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.rows import unit_rows
@@ -295,10 +296,8 @@ class Collection:
             raise ValueError(
                 "The model has no documents: fit it again without --no-documents."
             )
-        if k < 1 or why < 0:
-            raise ValueError(
-                f"k must be 1 or more and why 0 or more. Got {k} and {why}."
-            )
+        check_number("search", "k", k, low=1, integer=True)
+        check_number("search", "why", why, low=0, integer=True)
         answers = []
         for number in range(queries.shape[0]):
             query = queries[[number]]
@@ -312,9 +311,8 @@ class Collection:
             first = cosines.nearest_by_plain()
             if first_by_cosine and first is not None and first not in rows:
                 rows.append(first)
-            answers.append(
-                Hits(self._hit(row, query, cosines, why, plain) for row in rows)
-            )
+            hits = [self._hit(row, query, cosines, why, plain) for row in rows]
+            answers.append(Hits(hits, is_plain=plain))
         return answers
 
     @cached_property

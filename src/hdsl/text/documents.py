@@ -161,7 +161,7 @@ class Documents:
         vectors = {
             "labels": self.labels,
             "texts": self.texts,
-            "ids": self.ids,
+            "ids": _saved_ids(self.ids),
             "part": self.part,
             "idf": self.idf,
             "feature_names": self.feature_names,
@@ -230,6 +230,13 @@ def _as_array(values: Any) -> Any:
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)
     return np.array(values)
+
+
+def _saved_ids(ids: np.ndarray | None) -> np.ndarray | None:
+    """Return ids as a file has them: of other kinds than numbers and strings as text."""
+    if ids is None or ids.dtype.kind in "biufU":
+        return ids
+    return np.array([str(value) for value in ids.tolist()], dtype=object)
 
 
 def _value_of_row(values: Any, row: int) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array, get_value
 from ..input.errors import short, warn
+from ..input.texts import as_texts
 from ..progress import Progress
 from ..similarity.rows import unit_rows
 
@@ -33,7 +34,7 @@ def encode(
     encoder: Any, texts: Iterable[str], *, batch_size: int = 256, verbose: int = 0
 ) -> np.ndarray:
     """Return texts as rows at unit length, float32, encoded in batches."""
-    texts = [*texts]
+    texts = as_texts(texts, "An encoder")
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(
             "An encoder takes a list of texts: some of these are no texts."
@@ -51,11 +52,19 @@ def encode(
 
 def _encode_batch(encoder: Any, texts: Sequence[str]) -> np.ndarray:
     """Return some texts as rows at unit length; raise ValueError where an encoder gives no rows."""
-    rows = np.asarray(encoder.encode([*texts]), dtype=np.float32)
-    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+    encoded = encoder.encode([*texts])
+    try:
+        with np.errstate(over="ignore"):
+            rows = np.asarray(encoded)
+            if rows.dtype.kind != "c":
+                rows = rows.astype(np.float32)
+    except (TypeError, ValueError):
+        rows = np.empty(0)
+    is_table = rows.ndim == 2 and len(rows) == len(texts) and rows.shape[1] > 0
+    if not is_table or rows.dtype.kind == "c" or not np.isfinite(rows).all():
         raise ValueError(
-            f"The encoder must return one row of finite numbers per text. Got shape "
-            f"{rows.shape} for {len(texts)} texts."
+            "The encoder must return one row of finite numbers per text, as float32 and "
+            f"all of one length. Got {short(encoded)} for {len(texts)} texts."
         )
     return np.asarray(unit_rows(rows))
 
@@ -65,7 +74,7 @@ def load_encoder(encoder: Any) -> Any:
 
     Static models are loaded by model2vec, others by sentence-transformers.
     """
-    if hasattr(encoder, "encode") and not isinstance(encoder, str):
+    if hasattr(encoder, "encode") and not isinstance(encoder, str | type):
         return encoder
     if not isinstance(encoder, str | Path):
         raise EncoderError(
@@ -174,7 +183,13 @@ class TextEncoder:
             self._load()
         if self._encoder is None:
             return np.zeros((len(texts), self.width), dtype=np.float32)
-        return encode(self._encoder, texts, verbose=verbose)
+        rows = encode(self._encoder, texts, verbose=verbose)
+        if rows.shape[1] != self.width:
+            raise EncoderError(
+                f"The encoder returns rows of {rows.shape[1]} numbers for these texts, "
+                f"and of {self.width} for another one: all must have one length."
+            )
+        return rows
 
     def _load(self) -> None:
         """Load the encoder; warn where it is not there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..explain.tables import shown, signed
@@ -16,7 +17,20 @@ N_REASONS = 3
 
 
 class Hits(list[dict[str, Any]]):
-    """Documents as `Collection.search` returns them, best first: a list that prints as a table."""
+    """Documents as `Collection.search` returns them, best first: a list that prints as a table.
+
+    Parameters
+    ----------
+    hits : iterable of dict, default=()
+    is_plain : bool, default=False
+        Whether they are ordered by the plain cosine, which the table then shows.
+    """
+
+    def __init__(
+        self, hits: Iterable[dict[str, Any]] = (), *, is_plain: bool = False
+    ) -> None:
+        super().__init__(hits)
+        self.is_plain = is_plain
 
     def __repr__(self) -> str:
         if not self:
@@ -48,15 +62,23 @@ class Hits(list[dict[str, Any]]):
         ]
         if "text" not in names and "id" not in names:
             names.append("row")
-        return ["similarity", "rank by cosine", *names, "why"]
+        scores = ["similarity", "rank by cosine"]
+        if self.is_plain:
+            scores = ["cosine", "rank as learned"]
+        return [*scores, *names, "why"]
 
     def _cells(self) -> list[list[str]]:
         """Return the documents as rows of text."""
         names = self._header()[2:-1]
+        score = "similarity"
+        other_rank = "rank by cosine"
+        if self.is_plain:
+            score = "cosine"
+            other_rank = "rank"
         return [
             [
-                f"{hit['similarity']:.3f}",
-                str(hit["rank by cosine"]),
+                f"{hit[score]:.3f}",
+                str(hit[other_rank]),
                 *(_shown_value(hit, name) for name in names),
                 _reasons(hit, N_REASONS),
             ]

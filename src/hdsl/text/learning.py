@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..input.texts import as_texts
 from ..labels import label_sets
 from ..mixed_rows import MixedRows
 from .collection import Collection
@@ -82,7 +83,7 @@ def learn(
     >>> [hit["text"] for hit in collection.search("goal", 2)]
     ['the last goal', 'a late goal']
     """
-    documents = np.array([*texts], dtype=object)
+    documents = np.array(as_texts(texts, "learn"), dtype=object)
     words = words or Words()
     X: Any = words.fit(documents).transform(documents)
     text_encoder = None

@@ -89,10 +89,10 @@ class Words:
         if self.tokens == "identifiers":
             text = _WORD_BREAK.sub(" ", text)
         words = self._find_words(text.lower())
-        return [word for word in words if word not in self._left_out]
+        return [word for word in words if word not in self.left_out]
 
     @cached_property
-    def _left_out(self) -> frozenset[str]:
+    def left_out(self) -> frozenset[str]:
         """The words that are left out."""
         if self.stop_words == "none":
             return frozenset()
@@ -177,7 +177,7 @@ class Words:
         header = {
             "tokens": self.tokens,
             "ngrams": self.ngrams,
-            "stop_words": sorted(self._left_out),
+            "stop_words": sorted(self.left_out),
         }
         return arrays, header
 

@@ -8,12 +8,15 @@ import scipy.sparse as sp
 from .. import search
 from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
-from ..input.parameters import check_number, generator
+from ..input.parameters import check_number, check_share, generator
 from ..mixed_rows import MixedRows, features_as_float64, stack_rows
 from ..relevance import Relevance, read_relevance
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
 N_NEAREST = 60
+
+#: Grades above are divided by the largest: sums of them would overflow.
+LARGEST_GRADE = 1e100
 
 #: Most judged documents of a query that are passed over in search of the nearest.
 MOST_PASSED_OVER = 1000
@@ -100,7 +103,7 @@ def relevance_triplets(
     """
     owner = "relevance_triplets"
     check_number(owner, "n_others", n_others, low=1, integer=True)
-    check_number(owner, "hard_share", hard_share, low=0.0, high=1.0 + 1e-9)
+    check_share(owner, "hard_share", hard_share)
     check_number(owner, "max_unknown", max_unknown, low=0.0, high=1.0)
     rng = generator(random_state)
     Q = _checked(queries, "queries")
@@ -206,6 +209,9 @@ def _triplets_of_query(
     """Return the triplets of one query, with the differences of grades as weights."""
     triplets = [np.empty((0, 3), dtype=np.int64)]
     weights = [np.empty(0)]
+    largest = grades.max()
+    if largest > LARGEST_GRADE:
+        grades = grades / largest  # so that sums of differences are finite
     grade_of = dict(zip(documents.tolist(), grades.tolist(), strict=True))
     for relevant, grade in grade_of.items():
         if grade <= 0.0:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...input.errors import short
 from .arrow_text import check_arrow_text
 from .columns import RawTable
 from .names import check_wanted
@@ -25,7 +26,14 @@ class ColumnMapping:
     def read(self, wanted: dict[str, str]) -> RawTable:
         """Return the wanted columns, {parameter: column name}."""
         check_wanted(NAME, self.column_names(), wanted)
-        return RawTable(NAME, {name: self.mapping[name] for name in wanted.values()})
+        columns = {name: self.mapping[name] for name in wanted.values()}
+        for name, column in columns.items():
+            if isinstance(column, str | bytes):
+                raise ValueError(
+                    f"Column {name!r} of {NAME} must be a list of values, one per row. "
+                    f"Got {short(column)}."
+                )
+        return RawTable(NAME, columns)
 
 
 @dataclass(frozen=True)

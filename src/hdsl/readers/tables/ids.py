@@ -92,7 +92,9 @@ def _about_unknown(
     message = f"{clause}: {first_few(unknown)}."
     column_type = type(unknown[0]).__name__
     ids_type = type(next(iter(index), None)).__name__
-    if column_type != ids_type:
+    if not index:
+        message += " There are no rows."
+    elif column_type != ids_type:
         message += f" The column holds {column_type}, ids hold {ids_type}: convert one."
     return message
 

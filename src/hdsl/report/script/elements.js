@@ -72,6 +72,10 @@ const signOf = n => h("span", { class: "sign " + sideOf(n) }, atoms.sign[n] > 0 
 const pairOf = n =>
   h("span", { class: "pair" }, feature(atoms.i[n]), " ", signOf(n), " ", feature(atoms.j[n]));
 
+/** A sentence whose commands, between backticks, are code. */
+const withCode = sentence =>
+  sentence.split("`").map((piece, n) => (n % 2 ? h("code", {}, piece) : piece));
+
 /** What bars are measured by: the largest value, or the next where that towers over all others. */
 const measure = ([first, next]) => (first > 4 * next ? 1.5 * next : first);
 

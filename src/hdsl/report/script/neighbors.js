@@ -37,9 +37,14 @@ const queryValues = () => query.values ?? valuesOf(query.item);
 
 const byWord = new Map(names.map((name, f) => [name.toLowerCase(), f]).filter(([, f]) => !isScore(f)));
 
+const stopWords = new Set(data.stop_words);
+
+/** Whether a word counts: the others are left out of texts, too. */
+const isWord = word => byWord.has(word) || (word.length > 1 && !stopWords.has(word));
+
 /** Words of a text that the page knows, with TF-IDF weights at unit length, and the others. */
 function valuesOfWords(text) {
-  const words = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const words = (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).filter(isWord);
   const isKnown = new Array(words.length).fill(false);
   const nOf = new Map();
   for (let n = 1; n <= 3; n++) {
@@ -232,7 +237,7 @@ function prepareNeighbors() {
   });
   const heads = { "Word or pair": "", Learned: "extra", Plain: "extra", Adds: "effect" };
   $("parts").tHead.append(headLine(heads));
-  $("terms").tHead.append(headLine({ Term: "", Plain: "extra", Learned: "extra", Weight: "effect" }));
+  $("terms").tHead.append(headLine({ Term: "", Learned: "extra", Plain: "extra", Weight: "effect" }));
 }
 
 /** The head of a table: its labels, each with the class of its column. */
@@ -406,6 +411,9 @@ function reasons(x, item) {
 
 const N_TERMS = 20;
 
+/** Smaller weights are not listed; the largest is 1. */
+const LEAST_WEIGHT = 0.01;
+
 /** The terms that typed words are searched by, plain and learned; the largest weight of all is 1. */
 function termsOf(x) {
   const learned = learnedTerms(x);
@@ -426,19 +434,20 @@ function showTerms() {
   $("expansion").hidden = !isTyped;
   if (!isTyped) return;
   const terms = termsOf(query.values);
-  const shown = terms.slice(0, N_TERMS).sort((p, q) => q.weight - p.weight);
+  const large = terms.filter(term => Math.abs(term.weight) >= LEAST_WEIGHT);
+  const shown = large.slice(0, N_TERMS).sort((p, q) => q.weight - p.weight);
   const addend = amount => (amount === 0 ? "" : signed(amount));
   $("terms").tBodies[0].replaceChildren(...shown.map(term => {
     const isOfQuery = query.values.has(term.feature);
     const side = term.weight > 0 ? "together" : "apart";
     return h("tr", {},
       h("td", {}, feature(term.feature), isOfQuery ? "" : h("span", { class: "note" }, " added")),
-      h("td", { class: "extra" }, addend(term.plain)),
       h("td", { class: "extra" }, addend(term.learned)),
+      h("td", { class: "extra" }, addend(term.plain)),
       h("td", { class: "effect" }, gauge(signed(term.weight), Math.abs(term.weight), side)));
   }));
   const nAdded = terms.filter(term => !query.values.has(term.feature)).length;
-  const count = shown.length < terms.length ? `The ${N_TERMS} largest of ${whole(terms.length)} terms` :
+  const count = shown.length < terms.length ? `The ${shown.length} largest of ${whole(terms.length)} terms` :
     counted(terms.length, "term");
   $("terms-note").textContent = `${count}, ${whole(nAdded)} of them added. The weight is what a document ` +
     "gains by the term, and the largest is 1; hdsl search --expand lists them for a search engine.";

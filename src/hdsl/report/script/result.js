@@ -155,7 +155,7 @@ function showKnownItems(knownItems) {
   $("known-items").append(
     "To find one particular row by half of its features: the mean reciprocal rank is ",
     h("b", {}, learned.toFixed(3)), " as learned and ", h("b", {}, cosine.toFixed(3)),
-    " by cosine. ", sentence);
+    " by cosine. ", ...withCode(sentence));
 }
 
 // --- settings ----------------------------------------------------------------------------------
