@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from hdsl.linking import Linker
-from hdsl.linking.entities import MAX_COMPARED, components
+from hdsl.linking.entities import components, pairs_within
 
 from . import linking, peers
 from .results import Results, Table
@@ -154,7 +154,7 @@ def _n_records(records: Records) -> int:
 
 def _mean_linkage(
     linker: Linker,
-    pairs: np.ndarray,
+    candidates: np.ndarray,
     probability: np.ndarray,
     groups: np.ndarray,
     threshold: float,
@@ -163,23 +163,28 @@ def _mean_linkage(
 
     Pairs that are no candidates are different in large components, as for the linker.
     """
-    numbers = np.arange(len(groups))
+    compared = pairs_within(groups, np.ones(len(groups), dtype=bool))
+    pairs = np.concatenate([candidates, compared])
+    distance = 1.0 - np.append(probability, linker.predict_proba(compared))
+    pairs, first = np.unique(pairs, axis=0, return_index=True)
     group_of_pair = groups[pairs[:, 0]]
-    is_inside = group_of_pair == groups[pairs[:, 1]]
-    for group in np.flatnonzero(np.bincount(groups) > 1):
-        members = np.flatnonzero(groups == group)
-        distance = np.ones((len(members), len(members)))
-        np.fill_diagonal(distance, 0.0)
-        rows = is_inside & (group_of_pair == group)
-        first = np.searchsorted(members, pairs[rows, 0])
-        second = np.searchsorted(members, pairs[rows, 1])
-        distance[first, second] = 1.0 - probability[rows]
-        if len(members) <= MAX_COMPARED:
-            first, second = np.triu_indices(len(members), k=1)
-            every = np.column_stack([members[first], members[second]])
-            distance[first, second] = 1.0 - linker.predict_proba(every)
-        distance = np.minimum(distance, distance.T)
-        tree = linkage(squareform(distance, checks=False), "average")
+    inside = np.flatnonzero(group_of_pair == groups[pairs[:, 1]])
+    inside = inside[np.argsort(group_of_pair[inside], kind="stable")]
+    members_of = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups)
+    ends = np.cumsum(sizes)
+    pair_ends = np.cumsum(np.bincount(group_of_pair[inside], minlength=len(sizes)))
+    numbers = np.arange(len(groups))
+    for group in np.flatnonzero(sizes > 1):
+        members = members_of[ends[group] - sizes[group] : ends[group]]
+        start = pair_ends[group - 1] if group > 0 else 0
+        rows = inside[start : pair_ends[group]]
+        apart = np.ones((len(members), len(members)))
+        np.fill_diagonal(apart, 0.0)
+        ends_of_pairs = np.searchsorted(members, pairs[rows])
+        apart[ends_of_pairs[:, 0], ends_of_pairs[:, 1]] = distance[first[rows]]
+        apart = np.minimum(apart, apart.T)
+        tree = linkage(squareform(apart, checks=False), "average")
         cut = fcluster(tree, 1.0 - threshold, "distance")
         numbers[members] = members[np.unique(cut, return_index=True)[1][cut - 1]]
     return numbers

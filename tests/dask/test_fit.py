@@ -236,6 +236,7 @@ def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
         ("a sparse embedding in blocks", "dense embedding"),
         ("a pair as a list", "tuple"),
         ("not a number", "NaN"),
+        ("too large", "largest absolute value of the embedding"),
         ("all columns", "features must stand before"),
     ],
 )
@@ -247,6 +248,8 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
     embedding = None
     if form == "all columns":
         embedding = X.shape[1]
+    if form == "too large":
+        embedding = Z.shape[1]
     given = {
         "two blocks as a tuple": (X[:30], X[30:]),
         "other numbers of blocks": (cut(X), cut(Z, 2)),
@@ -255,6 +258,7 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
         "a sparse embedding in blocks": (cut(X), cut(sp.csr_array(Z))),
         "a pair as a list": [X, Z],
         "not a number": (cut(X), with_nan),
+        "too large": cut(sp.hstack([X, Z.astype(float) * 1e20], format="csr")),
         "all columns": cut(X),
     }[form]
     with pytest.raises(ValueError, match=message):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hdsl
-from hdsl.linking import Linker
+from hdsl.linking import Linker, linker_files
 from hdsl.linking.known import TrainingPairs
 from hdsl.linking.rank_odds import N_ENOUGH, PAYS_FROM, RankOdds, learned_share
 from products import make_tables
@@ -91,3 +91,18 @@ def test_matches_alone_teach_nothing_where_most_have_nearer_records():
     assert "nearer" in linker.statement_
     complete = Linker(random_state=0).fit(texts, None, matches, complete=True)
     assert "nearer" not in complete.statement_
+
+
+def test_a_file_of_an_earlier_version_is_read(few, tmp_path, monkeypatch):
+    linker, matches = few
+    dumps = linker_files.dumps
+
+    def dumps_before(state):
+        added = ("rank_odds", "reliability_")
+        return dumps({name: state[name] for name in state if name not in added})
+
+    monkeypatch.setattr(linker_files, "dumps", dumps_before)
+    linker.save(tmp_path / "before.hdsl")
+    again = hdsl.load(tmp_path / "before.hdsl")
+    assert len(again.reliability_) > 0
+    assert again.predict_proba(matches[:8]).tolist() == [1.0] * 8

@@ -126,3 +126,20 @@ def test_groups_are_right_that_have_the_records_of_an_entity():
     torn = entities._scores(records, np.array([0, 0, 2, 3, 4]))
     assert torn["f1_pairs"] == pytest.approx(2 / 3)
     assert torn["f1_groups"] == pytest.approx(2 * 2 / 7)
+
+
+class NoMatches:
+    """A linker that says 0 of all pairs."""
+
+    def predict_proba(self, pairs):
+        return np.zeros(len(pairs))
+
+
+@pytest.mark.parametrize(("threshold", "n_groups"), [(0.5, 3), (0.1, 2)])
+def test_mean_linkage_cuts_weak_bridges(threshold, n_groups):
+    pairs = np.array([[0, 1], [1, 2], [2, 3], [4, 5]])
+    probability = np.array([0.9, 0.6, 0.9, 0.9])
+    groups = np.array([0, 0, 0, 0, 1, 1])
+    found = entities._mean_linkage(NoMatches(), pairs, probability, groups, threshold)
+    assert len(np.unique(found)) == n_groups
+    assert found[0] == found[1] != found[4]

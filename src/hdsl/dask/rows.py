@@ -15,6 +15,7 @@ from ..input.matrices import (
     as_mixed_rows,
     as_rows,
     canonical,
+    check_embedding_size,
     check_largest,
     check_live_features,
     largest_value,
@@ -62,6 +63,7 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     width = embedding_width(embedding, X.shape[1], column_names(block))
     if width:
         X = split_columns(X, X.shape[1] - width)
+        check_embedding_size(X.dense)
     return as_checked(X)
 
 

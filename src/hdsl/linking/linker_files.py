@@ -15,6 +15,7 @@ from .entities import PairProbabilities
 from .known import KnownPairs
 from .learned import Learned, PairClassifier, TrainingRows
 from .linked import LinkedRecords
+from .measures import reliability_table
 from .mixture import Mixture
 from .rank_odds import RankOdds
 from .results import Measures
@@ -84,7 +85,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         tables,
         state["vocabulary"],
         state["column_kinds"],
-        learned.rewrite,
+        learned.model,
     )
     training = part_of(arrays, "training")
     if training:
@@ -94,6 +95,9 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
                 searched.records, rows, learned.seed
             )
         learned.classifier = classifier
+        if "reliability_" not in state:  # a file of an earlier version
+            reliability = reliability_table(rows.labels, classifier.held_out(None))
+            learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
     candidates = part_of(arrays, "candidates")
@@ -120,8 +124,8 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     learned = Learned(state["_seed"], state["statement_"], mixture)
     learned.share = state["_learned_share"]
     learned.recall = _measures(state["recall_"])
-    learned.reliability = _measures(state["reliability_"])
-    if state["rank_odds"] is not None:
+    learned.reliability = _measures(state.get("reliability_", []))
+    if state.get("rank_odds") is not None:
         learned.rank_odds = RankOdds(*state["rank_odds"])
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
