@@ -25,7 +25,7 @@ SHOWN = {"ndcg": "nDCG@", "mrr": "MRR", "recall": "recall@"}
 DEPTH = 100
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SearchComparison:
     """How well queries rank documents by plain cosine and as learned, and what it shows.
 
@@ -40,6 +40,9 @@ class SearchComparison:
     before: RankingQuality
     after: RankingQuality
     n_documents: int
+
+    def __repr__(self) -> str:
+        return f"<SearchComparison: {self.sentence}>"
 
     @property
     def n_queries(self) -> int:

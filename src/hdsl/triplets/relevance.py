@@ -38,6 +38,13 @@ class JudgedRows(NamedTuple):
     triplets: np.ndarray
     weights: np.ndarray
 
+    def __repr__(self) -> str:
+        n_rows, n_features = self.X.shape
+        return (
+            f"<JudgedRows: {len(self.triplets):,} triplets of {n_rows:,} rows with "
+            f"{n_features:,} features>"
+        )
+
 
 def relevance_triplets(
     queries: Any,
