@@ -27,6 +27,9 @@ from .rows import Rows
 #: Records whose scores are summed at a time: 16 bits number them.
 BLOCK_SIZE = 2**16
 
+#: Multiplications that it takes to look at one record.
+COMPARISON_COST = 100
+
 #: Records beyond those that are asked for: sums in float32 may miss the last ones.
 N_SPARE = 4
 
@@ -150,30 +153,44 @@ class Near(NamedTuple):
     ----------
     records : ndarray of shape (n_queries, n_near), int32
         Numbers in an index; -1 where there are no more.
+    scores : ndarray of shape (n_queries, n_near), float32
+        Their similarities.
     beyond : ndarray of shape (n_queries,)
         No other record has a larger similarity.
     """
 
     records: np.ndarray
+    scores: np.ndarray
     beyond: np.ndarray
 
     @classmethod
     def empty(cls, n_queries: int, n_near: int) -> Near:
         """Return records to fill."""
-        records = np.full((n_queries, n_near), -1, dtype=np.int32)
-        return cls(records, np.zeros(n_queries))
+        shape = (n_queries, n_near)
+        return cls(
+            records=np.full(shape, -1, dtype=np.int32),
+            scores=np.zeros(shape, dtype=np.float32),
+            beyond=np.zeros(n_queries),
+        )
 
-    def fill(
-        self, queries: np.ndarray, records: np.ndarray, scores: np.ndarray
-    ) -> None:
-        """Write the nearest records of some queries, best first, with their scores."""
-        self.records[queries] = records
-        last = scores[:, -1]
-        self.beyond[queries] = np.where(np.isfinite(last), last + ROUNDING, 0.0)
+    @classmethod
+    def of_lists(cls, records: np.ndarray, scores: np.ndarray) -> Near:
+        """Return the records of lists, best first."""
+        beyond = np.zeros(len(records))
+        if records.shape[1]:
+            is_full = records[:, -1] >= 0
+            beyond[is_full] = scores[is_full, -1] + ROUNDING
+        return cls(records.astype(np.int32), scores.astype(np.float32), beyond)
+
+    def fill(self, queries: np.ndarray, near: Near) -> None:
+        """Write the nearest records of some queries."""
+        self.records[queries] = near.records
+        self.scores[queries] = near.scores
+        self.beyond[queries] = near.beyond
 
     def take(self, queries: np.ndarray) -> Near:
         """Return the nearest records of some queries."""
-        return Near(self.records[queries], self.beyond[queries])
+        return Near(self.records[queries], self.scores[queries], self.beyond[queries])
 
 
 class LayeredIndex:
@@ -225,49 +242,52 @@ class LayeredIndex:
         return self.n_records > GROWTH * n_first + SMALL_PART
 
     def top(
-        self,
-        queries: LayeredRows,
-        k: int,
-        n_jobs: int | None,
-        k_last: int | None = None,
+        self, queries: LayeredRows, k: int, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k records of largest similarity to each query, by each layer.
 
-        Parameters
-        ----------
-        queries : LayeredRows
-        k : int
-        n_jobs : int or None
-        k_last : int, default=None
-            Records by the last layer, if more than k: lists of other layers have -1
-            from k on.
-
         Returns
         -------
-        records, scores : ndarray of shape (n_layers, n_queries, k or k_last)
+        records, scores : ndarray of shape (n_layers, n_queries, k)
             Best first, of equal ones the first; -1 and -inf where there are fewer than
             k records.
         """
+        records, scores, _ = self.top_and_near(queries, k, 0, n_jobs)
+        return records, scores
+
+    def top_and_near(
+        self, queries: LayeredRows, k: int, n_near: int, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray, Near]:
+        """Return what `top` returns, and more records by the last layer.
+
+        These have similarities in 32 bits.
+        """
         sizes = np.full(queries.n_layers, k + N_SPARE)
-        sizes[-1] = (k_last or k) + N_SPARE
+        sizes[-1] = max(k, n_near) + N_SPARE
         shape = (queries.n_layers, queries.n_records, max(sizes))
         lists = TopLists(np.full(shape, -np.inf), np.full(shape, -1), sizes)
-        first = 0
         with Workers(n_jobs) as workers:
+            first = 0
             for part in self._parts:
                 part.offer(queries, lists, first, workers)
                 first += part.n_records
+            rows, scores = _best_first(lists.rows, lists.scores)
+            numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
+            near = Near.of_lists(numbers[rows[-1, :, :n_near]], scores[-1, :, :n_near])
+            n_listed = k + N_SPARE
+            listed = TopLists(
+                scores=np.ascontiguousarray(scores[:, :, :n_listed]),
+                rows=np.ascontiguousarray(rows[:, :, :n_listed]),
+                sizes=np.full(queries.n_layers, n_listed),
+            )
             first = 0
             for part in self._parts:
-                part.score(queries, lists, first, workers)
+                part.score(queries, listed, first, workers)
                 first += part.n_records
-        numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
-        records = numbers[lists.rows]
-        scores = np.where(records < 0, -np.inf, lists.scores)
+        records = numbers[listed.rows]
+        scores = np.where(records < 0, -np.inf, listed.scores)
         records, scores = _best_first(records, scores)
-        records[:-1, :, k:] = -1
-        scores[:-1, :, k:] = -np.inf
-        return records[:, :, : k_last or k], scores[:, :, : k_last or k]
+        return records[:, :, :k], scores[:, :, :k], near
 
 
 def _best_first(
@@ -308,11 +328,12 @@ class LastLayerIndex:
         records, scores : ndarray of shape (n_queries, k)
             As by `LayeredIndex.top`.
         """
-        shape = (1, queries.n_records, k)
+        shape = (1, queries.n_records, k + N_SPARE)
         lists = NearLists(
             scores=np.full(shape, -np.inf),
             rows=np.full(shape, -1),
             near=near.records,
+            near_scores=near.scores,
             beyond=near.beyond,
         )
         first = self._records.start
@@ -323,7 +344,7 @@ class LastLayerIndex:
             queries.layers[-1].rows
         )
         with Workers(n_jobs) as workers:
-            near_cost = cost * near.records.shape[1]
+            near_cost = COMPARISON_COST * near.records.shape[1]
             workers.run_pieces(search.near, queries.n_records, near_cost, first)
             for number, block in enumerate(self._columns.blocks):
                 row = number * BLOCK_SIZE
@@ -331,7 +352,12 @@ class LastLayerIndex:
                 workers.run_pieces(
                     search.beyond, queries.n_records, looks, (block,), firsts
                 )
-        return _best_first(lists.rows[0], lists.scores[0])
+            listed = TopLists(lists.scores, lists.rows, np.array([k + N_SPARE]))
+            search = _Search(queries.arrays(), rows, listed)
+            numbers = (0, len(self._records), first)
+            workers.run_pieces(search.listed, queries.n_records, k * cost, numbers)
+        records, scores = _best_first(lists.rows[0], lists.scores[0])
+        return records[:, :k], scores[:, :k]
 
 
 class _Part:

@@ -12,7 +12,7 @@ from .nearest import DEPTH, NearestRecords
 
 #: Records that are known to be nearest by the cosine: the more of them, the fewer others
 #: need to be compared by the learned similarity.
-N_NEAR = 64
+N_NEAR = 128
 
 #: Records that are searched for together, so that their lists stay small.
 QUERIES_AT_A_TIME = 2**14
@@ -104,13 +104,13 @@ class Sides:
         near = Near.empty(n_records, N_NEAR)
         for side, records in self._queries(np.arange(n_records)):
             queries = self.layered.take(records)
-            neighbors, scores = self.index(side).top(
-                queries, self.depth, n_jobs, k_last=N_NEAR
+            neighbors, scores, more = self.index(side).top_and_near(
+                queries, self.depth, N_NEAR, n_jobs
             )
             first = self.searched(side).start
             for layer, nearest in enumerate(every):
                 nearest.fill(records, neighbors[layer], scores[layer], first)
-            near.fill(records, neighbors[-1], scores[-1])
+            near.fill(records, more)
         for nearest in every:
             nearest.drop_self()
         return every, near

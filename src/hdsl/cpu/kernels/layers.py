@@ -94,6 +94,8 @@ class NearLists(NamedTuple):
         As in `TopLists`.
     near : ndarray of shape (n_queries, n_near), int32
         The rows that are most similar by the layer before, -1 where there are no more.
+    near_scores : ndarray of shape (n_queries, n_near), float32
+        How similar they are by it.
     beyond : ndarray of shape (n_queries,), float64
         No other row is more similar by it.
     """
@@ -101,6 +103,7 @@ class NearLists(NamedTuple):
     scores: np.ndarray
     rows: np.ndarray
     near: np.ndarray
+    near_scores: np.ndarray
     beyond: np.ndarray
 
 
@@ -205,12 +208,17 @@ def score_listed(start, stop, queries, rows, numbers, lists, space):
 @kernel()
 def compare_near(start, stop, queries, rows, first, lists, space):
     """Offer the near rows of queries [start, stop), row 0 of which is row `first`."""
+    last = len(queries) - 1
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
         for k in range(lists.near.shape[1]):
             number = lists.near[query, k]
             if number >= 0:
-                _compare(query, first + number, number, queries, rows, lists, space)
+                before = np.float64(lists.near_scores[query, k])
+                similarity = _add_layer(
+                    query, first + number, last, queries, rows, space, before
+                )
+                _offer(query, number, similarity, lists)
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -345,6 +353,12 @@ def _compare(query, row, number, queries, rows, lists, space):
     similarity = 0.0
     for layer in range(len(queries)):
         similarity = _add_layer(query, row, layer, queries, rows, space, similarity)
+    _offer(query, number, similarity, lists)
+
+
+@kernel()
+def _offer(query, number, similarity, lists):
+    """Offer a row to the list of a query."""
     scores = lists.scores[0, query]
     numbers = lists.rows[0, query]
     if is_worse(scores[0], numbers[0], similarity, number):
