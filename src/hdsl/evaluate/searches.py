@@ -208,6 +208,6 @@ def _left_out(leave_out: Any, n_queries: int) -> list[int]:
 def _results(rankings: np.ndarray, left_out: list[int], depth: int) -> list[list[int]]:
     """Return the first of each ranking, without the document that is no result."""
     return [
-        [row for row in ranking if row != own][:depth]
-        for ranking, own in zip(rankings.tolist(), left_out, strict=True)
+        [row for row in ranking if row != document][:depth]
+        for ranking, document in zip(rankings.tolist(), left_out, strict=True)
     ]
