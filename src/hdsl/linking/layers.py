@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from threading import local
 from typing import NamedTuple
@@ -59,6 +60,11 @@ class Layer(NamedTuple):
     def of_rows(cls, rows: Rows) -> Layer:
         """Return rows as they are: scales and factors are 1."""
         return cls(rows, np.ones(rows.n_rows), np.ones(rows.n_rows))
+
+    @property
+    def n_features(self) -> int:
+        """The largest number of a feature, and one."""
+        return 1 + int(self.rows.arrays.indices.max(initial=-1))
 
     def take(self, records: np.ndarray) -> Layer:
         """Return some of the records."""
@@ -317,6 +323,7 @@ class LastLayerIndex:
         self._layered = layered
         self._records = records
         self._columns = _ColumnsOfLayer(layered.layers[-1], records)
+        self._widths = [layer.n_features for layer in layered.layers]
 
     def top(
         self, queries: LayeredRows, near: Near, k: int, n_jobs: int | None
@@ -338,7 +345,7 @@ class LastLayerIndex:
         )
         first = self._records.start
         rows = self._layered.arrays()
-        search = _Search(queries.arrays(), rows, lists)
+        search = _Search(queries.arrays(), rows, lists, self._widths)
         cost = self._layered.n_entries / max(self._layered.n_records, 1)
         looks = LOOK_COST * BLOCK_SIZE + self._columns.n_products(
             queries.layers[-1].rows
@@ -353,7 +360,7 @@ class LastLayerIndex:
                     search.beyond, queries.n_records, looks, (block,), firsts
                 )
             listed = TopLists(lists.scores, lists.rows, np.array([k + N_SPARE]))
-            search = _Search(queries.arrays(), rows, listed)
+            search = _Search(queries.arrays(), rows, listed, self._widths)
             numbers = (0, len(self._records), first)
             workers.run_pieces(search.listed, queries.n_records, k * cost, numbers)
         records, scores = _best_first(lists.rows[0], lists.scores[0])
@@ -418,7 +425,7 @@ class _Part:
         self, queries: LayeredRows, lists: TopLists, first: int, workers: Workers
     ) -> None:
         """Offer the records to the lists of queries, numbered from `first` on."""
-        search = _Search(queries.arrays(), self.layered.arrays(), lists)
+        search = _Search(queries.arrays(), self.layered.arrays(), lists, self._widths)
         cost = self._cost(queries)
         for number in range(self._n_blocks):
             block = tuple(columns.blocks[number] for columns in self._columns)
@@ -431,10 +438,15 @@ class _Part:
         self, queries: LayeredRows, lists: TopLists, first: int, workers: Workers
     ) -> None:
         """Compute the similarities in the lists anew, in float64."""
-        search = _Search(queries.arrays(), self.layered.arrays(), lists)
+        search = _Search(queries.arrays(), self.layered.arrays(), lists, self._widths)
         numbers = (first, first + self.n_records, self._records.start)
         cost = lists.sizes.sum() * self.layered.n_entries / self.layered.n_records
         workers.run_pieces(search.listed, queries.n_records, cost, numbers)
+
+    @property
+    def _widths(self) -> list[int]:
+        """How many features each layer has."""
+        return [columns.n_features for columns in self._columns]
 
     @property
     def _n_blocks(self) -> int:
@@ -456,12 +468,12 @@ class _Search:
         queries: tuple[LayerRows, ...],
         rows: tuple[LayerRows, ...],
         lists: TopLists | NearLists,
+        widths: Iterable[int],
     ) -> None:
         self._queries = queries
         self._rows = rows
         self._lists = lists
         self._spaces = local()
-        widths = [1 + int(layer.arrays.indices.max(initial=-1)) for layer in rows]
         self._firsts = np.cumsum([0, *widths])
 
     def block(

@@ -184,15 +184,11 @@ class RecordFeatures:
         unit_grams = grams.rows.times(grams.inverse_lengths * factors[:, 0])
         unit_words = self.words.rows.take(numbers).times(factors[:, 1])
         vocabulary = self.vocabulary
-        parts = [
-            unit_grams.matrix(len(vocabulary.gram_columns)),
-            unit_words.matrix(len(vocabulary.word_columns)),
-        ]
-        X = sp.csr_array(sp.hstack(parts, format="csr"))
-        if not vocabulary.is_unchanged():
-            columns = np.concatenate([vocabulary.gram_columns, vocabulary.word_columns])
-            X = X[:, np.argsort(columns)]
-        return X
+        n_features = len(vocabulary.names)
+        grams_of_all = unit_grams.numbered(vocabulary.gram_columns)
+        words_of_all = unit_words.numbered(vocabulary.word_columns)
+        X = grams_of_all.matrix(n_features) + words_of_all.matrix(n_features)
+        return sp.csr_array(X)
 
     @cached_property
     def first_words(self) -> Rows:

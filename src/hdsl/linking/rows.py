@@ -95,6 +95,11 @@ class Rows(NamedTuple):
         )
         return Rows(arrays)
 
+    def numbered(self, numbers: np.ndarray) -> Rows:
+        """Return the rows with other numbers of features, in the same order."""
+        indices = numbers[self.arrays.indices].astype(np.int32)
+        return Rows(self.arrays._replace(indices=indices))
+
     def times(self, factors: np.ndarray) -> Rows:
         """Return the rows, each times a factor."""
         data = self.arrays.data * np.repeat(factors, self.sizes)
