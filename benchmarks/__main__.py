@@ -67,6 +67,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     add("--batch-size", type=int, metavar="B", help="comparisons per oracle call (all)")
     add(
+        "--rows",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="records of each table: linking, duplicates",
+    )
+    add(
         "--toy",
         action="store_true",
         help="small problems of the same form, no data needed",

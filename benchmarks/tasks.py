@@ -17,6 +17,7 @@ MODULES = (
     "scaling",
     "neighbors",
     "memory",
+    "linking",
     "one_gpu",
     "gpu_search",
 )
@@ -41,6 +42,7 @@ class Task:
     scale: float | None = None
     device: str | None = None
     batch_size: int | None = None
+    rows: tuple[int, ...] | None = None
     toy: bool = False
 
     def by_size(self, *, full: Value, toy: Value) -> Value:

@@ -356,6 +356,34 @@ def top_by_layers(queries, index, k):
     return tops
 
 
+def pair_products(X, pairs):
+    """The inner product of each pair of rows."""
+    return [X[a] @ X[b] for a, b in pairs]
+
+
+def pair_overlaps(X, pairs):
+    """The inner product of each pair, and its largest and smallest difference, or 0."""
+    differences = [X[a] - X[b] for a, b in pairs]
+    limits = [
+        (difference.max(initial=0.0), difference.min(initial=0.0))
+        for difference in differences
+    ]
+    products = pair_products(X, pairs)
+    overlaps = [
+        (product, *limit) for product, limit in zip(products, limits, strict=True)
+    ]
+    return np.array(overlaps).reshape(-1, 3)
+
+
+def pair_sums(X, pairs, weights):
+    """Weighted sums of smaller values and of differences, over the first features."""
+    X = X[:, : len(weights)]
+    return [
+        np.minimum(X[a], X[b]) @ weights[:, 0] + abs(X[a] - X[b]) @ weights[:, 1]
+        for a, b in pairs
+    ]
+
+
 def vote(classes, weights):
     """Return the shares of the votes and the winner, the class of the nearest of equals."""
     if not any(weights):

@@ -131,6 +131,7 @@ def test_search_for_many_queries(folder, tmp_path):
 def test_searches_and_mistakes_load_neither_scikit_learn_nor_numba(folder):
     commands = {
         ("search", str(folder / "model.hdsl"), "goal"): 0,
+        ("search", str(folder / "model.hdsl"), "goal", "--expand"): 0,
         ("search", str(folder / "model.hdsl"), "--row", "nothing"): 2,
         ("fit", str(folder / "texts.csv"), "--text", "boby"): 2,
         ("fit", str(folder / "texts.csv"), *LABELLED, "--scale", "-1"): 2,

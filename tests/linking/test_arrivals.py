@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import hdsl
-from hdsl.linking import Linker
+from hdsl.linking import Linker, layers
+from hdsl.linking.layers import LayeredRows
+from hdsl.linking.sides import Sides
 from products import make_tables
 
 N_FIRST = 40
@@ -92,6 +94,29 @@ def test_added_records_stay_and_nothing_is_renumbered(case, tmp_path):
     assert {*new["sku"]} <= {record[side] for record in records}
 
 
+@pytest.mark.parametrize("small_part", [0, 4096])
+def test_an_index_that_grows_is_one_of_all_records(
+    case, tmp_path, monkeypatch, small_part
+):
+    monkeypatch.setattr(layers, "SMALL_PART", small_part)
+    linker, new, side, _ = case
+    path = tmp_path / "linker.hdsl"
+    linker.save(path)
+    grown = hdsl.load(path)
+    grown.link(rows_of(new, range(16, 20)), 0.0, side=side)
+    for first in range(0, 16, 4):
+        grown.add(rows_of(new, range(first, first + 4)), side=side)
+    grown.save(path)
+    loaded = hdsl.load(path)
+    for later_side in ("right", "left"):
+        later = rows_of(new, range(16, 20))
+        links = as_dict(grown.link(later, 0.0, side=later_side))
+        expected = as_dict(loaded.link(later, 0.0, side=later_side))
+        assert links.keys() == expected.keys()
+        for pair, probability in links.items():
+            assert expected[pair] == pytest.approx(probability, abs=1e-9)
+
+
 def test_standing_is_that_of_a_search_of_all_records(case):
     """Ranks of pairs with new records are those of a search with all records."""
     linker, new, side, _ = case
@@ -99,11 +124,11 @@ def test_standing_is_that_of_a_search_of_all_records(case):
     meeting = arrivals.meet(np.arange(linker._linked.searched.tables.n_records))
     searched = meeting.searched
     pairs = meeting.renumbered(arrivals.candidates())
-    nearest_of_all = type(searched.by_cosine).search(
-        searched.records.X, searched.tables.n_left, 1
-    )
-    standing = searched.by_cosine.standing(pairs)
-    expected = nearest_of_all.standing(pairs)
+    every = Sides(LayeredRows.of_records(searched.records), searched.tables.n_left)
+    (_, nearest_of_all), _ = every.search(1)
+    _, similarity, *_ = searched.sides.layered.similarities(pairs, 1)
+    standing = searched.by_cosine.standing(pairs, similarity)
+    expected = nearest_of_all.standing(pairs, every.layered.similarities(pairs, 1)[1])
     np.testing.assert_allclose(standing.score, expected.score)
     # Of an earlier record, only later ones that have it among their own nearest count.
     for name in ("rank_left", "rank_right"):

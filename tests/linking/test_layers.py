@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.linking import layers
-from hdsl.linking.layers import LayeredIndex, LayeredRows
+from hdsl.linking import layers, sides
+from hdsl.linking.layers import Layer, LayeredIndex, LayeredRows
 from hdsl.linking.records import RecordFeatures
+from hdsl.linking.rows import Rows
 from hdsl.linking.tables import read_tables
 from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
@@ -21,14 +22,18 @@ WIDTHS = (2, 3, 1)
 
 
 def layered(X):
-    """Rows of whole numbers as layers of some widths; factors are whole numbers too."""
+    """Rows of whole numbers as layers of some widths, with scales and factors."""
     ends = np.cumsum(WIDTHS)
     parts = np.split(X[:, : ends[-1]], ends[:-1], axis=1)
-    factors = X[:, ends[-1] :].T
-    rows = sp.csr_array(np.hstack(parts))
-    first_features = (0, *ends[:-1].tolist())
-    plain = list(zip(parts, factors, strict=True))
-    return LayeredRows(rows, first_features, factors), plain
+    factors = abs(X[:, ends[-1] :].T)
+    scales = factors[::-1] + 1.0
+    rows = [Rows.of_matrix(sp.csr_array(part)) for part in parts]
+    layers = map(Layer, rows, scales, factors)
+    plain = [
+        (part * scale[:, None], factor)
+        for part, scale, factor in zip(parts, scales, factors, strict=True)
+    ]
+    return LayeredRows(tuple(layers)), plain
 
 
 @st.composite
@@ -59,20 +64,49 @@ def record_features(n=70):
     return RecordFeatures.of_tables(tables), n
 
 
-def test_layers_of_records_are_spelling_and_cosine_and_what_was_learned():
-    records, n = record_features()
+def learned_rows(records, n_pairs=5):
+    """Records with a layer of made-up pairs above their cosine, and the same as a matrix."""
+    X = records.matrix()
     rng = np.random.default_rng(0)
     pairs = sp.random_array(
-        (2 * n, 5), density=0.5, rng=rng, data_sampler=rng.standard_normal
+        (X.shape[0], n_pairs), density=0.5, rng=rng, data_sampler=rng.standard_normal
     )
-    learned = unit_rows(sp.csr_array(sp.hstack([pairs, 2.0 * records.X])))
-    rows = LayeredRows.of_records(records, learned)
-    index = LayeredIndex(rows.take(slice(n, 2 * n)))
+    learned = unit_rows(sp.csr_array(sp.hstack([pairs, 4.0 * X])))
+    factors = np.sqrt(learned[:, n_pairs:].power(2).sum(axis=1))
+    layer = Layer.of_rows(Rows.of_matrix(learned[:, :n_pairs]))
+    layered = LayeredRows.of_records(records)
+    return layered.with_layer(layer._replace(factors=factors)), learned
+
+
+def test_layers_of_records_are_spelling_and_cosine_and_what_was_learned():
+    records, n = record_features()
+    rows, learned = learned_rows(records)
+    index = LayeredIndex(rows, range(n, 2 * n))
     neighbors, scores = index.top(rows.take(np.arange(n)), 9, n_jobs=1)
-    for layer, X in enumerate([records.grams, records.X, learned]):
+    grams = records.grams.rows.times(records.grams.inverse_lengths)
+    n_grams = len(records.vocabulary.gram_columns)
+    for layer, X in enumerate([grams.matrix(n_grams), records.matrix(), learned]):
         expected = top_k(X[:n], X[n:], 9)
         assert_allclose(scores[layer], expected.scores, rtol=0, atol=1e-12)
         assert (neighbors[layer] == expected.rows).mean() > 0.99  # but for ties
+    pairs = np.column_stack([np.repeat(np.arange(n), 9), n + neighbors[2].ravel()])
+    similarities = rows.similarities(pairs, n_jobs=2)
+    assert_array_equal(similarities[2], scores[2].ravel())
+
+
+@pytest.mark.parametrize("n_near", [12, 80])
+def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_near):
+    monkeypatch.setattr(layers, "BLOCK_SIZE", 32)
+    monkeypatch.setattr(sides, "N_NEAR", n_near)
+    monkeypatch.setattr(sides, "DEPTH", 9)
+    records, n = record_features()
+    rows, _ = learned_rows(records)
+    by_words = sides.Sides(LayeredRows(rows.layers[:2]), n)
+    _, near = by_words.search(n_jobs=1)
+    nearest = sides.Sides(rows, n).search_last(near, n_jobs=2)
+    every = LayeredIndex(rows, range(n, 2 * n)).top(rows.take(np.arange(n)), 9, 1)
+    assert_array_equal(nearest.neighbors[:n], every[0][2] + n)
+    assert_array_equal(nearest.scores[:n], every[1][2])
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -90,5 +124,6 @@ def test_blocks_change_nothing(monkeypatch):
 def test_no_query_and_one(n_queries):
     records, _ = record_features()
     rows = LayeredRows.of_records(records)
-    neighbors, scores = LayeredIndex(rows).top(rows.take(slice(n_queries)), 3, None)
+    queries = rows.take(np.arange(n_queries))
+    neighbors, scores = LayeredIndex(rows).top(queries, 3, None)
     assert neighbors.shape == scores.shape == (2, n_queries, 3)

@@ -7,16 +7,15 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..similarity.products import row_products
 from .earlier import EarlierRecords
 from .layers import LayeredIndex, LayeredRows
-from .nearest import DEPTH, NearestRecords, is_candidate
-from .records import RecordFeatures, resized
-from .searched import Rewrite, SearchedRecords
+from .nearest import DEPTH, NearestRecords, is_candidate, unique_pairs
+from .records import RecordFeatures
+from .searched import SearchedRecords
+from .sides import Sides
 from .tables import Table
-from .vocabulary import Tokens, Vocabulary
+from .vocabulary import Tokens
 
 
 class NearestLists(NamedTuple):
@@ -25,7 +24,6 @@ class NearestLists(NamedTuple):
     Earlier records have their numbers, and later ones come after them.
     """
 
-    X: sp.csr_array
     neighbors: np.ndarray
     scores: np.ndarray
 
@@ -72,7 +70,6 @@ class Arrivals:
         n_jobs: int | None,
     ) -> None:
         searched = earlier.searched
-        lone_features = earlier.lone_features
         self._earlier = searched
         self._table = table
         self._side = side
@@ -80,51 +77,68 @@ class Arrivals:
         vocabulary = searched.records.vocabulary
         missing = vocabulary.missing(Tokens.of_texts(table.texts()))
         n_records = Counter(chain.from_iterable(missing))
+        lone_features = earlier.lone_features
+        self._earlier_lone_features = lone_features
         names = [
             name for name, n in n_records.items() if n > 1 or name in lone_features
         ]
+        #: The later record of each feature that none else has.
+        self._lone_features = {
+            name: record
+            for record, names_of_record in enumerate(missing, start=self.n_earlier)
+            for name in names_of_record
+            if n_records[name] == 1 and name not in lone_features
+        }
+        self._counting = {*names}
         #: Earlier records of which more features count than before.
         self.changed = np.unique(
             [lone_features[name] for name in names if name in lone_features]
         ).astype(np.int64)
         if names:
             vocabulary = vocabulary.extended(sorted(names))
-        tables = searched.tables
         column_kinds = searched.records.strings.column_kinds
-        later = RecordFeatures.of_tables(
-            tables.emptied(table, side), vocabulary, column_kinds
-        )
-        changed = RecordFeatures.of_tables(
-            tables.only(self.changed), vocabulary, column_kinds
-        )
-        self._later = _Rows.of_records(later, earlier.rewrite)
-        self._changed_rows = _Rows.of_records(changed, earlier.rewrite)
+        tables = searched.tables.only(self.changed).with_later(table, side)
+        #: Changed records and later ones, in the order of their numbers.
+        numbers = np.concatenate([self.changed, self._later_numbers])
+        if side == "left":
+            numbers = numbers[np.argsort(self._is_right(numbers), kind="stable")]
+        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
+        layered = earlier.layered(records)
+        is_later = numbers >= self.n_earlier
+        rows = np.concatenate([np.flatnonzero(~is_later), np.flatnonzero(is_later)])
+        self._records = records.take(rows)
+        self._layered = layered.take(rows)
         self._lists = self._search(earlier.index(side))
+
+    def _is_right(self, numbers: np.ndarray) -> np.ndarray:
+        """Return which records are of the right one of two tables."""
+        n_left = self._earlier.tables.n_left
+        is_right = (numbers >= n_left) & (numbers < self.n_earlier)
+        return is_right | (numbers >= self.n_earlier) & (self._side == "right")
 
     def _search(self, index: LayeredIndex) -> list[NearestLists]:
         """Return the nearest records of the later ones, by each similarity."""
-        depth = self._earlier.by_cosine.depth
-        searched = self._earlier.searched_records(self._side)
-        queries = self._later.layered(self._earlier.records.vocabulary)
+        sides = self._earlier.sides
+        depth = sides.depth
+        searched = sides.searched(self._side)
+        later = np.arange(len(self.changed), self._layered.n_records)
+        queries = self._layered.take(later)
         neighbors, scores = index.top(queries, depth, self._n_jobs)
         is_gone = (neighbors < 0) | np.isin(neighbors + searched.start, self.changed)
         numbers = [np.where(is_gone, -1, neighbors + searched.start)]
         values = [np.where(is_gone, -np.inf, scores)]
-        queries = self._later.layered()
-        rows = np.flatnonzero(
-            (self.changed >= searched.start) & (self.changed < searched.stop)
-        )
-        if len(rows):
-            changed = LayeredIndex(self._changed_rows.layered().take(rows))
-            neighbors, scores = changed.top(queries, depth, self._n_jobs)
-            changed_numbers = self.changed[rows]
-            numbers.append(np.where(neighbors < 0, -1, changed_numbers[neighbors]))
-            values.append(scores)
+        # Rows that the index does not have: those that changed, and in one table the
+        # later ones.
+        is_searched = (self.changed >= searched.start) & (self.changed < searched.stop)
+        rows = np.flatnonzero(is_searched)
         if self._earlier.tables.is_single:
-            neighbors, scores = LayeredIndex(queries).top(queries, depth, self._n_jobs)
-            itself = np.arange(self.n_later)[:, None]
-            is_gone = (neighbors < 0) | (neighbors == itself)
-            numbers.append(np.where(is_gone, -1, neighbors + self.n_earlier))
+            rows = np.concatenate([rows, later])
+        if len(rows):
+            others = LayeredIndex(self._layered.take(rows))
+            neighbors, scores = others.top(queries, depth, self._n_jobs)
+            is_gone = (neighbors < 0) | (rows[neighbors] == later[:, None])
+            number_of_row = np.concatenate([self.changed, self._later_numbers])
+            numbers.append(np.where(is_gone, -1, number_of_row[rows[neighbors]]))
             values.append(np.where(is_gone, -np.inf, scores))
         neighbors = np.concatenate(numbers, axis=2)
         scores = np.concatenate(values, axis=2)
@@ -133,10 +147,7 @@ class Arrivals:
         scores = np.take_along_axis(scores, best, axis=2)
         neighbors[:, :, DEPTH:] = -1
         scores[:, :, DEPTH:] = -np.inf
-        return [
-            NearestLists(X, neighbors[layer], scores[layer])
-            for layer, X in enumerate(self._later.by_layer)
-        ]
+        return [*map(NearestLists, neighbors, scores)]
 
     @property
     def n_earlier(self) -> int:
@@ -152,6 +163,18 @@ class Arrivals:
     def _later_numbers(self) -> np.ndarray:
         """The numbers of the later records, which follow the earlier ones."""
         return self.n_earlier + np.arange(self.n_later)
+
+    def lone_features(self, numbers: np.ndarray) -> dict[str, int]:
+        """Return the record of each feature that no other has, earlier or later.
+
+        `numbers` are those of all records from now on.
+        """
+        every = self._earlier_lone_features | self._lone_features
+        return {
+            name: int(numbers[record])
+            for name, record in every.items()
+            if name not in self._counting
+        }
 
     def met(self) -> np.ndarray:
         """Return the earlier records that later ones have among their nearest."""
@@ -177,7 +200,7 @@ class Arrivals:
         numbers, _ = np.nonzero(is_later)
         pairs_of_met = np.column_stack([met[numbers], neighbors[is_later]])
         pairs = np.concatenate([pairs_of_later, pairs_of_met])
-        return np.unique(np.sort(pairs, axis=1), axis=0)
+        return unique_pairs(np.sort(pairs, axis=1))
 
     def _lists_of(
         self, records: np.ndarray, layer: int
@@ -190,10 +213,9 @@ class Arrivals:
         has_changed = np.isin(records, self.changed)[:, None]
         is_stale = (has_changed | np.isin(neighbors, self.changed)) & (neighbors >= 0)
         row, rank = np.nonzero(is_stale)
-        scores[row, rank] = row_products(
-            self._rows_of(records[row], layer),
-            self._rows_of(neighbors[row, rank], layer),
-        )
+        if len(row):
+            pairs = np.column_stack([records[row], neighbors[row, rank]])
+            scores[row, rank] = self._similarities(pairs)[layer]
         later, later_rank = np.nonzero(np.isin(lists.neighbors, records))
         entries = Entries(
             rows=np.searchsorted(records, lists.neighbors[later, later_rank]),
@@ -202,20 +224,16 @@ class Arrivals:
         )
         return _sorted_lists(neighbors, scores, is_stale.any(axis=1), entries)
 
-    def _rows_of(self, records: np.ndarray, layer: int) -> sp.csr_array:
-        """Return the rows of earlier records, by the features that count now."""
-        changed = self._changed_rows.by_layer[layer]
-        rows = resized(self._earlier.nearest[layer].X[records], changed.shape[1])
-        stacked = sp.csr_array(sp.vstack([rows, changed], format="csr"))
-        return stacked[self._stacked_rows(records)]
+    def _similarities(self, pairs: np.ndarray) -> list[np.ndarray]:
+        """Return the similarities of earlier records, by the features that count now."""
+        records, ends = np.unique(pairs, return_inverse=True)
+        rows = self._layered_of(records)
+        return rows.similarities(ends.reshape(pairs.shape), self._n_jobs)
 
-    def _features_of(self, records: np.ndarray) -> RecordFeatures:
-        """Return earlier records by the features that count now."""
-        features = self._earlier.records.take(records)
-        features = features.resized(self._later.records.vocabulary)
-        return features.followed_by(self._changed_rows.records).take(
-            self._stacked_rows(records)
-        )
+    def _layered_of(self, records: np.ndarray) -> LayeredRows:
+        """Return earlier records in layers, by the features that count now."""
+        rows = self._earlier.sides.layered.take(records)
+        return rows.followed_by(self._layered).take(self._stacked_rows(records))
 
     def _stacked_rows(self, records: np.ndarray) -> np.ndarray:
         """Return the row of each record where the changed ones stand behind all of them."""
@@ -228,32 +246,47 @@ class Arrivals:
     def meet(self, records: np.ndarray) -> Meeting:
         """Return some earlier records, sorted by number, together with the later ones."""
         tables = self._earlier.tables
-        n_left = tables.n_left
         joined = np.concatenate([records, self._later_numbers])
         if self._side == "left":
-            is_right = (joined >= n_left) & (joined < self.n_earlier)
-            joined = joined[np.argsort(is_right, kind="stable")]
+            joined = joined[np.argsort(self._is_right(joined), kind="stable")]
         numbers = np.full(self.n_earlier + self.n_later, -1)
         numbers[joined] = np.arange(len(joined))
+        # The earlier records, then the changed ones anew, then the later ones.
+        n_before = len(records) + len(self.changed)
+        later_rows = n_before + np.arange(self.n_later)
         row_of_number = np.full(len(numbers), -1)
-        row_of_number[records] = np.arange(len(records))
-        row_of_number[self._later_numbers] = len(records) + np.arange(self.n_later)
-        order = row_of_number[joined]
-        features = self._features_of(records).followed_by(self._later.records)
+        row_of_number[records] = self._stacked_rows(records)
+        row_of_number[self._later_numbers] = later_rows
+        rows = row_of_number[joined]
+        features = self._earlier.records
+        learned = self._earlier.sides.layered.layers[2:]
+        is_all = len(records) == self.n_earlier
+        if not is_all:
+            features = features.take(records)
+            learned = tuple(layer.take(records) for layer in learned)
+        features = features.followed_by(self._records)
+        if len(rows) < features.n_records or self._side == "left":
+            features = features.take(rows)
+        layered = LayeredRows.of_records(features)
+        for layer, later in zip(learned, self._layered.layers[2:], strict=True):
+            layered = layered.with_layer(layer.followed_by(later).take(rows))
+        order = np.argsort(np.argsort(joined, kind="stable"), kind="stable")
         nearest = []
         for layer, lists in enumerate(self._lists):
             neighbors, scores = self._lists_of(records, layer)
             neighbors = np.concatenate([neighbors, lists.neighbors])[order]
             scores = np.concatenate([scores, lists.scores])[order]
-            X = sp.vstack([self._rows_of(records, layer), lists.X], format="csr")
             neighbors = np.where(neighbors < 0, -1, numbers[neighbors])
-            nearest.append(NearestRecords(sp.csr_array(X)[order], neighbors, scores))
+            nearest.append(NearestRecords(neighbors, scores))
+        together = tables.only(records).with_later(self._table, self._side)
+        sides = Sides(layered, together.n_left)
+        if is_all:
+            new = numbers[np.concatenate([self.changed, self._later_numbers])]
+            sides = self._earlier.sides.grown(
+                layered, together.n_left, self._layered, new
+            )
         searched = SearchedRecords(
-            tables=tables.only(records).with_later(self._table, self._side),
-            records=features.take(order),
-            by_spelling=nearest[0],
-            by_cosine=nearest[1],
-            by_learned=nearest[-1],
+            tables=together, records=features, sides=sides, nearest=nearest
         )
         return Meeting(searched, numbers)
 
@@ -290,24 +323,3 @@ def _sorted_lists(
     neighbors[rows, ranks] = every.numbers[order]
     scores[rows, ranks] = every.scores[order]
     return neighbors, scores
-
-
-class _Rows(NamedTuple):
-    """Records by spelling, by cosine, and perhaps as learned."""
-
-    records: RecordFeatures
-    by_layer: list[sp.csr_array]
-
-    @classmethod
-    def of_records(cls, records: RecordFeatures, rewrite: Rewrite | None) -> _Rows:
-        by_layer = [records.grams, records.X]
-        if rewrite is not None:
-            by_layer.append(rewrite(records.X))
-        return cls(records, by_layer)
-
-    def layered(self, vocabulary: Vocabulary | None = None) -> LayeredRows:
-        """Return the records in layers, by the features of an earlier vocabulary or by all."""
-        learned = None
-        if len(self.by_layer) > 2:
-            learned = self.by_layer[2]
-        return LayeredRows.of_records(self.records, learned, vocabulary)

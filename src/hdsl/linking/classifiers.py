@@ -10,6 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import ThreadpoolController
 
+from ..cpu.workers import Workers
 from .forest import Forest
 from .known import N_FOLDS
 from .normal_scores import NormalScores
@@ -22,6 +23,15 @@ BELOW_ALL = -1e6
 
 #: Inverse strength of the penalty of the linear classifier.
 C = 0.3
+
+#: Pairs whose numbers go through the boosted trees together: they stay in the cache.
+N_PAIRS_AT_A_TIME = 2048
+
+#: Multiplications that one boosted tree takes for a pair, about.
+TREE_COST = 20
+
+#: Boosted trees of each fold.
+N_BOOSTED = 75
 
 #: Pairs that are less probable by boosted trees are not asked of the other classifiers:
 #: most candidates are such pairs, and none of them would be a match.
@@ -60,7 +70,7 @@ class FoldClassifiers:
         seed: int,
     ) -> None:
         self._boosted = HistGradientBoostingClassifier(
-            max_iter=75,
+            max_iter=N_BOOSTED,
             learning_rate=0.1,
             max_leaf_nodes=8,
             max_features=0.3,
@@ -78,10 +88,8 @@ class FoldClassifiers:
             self._logistic.fit(scores, labels)
 
     def boosted(self, X: np.ndarray) -> np.ndarray:
-        """Return the probability of pairs by boosted trees."""
-        # Each of the trees would wait for its threads.
-        with _thread_pools().limit(limits=1, user_api="openmp"):
-            return np.asarray(self._boosted.predict_proba(X)[:, 1])
+        """Return the probability of pairs by boosted trees, on one thread."""
+        return np.asarray(self._boosted.predict_proba(X)[:, 1])
 
     def logistic(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by logistic regression."""
@@ -104,20 +112,11 @@ class CrossFittedClassifier:
         1 for a match.
     fold : ndarray of shape (n_pairs,)
     seed : int
-    n_jobs : int, default=None
-        Threads.
     """
 
     def __init__(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        fold: np.ndarray,
-        seed: int,
-        *,
-        n_jobs: int | None = None,
+        self, X: np.ndarray, labels: np.ndarray, fold: np.ndarray, seed: int
     ) -> None:
-        self._n_jobs = n_jobs
         self._scores = NormalScores(X)
         scores = self._scores(X)
         self._folds: dict[int, FoldClassifiers] = {}
@@ -137,7 +136,9 @@ class CrossFittedClassifier:
             raise ValueError("No fold has matches and other pairs to learn from.")
         self._forest = Forest([each.randomized for each in self._folds.values()])
 
-    def held_out(self, X: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    def held_out(
+        self, X: np.ndarray, fold: np.ndarray, n_jobs: int | None = None
+    ) -> np.ndarray:
         """Return the probability of each known pair, by the classifiers without its fold.
 
         NaN where the fold has none.
@@ -147,26 +148,49 @@ class CrossFittedClassifier:
             rows = fold == number
             if rows.any():
                 forest = Forest([classifiers.randomized])
-                probability[rows] = self._mean(X[rows], [classifiers], forest)
+                probability[rows] = self._mean(X[rows], [classifiers], forest, n_jobs)
         return probability
 
-    def probability(self, X: np.ndarray) -> np.ndarray:
+    def probability(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the probability of new pairs, the mean of all classifiers."""
-        return self._mean(X, [*self._folds.values()], self._forest)
+        return self._mean(X, [*self._folds.values()], self._forest, n_jobs)
 
     def _mean(
-        self, X: np.ndarray, folds: list[FoldClassifiers], forest: Forest
+        self,
+        X: np.ndarray,
+        folds: list[FoldClassifiers],
+        forest: Forest,
+        n_jobs: int | None,
     ) -> np.ndarray:
         """Return the mean of the probabilities by three kinds of classifiers."""
-        probability = np.asarray(np.mean([each.boosted(X) for each in folds], axis=0))
+        probability = _boosted_mean(X, folds, n_jobs)
         rows = np.flatnonzero(probability >= SURELY_NONE)
         if len(rows) == 0:
             return probability
-        randomized = forest.probability(_filled(X[rows]), self._n_jobs)
+        randomized = forest.probability(_filled(X[rows]), n_jobs)
         scores = self._scores(X[rows])
         logistic = np.mean([each.logistic(scores) for each in folds], axis=0)
         probability[rows] = (probability[rows] + randomized + logistic) / 3
         return probability
+
+
+def _boosted_mean(
+    X: np.ndarray, folds: list[FoldClassifiers], n_jobs: int | None
+) -> np.ndarray:
+    """Return the mean of the probabilities by the boosted trees of folds."""
+    sums = np.zeros(len(X))
+
+    def add(start: int, stop: int) -> None:
+        # Each of the trees would wait for its threads.
+        with _thread_pools().limit(limits=1, user_api="openmp"):
+            for first in range(start, stop, N_PAIRS_AT_A_TIME):
+                rows = slice(first, min(first + N_PAIRS_AT_A_TIME, stop))
+                for each in folds:
+                    sums[rows] += each.boosted(X[rows])
+
+    with Workers(n_jobs) as workers:
+        workers.run_pieces(add, len(X), TREE_COST * N_BOOSTED * len(folds))
+    return sums / len(folds)
 
 
 def _filled(X: np.ndarray) -> np.ndarray:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from .layers import LayeredIndex
-from .searched import Rewrite, SearchedRecords
+from ..hdsl import HDSL
+from .layers import LayeredIndex, LayeredRows
+from .records import RecordFeatures
+from .searched import SearchedRecords
+from .similarity import learned_layer
 
 
 class EarlierRecords:
@@ -14,23 +15,43 @@ class EarlierRecords:
     Parameters
     ----------
     searched : SearchedRecords
-    rewrite : callable or None
-        Returns rows whose dot products are the learned similarity; None: it is the
-        cosine.
+    model : HDSL or None
+        The learned similarity; None: it is the cosine.
+    lone_features : dict of str to int, default=None
+        The record of each feature that no other has; None looks for them when they are
+        needed.
     """
 
-    def __init__(self, searched: SearchedRecords, rewrite: Rewrite | None) -> None:
+    def __init__(
+        self,
+        searched: SearchedRecords,
+        model: HDSL | None,
+        lone_features: dict[str, int] | None = None,
+    ) -> None:
         self.searched = searched
-        self.rewrite = rewrite
-        self._indexes: dict[str, LayeredIndex] = {}
+        self._model = model
+        self._lone_features = lone_features
 
     def index(self, side: str) -> LayeredIndex:
         """Return the index of the records among which those of a side are searched."""
-        if side not in self._indexes:
-            self._indexes[side] = self.searched.side_index(side)
-        return self._indexes[side]
+        return self.searched.sides.index(side)
 
-    @cached_property
+    def layered(self, records: RecordFeatures) -> LayeredRows:
+        """Return other records by the same similarities."""
+        layered = LayeredRows.of_records(records)
+        if self._model is None:
+            return layered
+        return layered.with_layer(learned_layer(self._model, records))
+
+    @property
     def lone_features(self) -> dict[str, int]:
         """The record of each feature that no other has."""
-        return self.searched.lone_features()
+        if self._lone_features is None:
+            self._lone_features = self.searched.lone_features()
+        return self._lone_features
+
+    def grown(
+        self, searched: SearchedRecords, lone_features: dict[str, int]
+    ) -> EarlierRecords:
+        """Return these records and more."""
+        return EarlierRecords(searched, self._model, lone_features)

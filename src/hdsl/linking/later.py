@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .arrivals import Arrivals
@@ -37,9 +39,14 @@ def link_later(
     return _with_probabilities(together, n_jobs)
 
 
-def add_later(
-    linked: LinkedRecords, arrivals: Arrivals, n_jobs: int | None
-) -> LinkedRecords:
+class Grown(NamedTuple):
+    """Earlier and later records, and how still later ones search them."""
+
+    linked: LinkedRecords
+    lone_features: dict[str, int]
+
+
+def add_later(linked: LinkedRecords, arrivals: Arrivals, n_jobs: int | None) -> Grown:
     """Return the earlier records and the later ones, with all candidates of both.
 
     The parameters are those of `link_later`.
@@ -54,12 +61,14 @@ def add_later(
     later = _unknown(arrivals.candidates())
     pairs = meeting.renumbered(np.concatenate([earlier.pairs, later.pairs]))
     probability = np.concatenate([earlier.probability, later.probability])
-    pairs, first = np.unique(pairs, axis=0, return_index=True)
+    _, first = np.unique(pairs[:, 0] * len(numbers) + pairs[:, 1], return_index=True)
+    pairs = pairs[first]
     probability = probability[first]
     # Pairs of records that have a later one among their nearest stand elsewhere now.
-    changed = np.concatenate([arrivals.met(), arrivals.changed])
-    is_changed = np.isin(pairs, numbers[changed]).any(axis=1)
-    probability[is_changed] = np.nan
+    has_changed = np.zeros(len(numbers), dtype=bool)
+    has_changed[numbers[arrivals.met()]] = True
+    has_changed[numbers[arrivals.changed]] = True
+    probability[has_changed[pairs].any(axis=1)] = np.nan
     grown = LinkedRecords(
         searched=meeting.searched,
         learned=linked.learned.renumbered(numbers),
@@ -67,7 +76,10 @@ def add_later(
         candidates=PairProbabilities(pairs, probability),
         arrival=arrival,
     )
-    return _with_probabilities(grown, n_jobs)
+    return Grown(
+        linked=_with_probabilities(grown, n_jobs),
+        lone_features=arrivals.lone_features(numbers),
+    )
 
 
 def _unknown(pairs: np.ndarray) -> PairProbabilities:

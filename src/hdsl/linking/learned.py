@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ from .pair_features import PairFeatures
 from .rank_odds import RankOdds
 from .records import RecordFeatures
 from .results import Measures
-from .searched import Rewrite, SearchedRecords
-from .similarity import rewrite
+from .searched import SearchedRecords
 from .word_model import WordModel
 
 
@@ -40,12 +38,9 @@ class PairClassifier:
         Fitted to the pairs of `training`.
     training : TrainingRows
     seed : int
-    n_jobs : int or None
     """
 
-    def __init__(
-        self, words: WordModel, training: TrainingRows, seed: int, n_jobs: int | None
-    ) -> None:
+    def __init__(self, words: WordModel, training: TrainingRows, seed: int) -> None:
         self.words = words
         self.training = training
         self._classifier = CrossFittedClassifier(
@@ -53,7 +48,6 @@ class PairClassifier:
             training.labels,
             training.fold,
             seed,
-            n_jobs=n_jobs,
         )
 
     @classmethod
@@ -62,7 +56,7 @@ class PairClassifier:
     ) -> PairClassifier:
         """Return what training rows alone teach, all over again."""
         words = word_model(records, training.pairs, training.labels, training.fold)
-        return cls(words, training, seed, n_jobs=None)
+        return cls(words, training, seed)
 
     def renumbered(self, numbers: np.ndarray) -> PairClassifier:
         """Return the same after records have got new numbers."""
@@ -71,13 +65,13 @@ class PairClassifier:
         classifier.training = self.training._replace(pairs=pairs)
         return classifier
 
-    def held_out(self) -> np.ndarray:
+    def held_out(self, n_jobs: int | None) -> np.ndarray:
         """Return the probabilities of the training pairs, each without its fold."""
-        return self._classifier.held_out(self.training.X, self.training.fold)
+        return self._classifier.held_out(self.training.X, self.training.fold, n_jobs)
 
-    def probability(self, X: np.ndarray) -> np.ndarray:
+    def probability(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the probability of pairs by their numbers."""
-        return self._classifier.probability(X)
+        return self._classifier.probability(X, n_jobs)
 
     def features(
         self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
@@ -86,8 +80,8 @@ class PairClassifier:
         return pair_features(
             searched,
             pairs,
-            learned=searched.by_learned.standing(pairs),
-            words=self.words.log_odds(searched.records.first_words, pairs),
+            standings=searched.standings(pairs, n_jobs),
+            words=self.words.log_odds(searched.records.first_words, pairs, n_jobs),
             n_jobs=n_jobs,
         )
 
@@ -142,13 +136,6 @@ class Learned:
         """Whether probabilities mean more than an order."""
         return self.classifier is not None or self.mixture is not None
 
-    @property
-    def rewrite(self) -> Rewrite | None:
-        """What makes rows of the learned similarity; None if it is the cosine."""
-        if self.model is None:
-            return None
-        return partial(rewrite, self.model)
-
     def renumbered(self, numbers: np.ndarray) -> Learned:
         """Return the same after records have got new numbers."""
         learned = copy(self)
@@ -177,10 +164,10 @@ class Learned:
     ) -> np.ndarray:
         if self.classifier is not None:
             rows = self.rows(searched, pairs, n_jobs)
-            return self.probability_of_rows(rows)
+            return self.probability_of_rows(rows, n_jobs)
         if self.mixture is not None:
-            return self.mixture.probability(searched.records.cosines(pairs))
-        return searched.by_learned.standing(pairs).score_by_rank()
+            return self.mixture.probability(searched.records.cosines(pairs, n_jobs))
+        return searched.standings(pairs, n_jobs)[-1].score_by_rank()
 
     def rows(
         self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
@@ -191,26 +178,34 @@ class Learned:
         """
         assert self.classifier is not None
         features = self.classifier.features(searched, pairs, n_jobs)
-        log_odds = self.unlearned_log_odds(searched, pairs)
+        log_odds = self.unlearned_log_odds(
+            searched.records, pairs, features.cosine, n_jobs
+        )
         return np.column_stack([features.matrix(), log_odds])
 
-    def probability_of_rows(self, rows: np.ndarray) -> np.ndarray:
+    def probability_of_rows(self, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the probability of pairs by what `rows` returns."""
         assert self.classifier is not None
-        learned = self.classifier.probability(rows[:, :-1])
+        learned = self.classifier.probability(rows[:, :-1], n_jobs)
         if self.mixture is None and self.rank_odds is None:
             return learned
         return pooled(learned, rows[:, -1], self.share)
 
     def unlearned_log_odds(
-        self, searched: SearchedRecords, pairs: np.ndarray
+        self,
+        records: RecordFeatures,
+        pairs: np.ndarray,
+        cosine: Standing,
+        n_jobs: int | None,
     ) -> np.ndarray:
-        """Return the log odds of pairs by the mixture or the cosine, 0 without both."""
+        """Return the log odds of pairs by the mixture or the cosine, 0 without both.
+
+        `cosine` is where the pairs stand by it.
+        """
         if self.mixture is not None:
-            return self.mixture.log_odds(searched.records.cosines(pairs))
+            return self.mixture.log_odds(records.cosines(pairs, n_jobs))
         if self.rank_odds is not None:
-            score = searched.by_cosine.standing(pairs).score_by_rank()
-            return self.rank_odds.log_odds(score)
+            return self.rank_odds.log_odds(cosine.score_by_rank())
         return np.zeros(len(pairs))
 
 
@@ -218,7 +213,7 @@ def pair_features(
     searched: SearchedRecords,
     pairs: np.ndarray,
     *,
-    learned: Standing,
+    standings: list[Standing],
     words: np.ndarray,
     n_jobs: int | None,
 ) -> PairFeatures:
@@ -228,17 +223,17 @@ def pair_features(
     ----------
     searched : SearchedRecords
     pairs : ndarray of shape (n_pairs, 2)
-    learned : Standing
-        Where the pairs stand by the learned similarity.
+    standings : list of Standing
+        Where the pairs stand by spelling, by the cosine and perhaps as learned.
     words : ndarray of shape (n_pairs,)
         Log odds by a model of words.
     n_jobs : int or None
     """
     return PairFeatures(
-        learned=learned,
-        cosine=searched.by_cosine.standing(pairs),
-        spelling=searched.by_spelling.standing(pairs),
-        overlap=searched.records.overlap(pairs),
+        learned=standings[-1],
+        cosine=standings[1],
+        spelling=standings[0],
+        overlap=searched.records.overlap(pairs, n_jobs),
         strings=searched.records.strings.compare(pairs, n_jobs),
         words=words,
     )

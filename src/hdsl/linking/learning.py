@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..hdsl import HDSL
 from ..progress import Progress
@@ -31,7 +32,8 @@ from .rank_odds import PAYS_FROM, RankOdds, learned_share
 from .records import MAX_COLUMNS
 from .results import Measures
 from .searched import SearchedRecords
-from .similarity import learn_similarity, rewrite
+from .sides import Sides
+from .similarity import learn_similarity, learned_layer
 from .sure_pairs import SurePairs, draw_sure_pairs
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -65,7 +67,9 @@ class Settings(NamedTuple):
     n_jobs: int | None
 
 
-def compare_columns(searched: SearchedRecords, seed: int) -> Mixture | None:
+def compare_columns(
+    searched: SearchedRecords, seed: int, n_jobs: int | None
+) -> Mixture | None:
     """Return a mixture of matches and other pairs, where the columns allow it."""
     candidates = searched.by_cosine.candidates()
     if len(candidates) > MAX_PAIRS:
@@ -73,9 +77,9 @@ def compare_columns(searched: SearchedRecords, seed: int) -> Mixture | None:
         sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
         candidates = candidates[np.sort(sample)]
     n_columns = min(len(searched.tables.shared_columns()), MAX_COLUMNS)
-    score = searched.by_cosine.standing(candidates).score
-    cosine = np.clip(score, 0.01, 0.99)
-    cosines = searched.records.cosines(candidates)
+    _, similarity = searched.sides.layered.similarities(candidates, n_jobs)
+    cosine = np.clip(similarity, 0.01, 0.99)
+    cosines = searched.records.cosines(candidates, n_jobs)
     return fit_mixture(cosines, n_columns, first_guess=cosine**2)
 
 
@@ -138,13 +142,17 @@ class _Learning:
         training = known.for_classifier(
             self._settings.seed, draws=self._mixture is None
         )
-        standing = self._searched.by_cosine.standing(training.pairs)
         if self._mixture is None:
             training, standing = self._choose_similarity(known, training)
-            if self._are_others_nearer(training, standing):
+            standings = self._standings(training.pairs)
+            if self._are_others_nearer(training, (standings[1], standing)):
                 return
-        classifier = self._learn_classifier(training, standing)
-        probability = classifier.held_out()
+            standings.append(standing)
+        else:
+            standings = self._standings(training.pairs)
+        self._progress.stage("learning classifiers")
+        classifier = self._learn_classifier(training, standings)
+        probability = classifier.held_out(self._settings.n_jobs)
         self.learned.classifier = classifier
         self.learned.reliability = Measures(
             reliability_table(training.labels, probability)
@@ -152,16 +160,26 @@ class _Learning:
         if self._mixture is not None:
             self._choose_share(training, self._mixture, probability)
         else:
-            self._join_cosine(training, probability)
+            self._join_cosine(training, probability, standings[1])
 
-    def _are_others_nearer(self, training: TrainingPairs, standing: Standing) -> bool:
+    def _standings(self, pairs: np.ndarray) -> list[Standing]:
+        """Return where pairs stand by spelling and by the cosine."""
+        return self._searched.standings(pairs, self._settings.n_jobs)
+
+    def _cosines(self, pairs: np.ndarray) -> np.ndarray:
+        """Return how alike pairs are, by block of features."""
+        return self._searched.records.cosines(pairs, self._settings.n_jobs)
+
+    def _are_others_nearer(
+        self, training: TrainingPairs, standings: tuple[Standing, ...]
+    ) -> bool:
         """Return, and say, whether most matches are behind pairs that nobody answered.
 
-        These may be matches as well, and would be learned as non-matches.
+        They are so by all of some similarities. These pairs may be matches as well, and
+        would be learned as non-matches.
         """
-        cosine = self._searched.by_cosine.standing(training.pairs).score
-        by_cosine = training.share_first(cosine)
-        if max(by_cosine, training.share_first(standing.score)) >= MIN_SHARE_FIRST:
+        shares = [training.share_first(standing.score) for standing in standings]
+        if max(shares) >= MIN_SHARE_FIRST:
             return False
         self.learned.forget()
         self._add_sentence(
@@ -188,8 +206,7 @@ class _Learning:
             return None
         is_unknown = np.isnan(self._consequences.answers(candidates))
         candidates = candidates[is_unknown]
-        cosines = self._searched.records.cosines(candidates)
-        probability = self._mixture.probability(cosines)
+        probability = self._mixture.probability(self._cosines(candidates))
         answered = np.concatenate([self._known.matches, self._known.non_matches])
         return draw_sure_pairs(candidates, probability, answered, self._settings.seed)
 
@@ -207,12 +224,13 @@ class _Learning:
         Standing
             Where they stand by it.
         """
-        cosine = self._searched.by_cosine.standing(training.pairs)
+        X = self._searched.records.matrix()
+        _, cosine = self._standings(training.pairs)
         is_known_match = training.is_match & training.is_known
         cosine_rank = cosine.rank_left[is_known_match]
         learned_rank = cosine_rank
         if self._settings.similarity == "learned":
-            near, standing = self._held_out_standing(known, training)
+            near, standing = self._held_out_standing(X, known, training)
             learned_rank = standing.rank_left[near.is_match & near.is_known]
         recall = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.learned.recall = Measures(recall)
@@ -223,7 +241,7 @@ class _Learning:
             return training, cosine
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             self._progress.stage("learning, all matches")
-            self.learned.model = self._learn_similarity(known)
+            self.learned.model = self._learn_similarity(X, known)
             return near, standing
         self._add_sentence(
             "So the cosine is used, and only what makes a match is learned."
@@ -231,31 +249,35 @@ class _Learning:
         return training, cosine
 
     def _held_out_standing(
-        self, known: TrainingPairs, training: TrainingPairs
+        self, X: sp.csr_array, known: TrainingPairs, training: TrainingPairs
     ) -> tuple[TrainingPairs, Standing]:
         """Return where pairs stand by similarities learned without their fold.
 
         What is near a match by them joins the training pairs, as candidates will be near
         by what is learned.
         """
+        n_jobs = self._settings.n_jobs
+        n_left = self._searched.tables.n_left
+        near_by_cosine = self._searched.near
+        assert near_by_cosine is not None
         standings = [Standing.empty(len(training.pairs))]
-        near = training
+        joined = training
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
-            model = self._learn_similarity(known.take(known.fold != fold))
+            model = self._learn_similarity(X, known.take(known.fold != fold))
             rows = training.fold == fold
             pairs = training.pairs[rows]
-            nearest = NearestRecords.search(
-                rewrite(model, self._searched.records.X),
-                self._searched.tables.n_left,
-                self._settings.n_jobs,
-                records=pairs,
-            )
-            standings[0].fill(rows, nearest.standing(pairs))
+            layer = learned_layer(model, self._searched.records)
+            sides = Sides(self._searched.sides.layered.with_layer(layer), n_left)
+            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(pairs))
+            similarity = sides.layered.similarities(pairs, n_jobs)[-1]
+            standings[0].fill(rows, nearest.standing(pairs, similarity))
             others = self._near_pairs(known, nearest, fold)
-            near = near.with_others(others, fold, self._known.is_complete)
-            standings.append(nearest.standing(others))
-        return near, Standing.concatenate(standings)
+            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(others))
+            similarity = sides.layered.similarities(others, n_jobs)[-1]
+            standings.append(nearest.standing(others, similarity))
+            joined = joined.with_others(others, fold, self._known.is_complete)
+        return joined, Standing.concatenate(standings)
 
     def _near_pairs(
         self, known: TrainingPairs, nearest: NearestRecords, fold: int
@@ -274,9 +296,9 @@ class _Learning:
         rng = np.random.default_rng(self._settings.seed + fold)
         return near_pairs[rng.random(len(near_pairs)) < share]
 
-    def _learn_similarity(self, pairs: TrainingPairs) -> HDSL:
+    def _learn_similarity(self, X: sp.csr_array, pairs: TrainingPairs) -> HDSL:
         return learn_similarity(
-            self._searched.records.X,
+            X,
             pairs,
             self._searched.by_cosine,
             seed=self._settings.seed,
@@ -286,7 +308,7 @@ class _Learning:
     # --- the classifiers --------------------------------------------------------------
 
     def _learn_classifier(
-        self, training: TrainingPairs, standing: Standing
+        self, training: TrainingPairs, standings: list[Standing]
     ) -> PairClassifier:
         """Return classifiers of the training pairs, by their held-out numbers."""
         words = word_model(
@@ -295,7 +317,7 @@ class _Learning:
         features = pair_features(
             self._searched,
             training.pairs,
-            learned=standing,
+            standings=standings,
             words=words.held_out,
             n_jobs=self._settings.n_jobs,
         )
@@ -305,11 +327,13 @@ class _Learning:
             labels=training.labels,
             fold=training.fold,
         )
-        return PairClassifier(words, rows, self._settings.seed, self._settings.n_jobs)
+        return PairClassifier(words, rows, self._settings.seed)
 
-    def _join_cosine(self, training: TrainingPairs, learned: np.ndarray) -> None:
+    def _join_cosine(
+        self, training: TrainingPairs, learned: np.ndarray, cosine: Standing
+    ) -> None:
         """Let the cosine count too where matches are few, or alone where it is better."""
-        by_cosine = self._searched.by_cosine.standing(training.pairs).score_by_rank()
+        by_cosine = cosine.score_by_rank()
         rank_odds = RankOdds.of_pairs(by_cosine, training.labels)
         share = learned_share(self._n_things)
         probability = pooled(learned, rank_odds.log_odds(by_cosine), share)
@@ -350,7 +374,7 @@ class _Learning:
         is_judged = ~np.isnan(learned)
         judged = training.take(is_judged)
         learned = learned[is_judged]
-        unlearned = mixture.log_odds(self._searched.records.cosines(judged.pairs))
+        unlearned = mixture.log_odds(self._cosines(judged.pairs))
         errors = {}
         for share in LEARNED_SHARES:
             squares = (judged.labels - pooled(learned, unlearned, share)) ** 2

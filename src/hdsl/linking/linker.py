@@ -142,11 +142,11 @@ class Linker(LinkedToPages, BaseEstimator):
             progress.stage("searching by cosine")
             searched = SearchedRecords.of_tables(tables, self.n_jobs)
             progress.stage("comparing columns")
-            mixture = compare_columns(searched, seed)
+            mixture = compare_columns(searched, seed, self.n_jobs)
             progress.stage("learning what makes a match")
             learned = learn(searched, known, mixture, settings, progress)
             progress.stage("searching as learned")
-            searched = searched.as_learned(learned.rewrite, self.n_jobs)
+            searched = searched.as_learned(learned.model, self.n_jobs)
             progress.stage("comparing candidates")
             linked = LinkedRecords.of_known(searched, learned, known, self.n_jobs)
         self._library = library_of(left)
@@ -159,7 +159,7 @@ class Linker(LinkedToPages, BaseEstimator):
         """Take records, and show what was learned of them."""
         learned = linked.learned
         self._linked = linked
-        self._earlier = EarlierRecords(linked.searched, learned.rewrite)
+        self._earlier = EarlierRecords(linked.searched, learned.model)
         self.model_ = learned.model
         self.is_learned_ = learned.is_learned
         self.statement_ = learned.statement
@@ -250,7 +250,10 @@ class Linker(LinkedToPages, BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         arrivals = self._arrivals(new, side)
-        self._set(later.add_later(self._linked, arrivals, self.n_jobs))
+        grown = later.add_later(self._linked, arrivals, self.n_jobs)
+        earlier = self._earlier.grown(grown.linked.searched, grown.lone_features)
+        self._set(grown.linked)
+        self._earlier = earlier
         return self
 
     def _arrivals(self, new: Any, side: str) -> Arrivals:

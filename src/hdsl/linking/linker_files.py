@@ -85,7 +85,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         tables,
         state["vocabulary"],
         state["column_kinds"],
-        learned.rewrite,
+        learned.model,
     )
     training = part_of(arrays, "training")
     if training:
@@ -96,7 +96,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
             )
         learned.classifier = classifier
         if "reliability_" not in state:  # a file of an earlier version
-            reliability = reliability_table(rows.labels, classifier.held_out())
+            reliability = reliability_table(rows.labels, classifier.held_out(None))
             learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..explain import Explanation, explain
@@ -18,15 +20,14 @@ def explain_similarity(
     searched: SearchedRecords, learned: Learned, pair: np.ndarray, top: int | None
 ) -> Explanation:
     """Return the words, n-grams and pairs of them that make two records alike."""
-    X = searched.records.X
+    X = searched.records.matrix(pair)
     if learned.model is None:
         cosine = FixedPart("prior", 1.0, norm="l2")
         similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])
     else:
         similarity = widened(learned.model, X.shape[1])
     names = searched.records.vocabulary.names
-    first, second = pair
-    return explain(similarity, X[[first]], X[[second]], feature_names=names, top=top)
+    return explain(similarity, X[[0]], X[[1]], feature_names=names, top=top)
 
 
 def explain_probability(
@@ -47,7 +48,8 @@ def explain_probability(
     records = searched.records
     row = learned.rows(searched, pair[None], n_jobs)[0]
     training = learned.classifier.training
-    log_odds = learned.unlearned_log_odds(searched, training.pairs)
+    standings = searched.standings(training.pairs, n_jobs)
+    log_odds = learned.unlearned_log_odds(records, training.pairs, standings[1], n_jobs)
     without_labels = "cosine, without what is learned"
     if learned.mixture is not None:
         without_labels = "mixture of columns"
@@ -62,7 +64,11 @@ def explain_probability(
         ]
     )
     return contributions(
-        learned.probability_of_rows, row, background, groups, learned.seed
+        partial(learned.probability_of_rows, n_jobs=n_jobs),
+        row,
+        background,
+        groups,
+        learned.seed,
     )
 
 

@@ -2,81 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..files.container import Arrays
 from ..files.tables import get_array
-from .layers import LayeredIndex, LayeredRows
-from .nearest import NearestRecords
+from ..hdsl import HDSL
+from .layers import LayeredRows, Near
+from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
+from .sides import Sides
+from .similarity import learned_layer
 from .tables import Tables
 from .vocabulary import Tokens, Vocabulary
 
-#: Returns rows whose dot products are the learned similarity.
-Rewrite = Callable[[sp.csr_array], sp.csr_array]
-
 
 class SearchedRecords(NamedTuple):
-    """Records of tables, and the nearest ones of each by three similarities."""
+    """Records of tables, and the nearest ones of each by two or three similarities.
+
+    Attributes
+    ----------
+    tables : Tables
+    records : RecordFeatures
+    sides : Sides
+        The records by spelling, by cosine, and as learned where that is another one.
+    nearest : list of NearestRecords
+        By each of these similarities.
+    near : Near or None
+        More of those by cosine, until a similarity is learned.
+    """
 
     tables: Tables
     records: RecordFeatures
-    by_spelling: NearestRecords
-    by_cosine: NearestRecords
-    by_learned: NearestRecords
+    sides: Sides
+    nearest: list[NearestRecords]
+    near: Near | None = None
 
     @classmethod
     def of_tables(cls, tables: Tables, n_jobs: int | None) -> SearchedRecords:
         """Return the records of tables, searched by spelling and by cosine."""
         records = RecordFeatures.of_tables(tables)
-        by_spelling, by_cosine = NearestRecords.search_layers(
-            records, tables.n_left, n_jobs
-        )
-        return cls(
-            tables=tables,
-            records=records,
-            by_spelling=by_spelling,
-            by_cosine=by_cosine,
-            by_learned=by_cosine,
-        )
+        sides = Sides(LayeredRows.of_records(records), tables.n_left)
+        nearest, near = sides.search(n_jobs)
+        return cls(tables, records, sides, nearest, near)
 
-    def as_learned(
-        self, rewrite: Rewrite | None, n_jobs: int | None
-    ) -> SearchedRecords:
+    def as_learned(self, model: HDSL | None, n_jobs: int | None) -> SearchedRecords:
         """Return the records, searched by a learned similarity too; None is the cosine."""
-        if rewrite is None:
-            return self
-        rows = rewrite(self.records.X)
-        by_learned = NearestRecords.search(rows, self.tables.n_left, n_jobs)
-        return self._replace(by_learned=by_learned)
+        if model is None or self.near is None:
+            return self._replace(near=None)
+        sides = self.sides.with_layer(learned_layer(model, self.records))
+        by_learned = sides.search_last(self.near, n_jobs)
+        nearest = [*self.nearest, by_learned]
+        return self._replace(sides=sides, nearest=nearest, near=None)
 
     @property
-    def nearest(self) -> list[NearestRecords]:
-        """The nearest records by each similarity that is one of its own."""
-        if self.by_learned is self.by_cosine:
-            return [self.by_spelling, self.by_cosine]
-        return [self.by_spelling, self.by_cosine, self.by_learned]
+    def by_cosine(self) -> NearestRecords:
+        """The nearest records by the cosine."""
+        return self.nearest[1]
 
-    def searched_records(self, side: str) -> slice:
-        """Return the records among which those of a side are searched."""
-        n_left = self.tables.n_left
-        if self.tables.is_single:
-            return slice(0, n_left)
-        if side == "left":
-            return slice(n_left, self.tables.n_records)
-        return slice(0, n_left)
+    @property
+    def by_learned(self) -> NearestRecords:
+        """The nearest records by what was learned, or by the cosine."""
+        return self.nearest[-1]
 
-    def side_index(self, side: str) -> LayeredIndex:
-        """Return an index of the records among which those of a side are searched."""
-        learned = None
-        if self.by_learned is not self.by_cosine:
-            learned = self.by_learned.X
-        layered = LayeredRows.of_records(self.records, learned)
-        return LayeredIndex(layered.take(self.searched_records(side)))
+    def standings(self, pairs: np.ndarray, n_jobs: int | None) -> list[Standing]:
+        """Return where pairs stand by each similarity."""
+        similarities = self.sides.layered.similarities(pairs, n_jobs)
+        return [
+            nearest.standing(pairs, similarity)
+            for nearest, similarity in zip(self.nearest, similarities, strict=True)
+        ]
 
     def lone_features(self) -> dict[str, int]:
         """Return the record of each feature that no other has, so that it does not count."""
@@ -103,7 +99,7 @@ class SearchedRecords(NamedTuple):
         tables: Tables,
         names: list[str],
         column_kinds: dict[str, str],
-        rewrite: Rewrite | None,
+        model: HDSL | None,
     ) -> SearchedRecords:
         """Return what `to_arrays` was called on, from tables and names of features."""
         idf = get_array(arrays, "idf", "f", (len(names),))
@@ -111,11 +107,14 @@ class SearchedRecords(NamedTuple):
         n_first, n_texts = sizes.tolist()
         vocabulary = Vocabulary(names, idf, n_first, n_texts)
         records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
-        rows = [records.grams, records.X]
-        if rewrite is not None:
-            rows.append(rewrite(records.X))
-        nearest = [_nearest_of_file(arrays, number, X) for number, X in enumerate(rows)]
-        return cls(tables, records, nearest[0], nearest[1], nearest[-1])
+        layered = LayeredRows.of_records(records)
+        if model is not None:
+            layered = layered.with_layer(learned_layer(model, records))
+        nearest = [
+            _nearest_of_file(arrays, number, tables.n_records)
+            for number in range(layered.n_layers)
+        ]
+        return cls(tables, records, Sides(layered, tables.n_left), nearest)
 
 
 def check_numbers(numbers: np.ndarray, n_records: int, what: str) -> np.ndarray:
@@ -125,10 +124,9 @@ def check_numbers(numbers: np.ndarray, n_records: int, what: str) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
-def _nearest_of_file(arrays: Arrays, number: int, X: sp.csr_array) -> NearestRecords:
-    n_records = X.shape[0]
+def _nearest_of_file(arrays: Arrays, number: int, n_records: int) -> NearestRecords:
     name = f"neighbors{number}"
     stored = get_array(arrays, name, "iu", (n_records, None))
-    neighbors = check_numbers(stored, n_records, name)
+    neighbors = check_numbers(stored, n_records, name).astype(np.int32)
     scores = get_array(arrays, f"scores{number}", "f", neighbors.shape)
-    return NearestRecords(X, neighbors, np.where(neighbors < 0, -np.inf, scores))
+    return NearestRecords(neighbors, np.where(neighbors < 0, -np.inf, scores))

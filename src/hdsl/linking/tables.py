@@ -56,7 +56,10 @@ class Table(NamedTuple):
         columns = {
             name: texts + later.columns[name] for name, texts in self.columns.items()
         }
-        return make_table(columns, self.ids.tolist() + later.ids.tolist())
+        first = len(self.ids)
+        row_of_later = {text: first + row for text, row in later.row_of.items()}
+        ids = _as_ids(self.ids.tolist() + later.ids.tolist())
+        return Table(columns, ids, self.row_of | row_of_later)
 
     def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
         """Return the rows of ids; `side` and `name` say in a message whose they are."""
@@ -130,6 +133,8 @@ class Tables:
 
     def only(self, records: np.ndarray) -> Tables:
         """Return tables with some of the records, by number."""
+        if len(records) == self.n_records:
+            return self
         left = self.left.take(records[records < self.n_left])
         if self.is_single:
             return Tables(left)
@@ -167,6 +172,10 @@ class Tables:
     def column(self, name: str) -> list[str]:
         """Return a shared column, one text per record."""
         return [text for table in self.each for text in table.columns[name]]
+
+    def have_only(self, name: str) -> bool:
+        """Return whether a column is the only one of each table."""
+        return all([*table.columns] == [name] for table in self.each)
 
     def records(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids as numbers of records, shape (n, 2), left and right.

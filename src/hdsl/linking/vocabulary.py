@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple
 from unicodedata import normalize
@@ -10,7 +11,10 @@ from unicodedata import normalize
 import numpy as np
 import scipy.sparse as sp
 
+from ..cpu.kernels.arrays import SparseArrays
 from ..wide_matrices import index_dtype
+from .blocks import row_blocks
+from .rows import Rows
 
 #: Lengths of character n-grams.
 GRAM_LENGTHS = (3, 4)
@@ -40,9 +44,10 @@ class Tokens(NamedTuple):
         counts = _counts(indices, indptr, n_columns=len(number_of_token))
         return cls(counts, list(number_of_token))
 
-    def first(self, n_texts: int) -> Tokens:
-        """Return the tokens of the first texts."""
-        return Tokens(self.counts[:n_texts], self.tokens)
+    @property
+    def n_texts(self) -> int:
+        """How many texts there are."""
+        return int(self.counts.shape[0])
 
 
 class Vocabulary:
@@ -80,6 +85,8 @@ class Vocabulary:
         self.word_columns = np.flatnonzero(~is_gram)
         words = [names[column] for column in self.word_columns.tolist()]
         self.has_digit = _have_digit(words)
+        self._is_word = ~is_gram
+        self._positions = np.where(is_gram, is_gram.cumsum(), (~is_gram).cumsum()) - 1
         self._numbers = {name: number for number, name in enumerate(names)}
         self._later_numbers: dict[str, int] = {}
 
@@ -96,10 +103,9 @@ class Vocabulary:
         names = {name for token in tokens.tokens for name in words_and_grams(token)}
         every_name = sorted(names)
         n_names = len(every_name)
-        n_texts = tokens.counts.shape[0]
+        n_texts = tokens.n_texts
         every_feature = cls(every_name, np.ones(n_names), n_names, n_texts)
-        counts = every_feature.count(tokens)
-        frequencies = np.bincount(counts.indices, minlength=n_names)
+        frequencies = every_feature._frequencies(tokens)
         least = 2 if n_texts > MIN_TEXTS else 1
         kept = np.flatnonzero(frequencies >= least)
         if not len(kept):
@@ -119,11 +125,23 @@ class Vocabulary:
         extended.idf = np.concatenate([self.idf, idf])
         extended.gram_columns = np.concatenate([self.gram_columns, columns[is_gram]])
         extended.word_columns = np.concatenate([self.word_columns, columns[~is_gram]])
+        n_grams = len(self.gram_columns)
+        n_words = len(self.word_columns)
+        positions = np.where(
+            is_gram, n_grams + is_gram.cumsum(), n_words + (~is_gram).cumsum()
+        )
+        extended._is_word = np.concatenate([self._is_word, ~is_gram])
+        extended._positions = np.concatenate([self._positions, positions - 1])
         words = [name for name in names if not _is_gram(name)]
         extended.has_digit = np.concatenate([self.has_digit, _have_digit(words)])
         later_numbers = zip(names, columns.tolist(), strict=True)
         extended._later_numbers = self._later_numbers | dict(later_numbers)
         return extended
+
+    @property
+    def n_first_words(self) -> int:
+        """How many words the first texts had."""
+        return int((self.word_columns < self.n_first).sum())
 
     def are_words(self, numbers: list[int]) -> bool:
         """Return whether features are words, all of them."""
@@ -148,27 +166,65 @@ class Vocabulary:
             missing.append(names)
         return missing
 
-    def count(self, tokens: Tokens) -> sp.csr_array:
-        """Return how often texts have each feature, shape (n_texts, n_features)."""
-        # The features of each token are looked up once, however often it occurs.
-        indices: list[int] = []
-        indptr = [0]
-        for token in tokens.tokens:
+    def weigh(self, tokens: Tokens) -> tuple[Rows, Rows]:
+        """Return the n-grams of texts and their words, each numbered on its own.
+
+        Their weights are TF-IDF with the logarithm of counts.
+        """
+        numbers, ends = self._numbers_of_tokens(tokens.tokens)
+        is_word = self._is_word[numbers]
+        return (
+            self._weighted(tokens, numbers, ends, ~is_word),
+            self._weighted(tokens, numbers, ends, is_word),
+        )
+
+    def _weighted(
+        self, tokens: Tokens, numbers: np.ndarray, ends: np.ndarray, is_kept: np.ndarray
+    ) -> Rows:
+        """Return texts as rows of weights, of words alone or of n-grams alone."""
+        kept = numbers[is_kept]
+        n_before = np.concatenate([[0], np.cumsum(is_kept)])
+        # No array is as long as the vocabulary: most of it may not occur.
+        used, columns = np.unique(kept, return_inverse=True)
+        features = _counts(columns, n_before[ends], n_columns=len(used))
+        idf = self.idf[used]
+        positions = self._positions[used].astype(np.int32)
+        parts = []
+        for texts in row_blocks(tokens.n_texts):
+            weights = sp.csr_array(tokens.counts[texts] @ features)
+            weights.sort_indices()
+            arrays = SparseArrays(
+                indptr=weights.indptr.astype(np.int64),
+                indices=positions[weights.indices],
+                data=(1.0 + np.log(weights.data)) * idf[weights.indices],
+            )
+            parts.append(Rows(arrays))
+        return Rows.stacked(parts)
+
+    def _frequencies(self, tokens: Tokens) -> np.ndarray:
+        """Return the number of texts that have each feature."""
+        numbers, ends = self._numbers_of_tokens(tokens.tokens)
+        features = _counts(numbers, ends, n_columns=len(self.names))
+        frequencies = np.zeros(len(self.names), dtype=np.int64)
+        for texts in row_blocks(tokens.n_texts):
+            counts = tokens.counts[texts] @ features
+            frequencies += np.bincount(counts.indices, minlength=len(self.names))
+        return frequencies
+
+    def _numbers_of_tokens(self, tokens: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the features of tokens, and where those of each end.
+
+        The ends begin with 0.
+        """
+        numbers: list[int] = []
+        ends = [0]
+        for token in tokens:
             for name in words_and_grams(token):
                 number = self._number(name)
                 if number is not None:
-                    indices.append(number)
-            indptr.append(len(indices))
-        features_of_token = _counts(indices, indptr, n_columns=len(self.names))
-        counts = sp.csr_array(tokens.counts @ features_of_token)
-        counts.sort_indices()
-        return counts
-
-    def weigh(self, tokens: Tokens) -> sp.csr_array:
-        """Return texts as rows of weights: TF-IDF with the logarithm of counts."""
-        weights = self.count(tokens)
-        weights.data = (1.0 + np.log(weights.data)) * self.idf[weights.indices]
-        return weights
+                    numbers.append(number)
+            ends.append(len(numbers))
+        return np.array(numbers, dtype=np.int64), np.array(ends)
 
 
 def _have_digit(words: list[str]) -> np.ndarray:
@@ -179,7 +235,11 @@ def _idf(frequencies: np.ndarray, n_texts: int) -> np.ndarray:
     return np.log((n_texts + 1) / (frequencies + 1)) + 1.0
 
 
-def _counts(indices: list[int], indptr: list[int], n_columns: int) -> sp.csr_array:
+def _counts(
+    indices: Sequence[int] | np.ndarray,
+    indptr: Sequence[int] | np.ndarray,
+    n_columns: int,
+) -> sp.csr_array:
     """Return how often each row has each column, from the columns that it names."""
     dtype = index_dtype(max(len(indices), n_columns))
     arrays = (

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from ..similarity.rows import unit_rows
 from .known import N_FOLDS
+from .rows import Rows
 
 #: Inverse strength of the penalty.
 C = 10.0
@@ -18,8 +18,8 @@ class WordModel:
 
     Parameters
     ----------
-    words : csr_array of shape (n_records, n_words)
-        TF-IDF weights of the records.
+    words : Rows
+        TF-IDF weights of the words of records, at unit length.
     pairs : ndarray of shape (n_pairs, 2)
     labels, fold : ndarray of shape (n_pairs,)
         1 for a match; numbers of folds.
@@ -32,12 +32,12 @@ class WordModel:
 
     def __init__(
         self,
-        words: sp.csr_array,
+        words: Rows,
         pairs: np.ndarray,
         labels: np.ndarray,
         fold: np.ndarray,
     ) -> None:
-        self._models: list[LogisticRegression] = []
+        models: list[LogisticRegression] = []
         self.held_out = np.full(len(pairs), np.nan)
         features = _features(words, pairs)
         for number in range(N_FOLDS):
@@ -46,27 +46,33 @@ class WordModel:
                 continue
             model = LogisticRegression(C=C, solver="liblinear", random_state=0)
             model.fit(features[is_other], labels[is_other])
-            self._models.append(model)
+            models.append(model)
             rows = ~is_other
             if rows.any():
                 self.held_out[rows] = model.decision_function(features[rows])
+        # The mean of linear models is one.
+        self._weights = np.full((0, 2), np.nan)
+        self._intercept = np.nan
+        if models:
+            coefficients = np.mean([model.coef_[0] for model in models], axis=0)
+            self._weights = np.ascontiguousarray(coefficients.reshape(2, -1).T)
+            self._intercept = np.mean([model.intercept_[0] for model in models])
 
-    def log_odds(self, words: sp.csr_array, pairs: np.ndarray) -> np.ndarray:
+    def log_odds(
+        self, words: Rows, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
         """Return the log odds of pairs of records, the mean of all models.
 
         NaN where there are none.
         """
-        if not self._models:
-            return np.full(len(pairs), np.nan)
-        features = _features(words, pairs)
-        each = [model.decision_function(features) for model in self._models]
-        return np.mean(each, axis=0)
+        return words.weighted_sums(pairs, self._weights, n_jobs) + self._intercept
 
 
-def _features(words: sp.csr_array, pairs: np.ndarray) -> sp.csr_array:
+def _features(words: Rows, pairs: np.ndarray) -> sp.csr_array:
     """Return the weights of words that both have, then of words that only one has."""
-    left = unit_rows(words[pairs[:, 0]])
-    right = unit_rows(words[pairs[:, 1]])
+    n_words = 1 + int(words.arrays.indices.max(initial=-1))
+    left = words.take(pairs[:, 0]).matrix(n_words)
+    right = words.take(pairs[:, 1]).matrix(n_words)
     common = left.minimum(right)
     only_one = abs(left - right)
     return sp.csr_array(sp.hstack([common, only_one]))

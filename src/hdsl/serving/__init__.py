@@ -3,13 +3,17 @@
 No client library of an engine is imported here: a search is any function.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ..similarity.limits import limit_weights
-from .bm25 import BM25Transformer
 from .certify import CertifiedTopK, certified_top_k
 from .full_text import expand_query, full_text_query
 from .recall import recall_at
 from .rows import sparse_rows, to_sparsevec
 from .vector_engines import export_query, export_rows
+
+if TYPE_CHECKING:
+    from .bm25 import BM25Transformer
 
 __all__ = [
     "BM25Transformer",
@@ -24,3 +28,12 @@ __all__ = [
     "sparse_rows",
     "to_sparsevec",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the estimator when it is first asked for: the others need no scikit-learn."""
+    if name == "BM25Transformer":
+        from .bm25 import BM25Transformer
+
+        return BM25Transformer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -89,23 +89,23 @@ class Workspace(NamedTuple):
 
 
 @kernel()
-def _is_worse(score, row, other_score, other_row):
+def is_worse(score, row, other_score, other_row):
     """Return whether a row comes after another one in a list, best first."""
     return score < other_score or (score == other_score and row > other_row)
 
 
 @kernel()
-def _replace_worst(scores, rows, size, score, row):
+def replace_worst(scores, rows, size, score, row):
     """Replace the top of a heap, the worst row of a list, by another row."""
     hole = 0
     child = 1
     while child < size:
         sibling = child + 1
-        if sibling < size and _is_worse(
+        if sibling < size and is_worse(
             scores[sibling], rows[sibling], scores[child], rows[child]
         ):
             child = sibling
-        if _is_worse(score, row, scores[child], rows[child]):
+        if is_worse(score, row, scores[child], rows[child]):
             break
         scores[hole] = scores[child]
         rows[hole] = rows[child]
@@ -146,10 +146,10 @@ def _fill_lists(query, sums, first, lists):
         row = first + k
         if lists.labels[row] == label:
             if score > same_limit:
-                _replace_worst(same_scores, same_rows, n_same, score, row)
+                replace_worst(same_scores, same_rows, n_same, score, row)
                 same_limit = same_scores[0]
         elif score > other_limit:
-            _replace_worst(other_scores, other_rows, n_other, score, row)
+            replace_worst(other_scores, other_rows, n_other, score, row)
             other_limit = other_scores[0]
         limit = min(same_limit, other_limit)
 
@@ -521,67 +521,6 @@ def _offer(query, row, score, want, scores, rows):
     """Put a row into the list of a query if it is better than the worst; return the worst score."""
     if want[query] == 0:
         return np.inf
-    if _is_worse(scores[query, 0], rows[query, 0], score, row):
-        _replace_worst(scores[query], rows[query], want[query], score, row)
+    if is_worse(scores[query, 0], rows[query, 0], score, row):
+        replace_worst(scores[query], rows[query], want[query], score, row)
     return scores[query, 0]
-
-
-# --- several similarities at a time ---------------------------------------------------
-
-
-class Layers(NamedTuple):
-    """Rows whose features come in layers, with one similarity per layer.
-
-    The similarity of two rows by a layer is that by the layer before, times the factors
-    of both rows, plus their inner product in the features of the layer.
-
-    Attributes
-    ----------
-    arrays : SparseArrays
-        The rows, or the columns, with the features of one layer after the other.
-    ends : ndarray of shape (n_rows, n_layers), int64
-        Where the entries of each layer end; of columns it has no use.
-    factors : ndarray of shape (n_layers, n_rows), float64
-        Those of the first layer have no use.
-    """
-
-    arrays: SparseArrays
-    ends: np.ndarray
-    factors: np.ndarray
-
-
-@kernel()
-def top_by_layers(start, stop, queries, columns, first, scores, rows, sums):
-    """Find the rows of largest similarity by each layer, for queries [start, stop).
-
-    The block of the index, rows from `first` on, comes as columns. `scores` and `rows`
-    have a heap per layer and query, shape (n_layers, n_queries, k). `sums` has an entry
-    for each row of the block.
-    """
-    n_layers = queries.factors.shape[0]
-    k = scores.shape[2]
-    for query in range(start, stop):
-        sums[:] = 0.0
-        begin = queries.arrays.indptr[query]
-        for layer in range(n_layers):
-            if layer > 0:
-                factor = queries.factors[layer, query]
-                for row in range(sums.size):
-                    sums[row] *= factor * columns.factors[layer, row]
-            end = queries.ends[query, layer]
-            for e in range(begin, end):
-                feature = queries.arrays.indices[e]
-                x = queries.arrays.data[e]
-                column_first = np.uint64(columns.arrays.indptr[feature])
-                column_last = np.uint64(columns.arrays.indptr[feature + 1])
-                for entry in range(column_first, column_last):
-                    position = np.uint32(columns.arrays.indices[entry])
-                    sums[position] += x * columns.arrays.data[entry]
-            begin = end
-            layer_scores = scores[layer, query]
-            layer_rows = rows[layer, query]
-            limit = layer_scores[0]
-            for row in range(sums.size):
-                if sums[row] > limit:
-                    _replace_worst(layer_scores, layer_rows, k, sums[row], first + row)
-                    limit = layer_scores[0]
