@@ -267,15 +267,19 @@ def _errors_table(lines: list[Line]) -> Table:
         (line["cell"]["set"], line["cell"]["encoder"], line["cell"]["method"]): line
         for line in lines
     }
-    head = ["method", *(f"{name}, {kind}" for name in names for kind in kinds)]
+    columns = [
+        (name, kind)
+        for name in names
+        for kind in kinds
+        if (name, kind, "embedding") in by_cell
+    ]
+    head = ["method", *(f"{name}, {kind}" for name, kind in columns)]
     rows = []
     for method, label in METHODS.items():
         row = [label]
-        for name in names:
-            for kind in kinds:
-                encoder = "none" if method in OF_WORDS else kind
-                line = by_cell.get((name, encoder, method))
-                row.append(_shown(line))
+        for name, kind in columns:
+            encoder = "none" if method in OF_WORDS else kind
+            row.append(_shown(by_cell.get((name, encoder, method))))
         rows.append(row)
     notes = [
         "Errors of 3 nearest neighbours in percent with 95 % intervals, on "

@@ -8,12 +8,15 @@ import pytest
 from hdsl.evaluate import (
     RankingQuality,
     SearchComparison,
+    compare_errors,
     compare_searches,
+    known_item,
     ranking_quality,
 )
 from hdsl.relevance import read_relevance
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.text.scored import Scored
+from hdsl.triplets import graded_triplets, relevance_triplets
 
 DOCUMENTS = np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]] + 0.01 * np.arange(8)[:, None]
 QUERIES = np.eye(4)
@@ -134,3 +137,22 @@ def test_one_document_per_query_is_left_out(leave_out):
         compare_searches(
             swapped(0, 1), QUERIES[:2], DOCUMENTS, [{2}, {3}], leave_out=leave_out
         )
+
+
+def test_results_print_as_sentences_and_not_as_arrays():
+    model = swapped(0, 1)
+    labels = np.arange(8) // 2
+    results = [
+        compare_searches(model, QUERIES, DOCUMENTS, [{2}, {0}, {4}, {6}]),
+        ranking_quality([[1, 2]], [{1}]),
+        known_item(model, DOCUMENTS),
+        compare_errors(model, DOCUMENTS, labels, n_neighbors=1),
+        relevance_triplets(
+            QUERIES, DOCUMENTS, {"query": [0], "document": [2], "grade": [1]}
+        ),
+        graded_triplets({"anchor": [0, 0], "item": [1, 2], "grade": [1, 2]}),
+    ]
+    for result in results:
+        assert repr(result).startswith(f"<{type(result).__name__}: ")
+        assert "array" not in repr(result)
+        assert "\n" not in repr(result)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL
 from hdsl.evaluate import compare_errors, knn_error
-from hdsl.search import above
+from hdsl.search import above, top_k
 
 RNG = np.random.default_rng(0)
 Y = np.arange(30) % 2
@@ -76,3 +76,11 @@ def test_errors_need_a_test_row(model):
 def test_importance_needs_a_row(model):
     with pytest.raises(ValueError, match="no rows"):
         model.importance((X[:0], Z[:0]))
+
+
+def test_sums_of_an_embedding_do_not_overflow():
+    rows = X, changed(1e30).astype(np.float32)
+    with pytest.raises(ValueError, match="overflow"):
+        top_k(rows, rows, 2)
+    scores = top_k((X, changed(1e30)), (X, changed(1e30)), 1).scores
+    assert scores.max() == pytest.approx(1e60)

@@ -63,7 +63,6 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     width = embedding_width(embedding, X.shape[1], column_names(block))
     if width:
         X = split_columns(X, X.shape[1] - width)
-        check_embedding_size(X.dense)
     return as_checked(X)
 
 
@@ -75,6 +74,7 @@ def check_pair(features: Any, embedding: Any, number: int) -> MixedRows:
 def as_checked(X: Any) -> Any:
     """Return checked rows as shards take them: features in float64, an embedding in float32."""
     if isinstance(X, MixedRows):
+        check_embedding_size(X.dense)
         return MixedRows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
     return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 

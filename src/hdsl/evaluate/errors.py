@@ -49,7 +49,7 @@ class ErrorRate:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ErrorComparison:
     """Errors of the cosine and as learned, on the same trials, and what they show.
 
@@ -131,6 +131,10 @@ class ErrorComparison:
         if self.verdict == "worse":
             return f" It is worse, and nothing {advice}"
         return f" Nothing {advice}"
+
+    def __repr__(self) -> str:
+        errors = f"cosine {self.before}, learned {self.after}"
+        return f"<ErrorComparison: {errors}. {self.sentence}>"
 
     def __str__(self) -> str:
         return f"cosine   {self.before}\nlearned  {self.after}\n{self.sentence}"

@@ -25,7 +25,7 @@ from .rows import checked_rows
 BLOCK = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KnownItem:
     """Ranks of rows for queries made of a part of their features.
 
@@ -62,6 +62,9 @@ class KnownItem:
     def recall(self, k: int) -> float:
         """Return the share of queries whose row has rank k or better."""
         return float(np.mean(self.ranks <= k))
+
+    def __repr__(self) -> str:
+        return f"<KnownItem: {self}>"
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -17,7 +17,7 @@ MEASURES = ("mrr", "precision", "ndcg", "recall")
 LARGEST_GRADE = 1e100
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RankingQuality:
     """How well queries rank what is relevant for them.
 
@@ -97,6 +97,9 @@ class RankingQuality:
         gains = mine - theirs
         low, high = mean_interval(gains, self.confidence)
         return float(gains.mean()), low, high
+
+    def __repr__(self) -> str:
+        return f"<RankingQuality: {self}>"
 
     def __str__(self) -> str:
         names = {

@@ -25,7 +25,7 @@ SHOWN = {"ndcg": "nDCG@", "mrr": "MRR", "recall": "recall@"}
 DEPTH = 100
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SearchComparison:
     """How well queries rank documents by plain cosine and as learned, and what it shows.
 
@@ -40,6 +40,9 @@ class SearchComparison:
     before: RankingQuality
     after: RankingQuality
     n_documents: int
+
+    def __repr__(self) -> str:
+        return f"<SearchComparison: {self.sentence}>"
 
     @property
     def n_queries(self) -> int:
@@ -205,6 +208,6 @@ def _left_out(leave_out: Any, n_queries: int) -> list[int]:
 def _results(rankings: np.ndarray, left_out: list[int], depth: int) -> list[list[int]]:
     """Return the first of each ranking, without the document that is no result."""
     return [
-        [row for row in ranking if row != own][:depth]
-        for ranking, own in zip(rankings.tolist(), left_out, strict=True)
+        [row for row in ranking if row != document][:depth]
+        for ranking, document in zip(rankings.tolist(), left_out, strict=True)
     ]

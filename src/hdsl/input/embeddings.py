@@ -54,6 +54,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
 def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
     """Return a pair (features, embedding) as mixed rows, checked against an estimator."""
     rows = as_mixed_rows(X, name)
+    check_embedding_size(rows.dense)
     take_pair_widths(estimator, rows.sparse.shape[1], rows.dense.shape[1], reset, name)
     return rows
 

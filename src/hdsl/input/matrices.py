@@ -130,9 +130,7 @@ def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
     features = as_rows(sparse, f"{name}[0]")
     if not sp.issparse(features):
         features = canonical(sp.csr_array(features))
-    embedding = np.ascontiguousarray(as_rows(dense, f"{name}[1]"))
-    check_embedding_size(embedding)
-    return MixedRows(features, embedding)
+    return MixedRows(features, np.ascontiguousarray(as_rows(dense, f"{name}[1]")))
 
 
 def check_embedding_size(embedding: np.ndarray) -> None:
@@ -141,7 +139,8 @@ def check_embedding_size(embedding: np.ndarray) -> None:
     if largest > LARGEST_OF_EMBEDDING:
         raise ValueError(
             f"The largest absolute value of the embedding is {largest:.3g}, but must "
-            f"be at most {LARGEST_OF_EMBEDDING:g}: divide it by that."
+            f"be at most {LARGEST_OF_EMBEDDING:g}, as lengths are taken in float32: "
+            "divide it by that."
         )
 
 

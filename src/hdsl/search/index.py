@@ -116,6 +116,9 @@ class Index:
         self.rows = as_rows(X, "index")
         self._given_rows = X
         self._largest = largest_magnitude(self.rows)
+        self._largest_of_embedding = 0.0
+        if isinstance(self.rows, MixedRows):
+            self._largest_of_embedding = largest_magnitude(self.rows.dense)
         self._card_index: CardIndex | None = None
         self._lock = threading.Lock()  # a card serves one search at a time
 
@@ -187,6 +190,13 @@ class Index:
             )
         if n_queries:
             check_no_overflow(largest_magnitude(queries), self._largest, n_features)
+        if n_queries and isinstance(queries, MixedRows):
+            check_no_overflow(
+                largest_magnitude(queries.dense),
+                self._largest_of_embedding,
+                queries.dense.shape[1],
+                np.result_type(queries.dense, self.rows.dense),
+            )
 
     def _lists(self, neighbors: Neighbors, leaves_self: bool) -> NeighborLists:
         """Return the lists to fill, without a label: all rows go to the same list.

@@ -21,7 +21,9 @@ def largest_magnitude(X: Any) -> float:
     return largest_value(X)
 
 
-def check_no_overflow(queries: float, index: float, n_features: int) -> None:
+def check_no_overflow(
+    queries: float, index: float, n_features: int, dtype: Any = np.float64
+) -> None:
     """Raise ValueError where inner products may overflow: they would have no order.
 
     Parameters
@@ -29,8 +31,10 @@ def check_no_overflow(queries: float, index: float, n_features: int) -> None:
     queries, index : float
         The largest absolute value of each.
     n_features : int
+    dtype : dtype, default=float64
+        Of the sums.
     """
-    if not queries * index * n_features < np.finfo(np.float64).max:
+    if not queries * index * n_features < float(np.finfo(dtype).max):
         raise ValueError(
             f"Inner products may overflow: queries has values up to {queries:.3g} and "
             f"index up to {index:.3g}. Scale the rows to smaller values."

@@ -67,7 +67,9 @@ class Similarity:
             )
 
     def __repr__(self) -> str:
-        parts = [f"{part.name} {part.weight:.4g}" for part in self.fixed]
+        parts = [
+            f"{fixed_part.name} {fixed_part.weight:.4g}" for fixed_part in self.fixed
+        ]
         return (
             f"<Similarity: {len(self.weights):,} atoms of {self.n_features:,} "
             f"features, scale {self.scale:.4g}, {', '.join(parts)}>"

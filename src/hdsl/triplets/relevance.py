@@ -38,6 +38,13 @@ class JudgedRows(NamedTuple):
     triplets: np.ndarray
     weights: np.ndarray
 
+    def __repr__(self) -> str:
+        n_rows, n_features = self.X.shape
+        return (
+            f"<JudgedRows: {len(self.triplets):,} triplets of {n_rows:,} rows with "
+            f"{n_features:,} features>"
+        )
+
 
 def relevance_triplets(
     queries: Any,
@@ -256,10 +263,10 @@ class _OtherDocuments(NamedTuple):
         hard = self._draw(lower, self.n_hard)
         nearest = self.nearest[query]
         unjudged = nearest[~np.isin(nearest, judged)][:N_NEAREST]
-        near = self._draw(unjudged, self.n_hard - len(hard))
-        n_rest = self.n_others - len(hard) - len(near)
-        passed_over = np.union1d(judged, near)
-        return np.concatenate([hard, near, self._draw_outside(passed_over, n_rest)])
+        similar = self._draw(unjudged, self.n_hard - len(hard))
+        n_rest = self.n_others - len(hard) - len(similar)
+        passed_over = np.union1d(judged, similar)
+        return np.concatenate([hard, similar, self._draw_outside(passed_over, n_rest)])
 
     def _draw(self, documents: np.ndarray, n: int) -> np.ndarray:
         """Return at most n of some documents."""

@@ -21,6 +21,13 @@ class Judgements(NamedTuple):
     triplets: np.ndarray
     weights: np.ndarray | None
 
+    def __repr__(self) -> str:
+        n_judgements, n_rows = self.triplets.shape
+        weights = "weighted"
+        if self.weights is None:
+            weights = "all of one weight"
+        return f"<Judgements: {n_judgements:,} of {n_rows} rows each, {weights}>"
+
 
 def restrict(
     triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any = None
