@@ -14,7 +14,7 @@ from ..cpu.kernels.layers import (
     LayerColumns,
     LayerRows,
     LayerSpace,
-    ShortlistTops,
+    NearLists,
     TopLists,
     compare_beyond,
     compare_shortlist,
@@ -340,7 +340,7 @@ class LastLayerIndex:
             As by `LayeredIndex.top`.
         """
         shape = (1, queries.n_records, k + N_SPARE)
-        lists = ShortlistTops(
+        lists = NearLists(
             scores=np.full(shape, -np.inf),
             rows=np.full(shape, -1),
             shortlist=shortlist.records,
@@ -473,7 +473,7 @@ class _Search:
         self,
         queries: tuple[LayerRows, ...],
         rows: tuple[LayerRows, ...],
-        lists: TopLists | ShortlistTops,
+        lists: TopLists | NearLists,
         widths: Iterable[int],
     ) -> None:
         self._queries = queries

@@ -85,7 +85,7 @@ class TopLists(NamedTuple):
     sizes: np.ndarray
 
 
-class ShortlistTops(NamedTuple):
+class NearLists(NamedTuple):
     """The best rows of each query by the last layer, and what is known by that before.
 
     Attributes
@@ -237,7 +237,7 @@ def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
         Rows of the index, with those of the block among them.
     firsts : tuple of int
         The first row of the block among `rows`, and its number.
-    lists : ShortlistTops
+    lists : NearLists
         With near rows that were offered.
     space : LayerSpace
     """
