@@ -48,7 +48,7 @@ METHODS = {
 }
 
 #: Methods that ask questions, and what the loop of each is called.
-LOOPS = {"linker loop": "Linker", "dedupe loop": "dedupe"}
+LOOPS = {"linker loop": "Linker"}
 
 #: Methods that need labels, and those that cannot use any.
 SUPERVISED = ("logistic", "dedupe")
@@ -261,24 +261,6 @@ def _linker_loop(people: People) -> list[dict[str, float]]:
     return rounds
 
 
-def _dedupe_loop(people: People) -> list[dict[str, float]]:
-    """Return the score of dedupe after each round of its own questions."""
-    model, records = _prepared(people)
-    answers = Answers([], [])
-    rounds = []
-    for _ in range(N_ROUNDS):
-        for _ in range(N_QUESTIONS):
-            first, second = model.uncertain_pairs()[0]
-            answer = Answers([], [])
-            answer.add(people, [(first["rec_id"], second["rec_id"])])
-            answers.matches.extend(answer.matches)
-            answers.non_matches.extend(answer.non_matches)
-            model.mark_pairs(_examples(records, answer))
-        pairs = _trained_links(model, records)
-        rounds.append({"answers": answers.n_answers, **people.score(pairs)})
-    return rounds
-
-
 # --- methods --------------------------------------------------------------------------
 
 
@@ -420,7 +402,8 @@ def _examples(records: Records, answers: Answers) -> dict[str, Any]:
 
 def _trained_links(model: Any, records: Records) -> list[Pair]:
     """Return the links of dedupe, which learns from the answers that it was given."""
-    model.train()
+    # Predicates with an index fail where what they ask for was not indexed.
+    model.train(index_predicates=False)
     if len(records) == 2:
         joined = model.join(*records, threshold=0.5, constraint="many-to-many")
         return [pair for pair, _ in joined]
@@ -440,10 +423,9 @@ WAYS: dict[str, Callable[[People, Answers], list[Pair]]] = {
     "dedupe": _dedupe,
 }
 
-#: The loop of each method that asks.
+#: The loop of each method that asks. The one of dedupe 3.0.3 ends in an error on FEBRL1.
 ROUNDS: dict[str, Callable[[People], list[dict[str, float]]]] = {
     "linker loop": _linker_loop,
-    "dedupe loop": _dedupe_loop,
 }
 
 

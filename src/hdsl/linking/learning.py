@@ -355,8 +355,8 @@ class _Learning:
             )
             if self._n_things < PAYS_FROM:
                 self._add_sentence(
-                    f"On benchmarks learning pays from {PAYS_FROM} matches on: label "
-                    "more."
+                    f"Fewer than {PAYS_FROM} rarely teach more than the cosine knows: "
+                    "label more."
                 )
         if len(self._known.non_matches) == 0 and not self._known.is_complete:
             self._add_sentence(
