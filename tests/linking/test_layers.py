@@ -94,16 +94,16 @@ def test_layers_of_records_are_spelling_and_cosine_and_what_was_learned():
     assert_array_equal(similarities[2], scores[2].ravel())
 
 
-@pytest.mark.parametrize("n_near", [12, 80])
-def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_near):
+@pytest.mark.parametrize("n_shortlist", [12, 80])
+def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_shortlist):
     monkeypatch.setattr(layers, "BLOCK_SIZE", 32)
-    monkeypatch.setattr(sides, "N_NEAR", n_near)
+    monkeypatch.setattr(sides, "N_SHORTLIST", n_shortlist)
     monkeypatch.setattr(sides, "DEPTH", 9)
     records, n = record_features()
     rows, _ = learned_rows(records)
     by_words = sides.Sides(LayeredRows(rows.layers[:2]), n)
-    _, near = by_words.search(n_jobs=1)
-    nearest = sides.Sides(rows, n).search_last(near, n_jobs=2)
+    _, shortlist = by_words.search(n_jobs=1)
+    nearest = sides.Sides(rows, n).search_last(shortlist, n_jobs=2)
     every = LayeredIndex(rows, range(n, 2 * n)).top(rows.take(np.arange(n)), 9, 1)
     assert_array_equal(nearest.neighbors[:n], every[0][2] + n)
     assert_array_equal(nearest.scores[:n], every[1][2])

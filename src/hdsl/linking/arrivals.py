@@ -268,8 +268,8 @@ class Arrivals:
         if len(rows) < features.n_records or self._side == "left":
             features = features.take(rows)
         layered = LayeredRows.of_records(features)
-        for layer, later in zip(learned, self._layered.layers[2:], strict=True):
-            layered = layered.with_layer(layer.followed_by(later).take(rows))
+        for earlier, later in zip(learned, self._layered.layers[2:], strict=True):
+            layered = layered.with_layer(earlier.followed_by(later).take(rows))
         order = np.argsort(np.argsort(joined, kind="stable"), kind="stable")
         nearest = []
         for layer, lists in enumerate(self._lists):

@@ -17,7 +17,7 @@ from ..cpu.kernels.layers import (
     NearLists,
     TopLists,
     compare_beyond,
-    compare_near,
+    compare_shortlist,
     score_listed,
     top_by_layers,
 )
@@ -39,7 +39,7 @@ ROUNDING = 1e-4
 
 #: Later records that are put together before they are a part of their own, and how many
 #: times as many records as at first there are when a new index is made.
-SMALL_PART = 4096
+SMALL_CHUNK = 4096
 GROWTH = 1.5
 
 #: Queries that say how much time the others take.
@@ -152,14 +152,14 @@ class LayeredRows(NamedTuple):
         return similarities
 
 
-class Near(NamedTuple):
+class Shortlist(NamedTuple):
     """The records that are nearest to each of some by a similarity, and what others have.
 
     Attributes
     ----------
-    records : ndarray of shape (n_queries, n_near), int32
+    records : ndarray of shape (n_queries, n_shortlist), int32
         Numbers in an index; -1 where there are no more.
-    scores : ndarray of shape (n_queries, n_near), float32
+    scores : ndarray of shape (n_queries, n_shortlist), float32
         Their similarities.
     beyond : ndarray of shape (n_queries,)
         No other record has a larger similarity.
@@ -170,9 +170,9 @@ class Near(NamedTuple):
     beyond: np.ndarray
 
     @classmethod
-    def empty(cls, n_queries: int, n_near: int) -> Near:
+    def empty(cls, n_queries: int, n_shortlist: int) -> Shortlist:
         """Return records to fill."""
-        shape = (n_queries, n_near)
+        shape = (n_queries, n_shortlist)
         return cls(
             records=np.full(shape, -1, dtype=np.int32),
             scores=np.zeros(shape, dtype=np.float32),
@@ -180,7 +180,7 @@ class Near(NamedTuple):
         )
 
     @classmethod
-    def of_lists(cls, records: np.ndarray, scores: np.ndarray) -> Near:
+    def of_lists(cls, records: np.ndarray, scores: np.ndarray) -> Shortlist:
         """Return the records of lists, best first."""
         beyond = np.zeros(len(records))
         if records.shape[1]:
@@ -188,15 +188,17 @@ class Near(NamedTuple):
             beyond[is_full] = scores[is_full, -1] + ROUNDING
         return cls(records.astype(np.int32), scores.astype(np.float32), beyond)
 
-    def fill(self, queries: np.ndarray, near: Near) -> None:
+    def fill(self, queries: np.ndarray, shortlist: Shortlist) -> None:
         """Write the nearest records of some queries."""
-        self.records[queries] = near.records
-        self.scores[queries] = near.scores
-        self.beyond[queries] = near.beyond
+        self.records[queries] = shortlist.records
+        self.scores[queries] = shortlist.scores
+        self.beyond[queries] = shortlist.beyond
 
-    def take(self, queries: np.ndarray) -> Near:
+    def take(self, queries: np.ndarray) -> Shortlist:
         """Return the nearest records of some queries."""
-        return Near(self.records[queries], self.scores[queries], self.beyond[queries])
+        return Shortlist(
+            self.records[queries], self.scores[queries], self.beyond[queries]
+        )
 
 
 class LayeredIndex:
@@ -212,40 +214,40 @@ class LayeredIndex:
     def __init__(self, layered: LayeredRows, records: range | None = None) -> None:
         if records is None:
             records = range(layered.n_records)
-        self._parts = [_Part.of_rows(layered, records, np.arange(len(records)))]
+        self._chunks = [_Chunk.of_rows(layered, records, np.arange(len(records)))]
 
     @property
     def n_records(self) -> int:
         """How many records there are, removed ones included."""
-        return sum(part.n_records for part in self._parts)
+        return sum(chunk.n_records for chunk in self._chunks)
 
     def with_layer(self, layer: Layer) -> LayeredIndex:
         """Return an index by one more similarity, with the same columns for the others.
 
         The layer has all records that the index was made of, before any is appended.
         """
-        (part,) = self._parts
+        (chunk,) = self._chunks
         index = copy(self)
-        index._parts = [part.with_layer(layer)]
+        index._chunks = [chunk.with_layer(layer)]
         return index
 
     def with_records(self, layered: LayeredRows, numbers: np.ndarray) -> LayeredIndex:
         """Return an index with later records, in place of those of the same numbers."""
         index = copy(self)
-        parts = [part.without(numbers) for part in self._parts]
-        if len(parts) > 1 and parts[-1].n_records < SMALL_PART:
-            smallest = parts.pop()
+        chunks = [chunk.without(numbers) for chunk in self._chunks]
+        if len(chunks) > 1 and chunks[-1].n_records < SMALL_CHUNK:
+            smallest = chunks.pop()
             layered = smallest.layered.followed_by(layered)
             numbers = np.concatenate([smallest.numbers, numbers])
-        parts.append(_Part.of_rows(layered, range(layered.n_records), numbers))
-        index._parts = parts
+        chunks.append(_Chunk.of_rows(layered, range(layered.n_records), numbers))
+        index._chunks = chunks
         return index
 
     @property
     def has_grown(self) -> bool:
         """Whether so many records came later that a new index pays."""
-        n_first = self._parts[0].n_records
-        return self.n_records > GROWTH * n_first + SMALL_PART
+        n_first = self._chunks[0].n_records
+        return self.n_records > GROWTH * n_first + SMALL_CHUNK
 
     def top(
         self, queries: LayeredRows, k: int, n_jobs: int | None
@@ -258,28 +260,30 @@ class LayeredIndex:
             Best first, of equal ones the first; -1 and -inf where there are fewer than
             k records.
         """
-        records, scores, _ = self.top_and_near(queries, k, 0, n_jobs)
+        records, scores, _ = self.top_and_shortlist(queries, k, 0, n_jobs)
         return records, scores
 
-    def top_and_near(
-        self, queries: LayeredRows, k: int, n_near: int, n_jobs: int | None
-    ) -> tuple[np.ndarray, np.ndarray, Near]:
+    def top_and_shortlist(
+        self, queries: LayeredRows, k: int, n_shortlist: int, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray, Shortlist]:
         """Return what `top` returns, and more records by the last layer.
 
         These have similarities in 32 bits.
         """
         sizes = np.full(queries.n_layers, k + N_SPARE)
-        sizes[-1] = max(k, n_near) + N_SPARE
+        sizes[-1] = max(k, n_shortlist) + N_SPARE
         shape = (queries.n_layers, queries.n_records, max(sizes))
         lists = TopLists(np.full(shape, -np.inf), np.full(shape, -1), sizes)
         with Workers(n_jobs) as workers:
             first = 0
-            for part in self._parts:
-                part.offer(queries, lists, first, workers)
-                first += part.n_records
+            for chunk in self._chunks:
+                chunk.offer(queries, lists, first, workers)
+                first += chunk.n_records
             rows, scores = _best_first(lists.rows, lists.scores)
-            numbers = np.concatenate([*(part.numbers for part in self._parts), [-1]])
-            near = Near.of_lists(numbers[rows[-1, :, :n_near]], scores[-1, :, :n_near])
+            numbers = np.concatenate([*(chunk.numbers for chunk in self._chunks), [-1]])
+            shortlist = Shortlist.of_lists(
+                numbers[rows[-1, :, :n_shortlist]], scores[-1, :, :n_shortlist]
+            )
             n_listed = k + N_SPARE
             listed = TopLists(
                 scores=np.ascontiguousarray(scores[:, :, :n_listed]),
@@ -287,13 +291,13 @@ class LayeredIndex:
                 sizes=np.full(queries.n_layers, n_listed),
             )
             first = 0
-            for part in self._parts:
-                part.score(queries, listed, first, workers)
-                first += part.n_records
+            for chunk in self._chunks:
+                chunk.score(queries, listed, first, workers)
+                first += chunk.n_records
         records = numbers[listed.rows]
         scores = np.where(records < 0, -np.inf, listed.scores)
         records, scores = _best_first(records, scores)
-        return records[:, :, :k], scores[:, :, :k], near
+        return records[:, :, :k], scores[:, :, :k], shortlist
 
 
 def _best_first(
@@ -326,7 +330,7 @@ class LastLayerIndex:
         self._widths = [layer.n_features for layer in layered.layers]
 
     def top(
-        self, queries: LayeredRows, near: Near, k: int, n_jobs: int | None
+        self, queries: LayeredRows, shortlist: Shortlist, k: int, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k records of largest similarity by the last layer to each query.
 
@@ -339,9 +343,9 @@ class LastLayerIndex:
         lists = NearLists(
             scores=np.full(shape, -np.inf),
             rows=np.full(shape, -1),
-            near=near.records,
-            near_scores=near.scores,
-            beyond=near.beyond,
+            shortlist=shortlist.records,
+            shortlist_scores=shortlist.scores,
+            beyond=shortlist.beyond,
         )
         first = self._records.start
         rows = self._layered.arrays()
@@ -351,8 +355,10 @@ class LastLayerIndex:
             queries.layers[-1].rows
         )
         with Workers(n_jobs) as workers:
-            near_cost = COMPARISON_COST * near.records.shape[1]
-            workers.run_pieces(search.near, queries.n_records, near_cost, first)
+            shortlist_cost = COMPARISON_COST * shortlist.records.shape[1]
+            workers.run_pieces(
+                search.shortlist, queries.n_records, shortlist_cost, first
+            )
             for number, block in enumerate(self._columns.blocks):
                 row = number * BLOCK_SIZE
                 firsts = (first + row, row)
@@ -367,7 +373,7 @@ class LastLayerIndex:
         return records[:, :k], scores[:, :k]
 
 
-class _Part:
+class _Chunk:
     """Records of an index that came at the same time.
 
     Parameters
@@ -395,7 +401,7 @@ class _Part:
     @classmethod
     def of_rows(
         cls, layered: LayeredRows, records: range, numbers: np.ndarray
-    ) -> _Part:
+    ) -> _Chunk:
         """Return records and their numbers."""
         columns = [_ColumnsOfLayer(layer, records) for layer in layered.layers]
         return cls(layered, records, numbers, columns)
@@ -405,7 +411,7 @@ class _Part:
         """How many records there are, those without a number included."""
         return len(self._records)
 
-    def without(self, numbers: np.ndarray) -> _Part:
+    def without(self, numbers: np.ndarray) -> _Chunk:
         """Return the same without some of the records: these have no number."""
         is_gone = np.isin(self.numbers, numbers)
         if not is_gone.any():
@@ -413,13 +419,13 @@ class _Part:
         rows = np.flatnonzero(is_gone)
         columns = [each.without(rows) for each in self._columns]
         remaining = np.where(is_gone, -1, self.numbers)
-        return _Part(self.layered, self._records, remaining, columns)
+        return _Chunk(self.layered, self._records, remaining, columns)
 
-    def with_layer(self, layer: Layer) -> _Part:
+    def with_layer(self, layer: Layer) -> _Chunk:
         """Return the same records by one more similarity."""
         columns = [*self._columns, _ColumnsOfLayer(layer, self._records)]
         layered = self.layered.with_layer(layer)
-        return _Part(layered, self._records, self.numbers, columns)
+        return _Chunk(layered, self._records, self.numbers, columns)
 
     def offer(
         self, queries: LayeredRows, lists: TopLists, first: int, workers: Workers
@@ -494,9 +500,9 @@ class _Search:
             start, stop, self._queries, self._rows, numbers, self._lists, space
         )
 
-    def near(self, start: int, stop: int, first: int) -> None:
+    def shortlist(self, start: int, stop: int, first: int) -> None:
         """Search the near records of queries [start, stop)."""
-        compare_near(
+        compare_shortlist(
             start, stop, self._queries, self._rows, first, self._lists, self._space(1)
         )
 

@@ -230,8 +230,8 @@ class _Learning:
         cosine_rank = cosine.rank_left[is_known_match]
         learned_rank = cosine_rank
         if self._settings.similarity == "learned":
-            near, standing = self._held_out_standing(X, known, training)
-            learned_rank = standing.rank_left[near.is_match & near.is_known]
+            near_pairs, standing = self._held_out_standing(X, known, training)
+            learned_rank = standing.rank_left[near_pairs.is_match & near_pairs.is_known]
         recall = recall_table(cosine=cosine_rank, learned=learned_rank)
         self.learned.recall = Measures(recall)
         self.learned.statement = recall_sentence(recall, len(learned_rank))
@@ -242,7 +242,7 @@ class _Learning:
         if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
             self._progress.stage("learning, all matches")
             self.learned.model = self._learn_similarity(X, known)
-            return near, standing
+            return near_pairs, standing
         self._add_sentence(
             "So the cosine is used, and only what makes a match is learned."
         )
@@ -258,7 +258,7 @@ class _Learning:
         """
         n_jobs = self._settings.n_jobs
         n_left = self._searched.tables.n_left
-        near_by_cosine = self._searched.near
+        near_by_cosine = self._searched.shortlist
         assert near_by_cosine is not None
         standings = [Standing.empty(len(training.pairs))]
         joined = training

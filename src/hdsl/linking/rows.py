@@ -31,9 +31,9 @@ class Rows(NamedTuple):
         return cls(arrays_of(X))
 
     @classmethod
-    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+    def stacked(cls, chunks: Sequence[Rows]) -> Rows:
         """Return the rows of several parts, one after the other."""
-        every = [part.arrays for part in parts]
+        every = [chunk.arrays for chunk in chunks]
         n_entries = np.cumsum([0, *(arrays.indptr[-1] for arrays in every)])
         ends = [
             arrays.indptr[1:] + first

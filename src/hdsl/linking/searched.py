@@ -9,7 +9,7 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array
 from ..hdsl import HDSL
-from .layers import LayeredRows, Near
+from .layers import LayeredRows, Shortlist
 from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
 from .sides import Sides
@@ -29,7 +29,7 @@ class SearchedRecords(NamedTuple):
         The records by spelling, by cosine, and as learned where that is another one.
     nearest : list of NearestRecords
         By each of these similarities.
-    near : Near or None
+    shortlist : Shortlist or None
         More of those by cosine, until a similarity is learned.
     """
 
@@ -37,24 +37,24 @@ class SearchedRecords(NamedTuple):
     records: RecordFeatures
     sides: Sides
     nearest: list[NearestRecords]
-    near: Near | None = None
+    shortlist: Shortlist | None = None
 
     @classmethod
     def of_tables(cls, tables: Tables, n_jobs: int | None) -> SearchedRecords:
         """Return the records of tables, searched by spelling and by cosine."""
         records = RecordFeatures.of_tables(tables)
         sides = Sides(LayeredRows.of_records(records), tables.n_left)
-        nearest, near = sides.search(n_jobs)
-        return cls(tables, records, sides, nearest, near)
+        nearest, shortlist = sides.search(n_jobs)
+        return cls(tables, records, sides, nearest, shortlist)
 
     def as_learned(self, model: HDSL | None, n_jobs: int | None) -> SearchedRecords:
         """Return the records, searched by a learned similarity too; None is the cosine."""
-        if model is None or self.near is None:
-            return self._replace(near=None)
+        if model is None or self.shortlist is None:
+            return self._replace(shortlist=None)
         sides = self.sides.with_layer(learned_layer(model, self.records))
-        by_learned = sides.search_last(self.near, n_jobs)
+        by_learned = sides.search_last(self.shortlist, n_jobs)
         nearest = [*self.nearest, by_learned]
-        return self._replace(sides=sides, nearest=nearest, near=None)
+        return self._replace(sides=sides, nearest=nearest, shortlist=None)
 
     @property
     def by_cosine(self) -> NearestRecords:

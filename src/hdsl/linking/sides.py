@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from .blocks import row_blocks
-from .layers import LastLayerIndex, Layer, LayeredIndex, LayeredRows, Near
+from .layers import LastLayerIndex, Layer, LayeredIndex, LayeredRows, Shortlist
 from .nearest import DEPTH, NearestRecords
 
 #: Records that are known to be nearest by the cosine: the more of them, the fewer others
 #: need to be compared by the learned similarity.
-N_NEAR = 128
+N_SHORTLIST = 128
 
 #: Records that are searched for together, so that their lists stay small.
 QUERIES_AT_A_TIME = 2**14
@@ -94,35 +94,38 @@ class Sides:
                 sides._indexes[searched] = index
         return sides
 
-    def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Near]:
+    def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Shortlist]:
         """Return the nearest records by each layer, and more of them by the last one."""
         n_records = self.layered.n_records
         every = [
             NearestRecords.empty(n_records, self.depth)
             for _ in range(self.layered.n_layers)
         ]
-        near = Near.empty(n_records, N_NEAR)
+        shortlist = Shortlist.empty(n_records, N_SHORTLIST)
         for side, records in self._queries(np.arange(n_records)):
             queries = self.layered.take(records)
-            neighbors, scores, more = self.index(side).top_and_near(
-                queries, self.depth, N_NEAR, n_jobs
+            neighbors, scores, more = self.index(side).top_and_shortlist(
+                queries, self.depth, N_SHORTLIST, n_jobs
             )
             first = self.searched(side).start
             for layer, nearest in enumerate(every):
                 nearest.fill(records, neighbors[layer], scores[layer], first)
-            near.fill(records, more)
+            shortlist.fill(records, more)
         for nearest in every:
             nearest.drop_self()
-        return every, near
+        return every, shortlist
 
     def search_last(
-        self, near: Near, n_jobs: int | None, records: np.ndarray | None = None
+        self,
+        shortlist: Shortlist,
+        n_jobs: int | None,
+        records: np.ndarray | None = None,
     ) -> NearestRecords:
         """Return the nearest records by the last layer.
 
         Parameters
         ----------
-        near : Near
+        shortlist : Shortlist
             By the layer before.
         n_jobs : int or None
         records : array of int, default=None
@@ -138,7 +141,7 @@ class Sides:
             if searched not in indexes:
                 indexes[searched] = LastLayerIndex(self.layered, searched)
             neighbors, scores = indexes[searched].top(
-                self.layered.take(numbers), near.take(numbers), self.depth, n_jobs
+                self.layered.take(numbers), shortlist.take(numbers), self.depth, n_jobs
             )
             nearest.fill(numbers, neighbors, scores, searched.start)
         nearest.drop_self()

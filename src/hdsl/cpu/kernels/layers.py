@@ -92,9 +92,9 @@ class NearLists(NamedTuple):
     ----------
     scores, rows : ndarray of shape (1, n_queries, k)
         As in `TopLists`.
-    near : ndarray of shape (n_queries, n_near), int32
+    shortlist : ndarray of shape (n_queries, n_shortlist), int32
         The rows that are most similar by the layer before, -1 where there are no more.
-    near_scores : ndarray of shape (n_queries, n_near), float32
+    shortlist_scores : ndarray of shape (n_queries, n_shortlist), float32
         How similar they are by it.
     beyond : ndarray of shape (n_queries,), float64
         No other row is more similar by it.
@@ -102,8 +102,8 @@ class NearLists(NamedTuple):
 
     scores: np.ndarray
     rows: np.ndarray
-    near: np.ndarray
-    near_scores: np.ndarray
+    shortlist: np.ndarray
+    shortlist_scores: np.ndarray
     beyond: np.ndarray
 
 
@@ -206,15 +206,15 @@ def score_listed(start, stop, queries, rows, numbers, lists, space):
 
 
 @kernel()
-def compare_near(start, stop, queries, rows, first, lists, space):
+def compare_shortlist(start, stop, queries, rows, first, lists, space):
     """Offer the near rows of queries [start, stop), row 0 of which is row `first`."""
     last = len(queries) - 1
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
-        for k in range(lists.near.shape[1]):
-            number = lists.near[query, k]
+        for k in range(lists.shortlist.shape[1]):
+            number = lists.shortlist[query, k]
             if number >= 0:
-                before = np.float64(lists.near_scores[query, k])
+                before = np.float64(lists.shortlist_scores[query, k])
                 similarity = _add_layer(
                     query, first + number, last, queries, rows, space, before
                 )
@@ -252,8 +252,8 @@ def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
         rounding = np.float32(_add_products(query, queries[last], block[0], upper))
         for k in range(upper.size):
             upper[k] += rounding
-        for k in range(lists.near.shape[1]):
-            position = lists.near[query, k] - firsts[1]
+        for k in range(lists.shortlist.shape[1]):
+            position = lists.shortlist[query, k] - firsts[1]
             if 0 <= position < space.marks.size:
                 space.marks[position] = COMPARED
         _open_rows(query, lists, space)
