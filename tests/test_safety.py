@@ -380,6 +380,9 @@ SIGNALS = """
             end = end or ("old" if here.learned(model) == old else "new")
         here.assert_whole(model, here.OTHER if end == "old" else X, pathlib.Path(sys.argv[2]))
         timer.join()
+        for thread in threading.enumerate():  # an interrupt may come while they end
+            if thread.ident != main:
+                thread.join(10)
         assert threading.active_count() == 1
         ends.append(end)
     print(*sorted(ends))

@@ -98,7 +98,7 @@ class Scores:
         -------
         list of dict of int to list of int, one per row
             For each class with a score, by its place in ``classes_``, the columns of X
-            that add to it, the largest first. `words.EMBEDDING` is the embedding.
+            that add to it, the largest first; -1 is the embedding.
 
         Raises
         ------
