@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import reference
 from hdsl.search import top_k
 from hdsl.supervision.compared_rows import ComparedRows
+from hdsl.supervision.ranked_search import SearchedPart
 from hdsl.supervision.shown_results import (
     are_first_results,
     credit_of_unseen,
@@ -90,7 +91,7 @@ def test_a_log_of_the_first_results_is_known_by_where_clicks_are():
     rng = np.random.default_rng(0)
     first = top_k(X, X, 11).rows[:, 1:]
     clicked = rng.random(first.shape) < 0.3
-    everything = np.arange(200)
+    everything = SearchedPart(np.arange(200), X)
     results = shown_rows(X, log_of(X, first, clicked), None)
     assert are_first_results(X, everything, results, rng)
     anywhere = np.array([rng.choice(200, 10, replace=False) for _ in range(200)])

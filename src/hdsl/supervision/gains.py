@@ -13,9 +13,9 @@ from ..mixed_rows import MixedRows, sparse_block
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
-from ..triplets.graded_rows import graded_rows, positions_among
+from ..triplets.graded_rows import graded_rows
 from .judges import Judge, Score
-from .ranked_search import RankedSearch
+from .ranked_search import RankedSearch, SearchedPart
 from .shown_results import (
     ShownRows,
     are_first_results,
@@ -150,9 +150,10 @@ def search_judged_rows(
     rng : numpy.random.Generator
     """
     results = shown_rows(X, triplets, weights)
+    searched = SearchedPart(shown, X[shown])
     (trial_rng,) = rng.spawn(1)
-    if are_first_results(X, shown, results, trial_rng):
-        return _search_shown_rows(X, shown, results, rng)
+    if are_first_results(X, searched, results, trial_rng):
+        return _search_shown_rows(X, searched, results, rng)
     judged = graded_rows(triplets, weights)
     anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)
     if not len(anchors):
@@ -160,7 +161,7 @@ def search_judged_rows(
     judged = judged.take(np.isin(judged.anchors, anchors))
     queries = np.searchsorted(anchors, judged.anchors)
     return SearchJudge(
-        _search_of_anchors(X, shown, anchors, queries, judged.rows),
+        RankedSearch.of_anchors(X, searched, anchors, judged.anchors, judged.rows),
         partial(discounted_gains, grades=judged.grades, queries=queries),
         rankings=(COSINE, PRODUCT),
         max_harm=MAX_HARM_TO_JUDGED_ROWS,
@@ -170,17 +171,18 @@ def search_judged_rows(
 
 def _search_shown_rows(
     X: sp.csr_array | MixedRows,
-    shown: np.ndarray,
+    searched: SearchedPart,
     results: ShownRows,
     rng: np.random.Generator,
 ) -> SearchJudge:
     """Return a judge of a log: what it gains for certain is learned, and nothing else."""
     unseen = credit_of_unseen(results)
-    anchors = draw_queries(np.unique(results.anchors), MOST_OF_LOG, len(shown), rng)
+    n_searched = len(searched.numbers)
+    anchors = draw_queries(np.unique(results.anchors), MOST_OF_LOG, n_searched, rng)
     results = results.take(np.isin(results.anchors, anchors))
     queries = np.searchsorted(anchors, results.anchors)
     return SearchJudge(
-        _search_of_anchors(X, shown, anchors, queries, results.rows),
+        RankedSearch.of_anchors(X, searched, anchors, results.anchors, results.rows),
         partial(
             credited_gains, credits=results.credits, queries=queries, unseen=unseen
         ),
@@ -188,23 +190,6 @@ def _search_shown_rows(
         max_harm=0.0,
         is_of_judgements=True,
         decides=True,
-    )
-
-
-def _search_of_anchors(
-    X: sp.csr_array | MixedRows,
-    shown: np.ndarray,
-    anchors: np.ndarray,
-    queries: np.ndarray,
-    rows: np.ndarray,
-) -> RankedSearch:
-    """Return a search by anchors among the rows that may be shown, for some of these rows."""
-    return RankedSearch(
-        queries=X[anchors],
-        rows=X[shown],
-        hidden_rows=positions_among(anchors, shown),
-        judged_queries=queries,
-        judged_rows=np.searchsorted(shown, rows),
     )
 
 

@@ -16,12 +16,27 @@ from ..similarity import Similarity
 from ..similarity.cosine import COSINE
 from ..similarity.known_items import TIE
 from ..similarity.products import row_products
+from ..triplets.graded_rows import positions_among
 
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22
 
 #: So few thresholds are compared with all values one by one; more are sorted.
 FEW_THRESHOLDS = 8
+
+
+class SearchedPart(NamedTuple):
+    """Rows that a search may show.
+
+    Parameters
+    ----------
+    numbers : ndarray of int
+        Sorted.
+    rows : csr_array or MixedRows of shape (n_shown, n_features)
+    """
+
+    numbers: np.ndarray
+    rows: sp.csr_array | MixedRows
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,35 @@ class RankedSearch:
     hidden_rows: np.ndarray
     judged_queries: np.ndarray
     judged_rows: np.ndarray
+
+    @classmethod
+    def of_anchors(
+        cls,
+        X: sp.csr_array | MixedRows,
+        searched: SearchedPart,
+        anchors: np.ndarray,
+        judged_anchors: np.ndarray,
+        judged_rows: np.ndarray,
+    ) -> RankedSearch:
+        """Return a search by rows of X, which do not find themselves.
+
+        Parameters
+        ----------
+        X : csr_array or MixedRows of shape (n_rows, n_features)
+        searched : SearchedPart
+            The rows of X that may be shown.
+        anchors : ndarray of int
+            The rows of X that search, sorted.
+        judged_anchors, judged_rows : ndarray of shape (n_judged,)
+            Rows of X whose ranks count, and the anchor of each, sorted by the anchor.
+        """
+        return cls(
+            queries=X[anchors],
+            rows=searched.rows,
+            hidden_rows=positions_among(anchors, searched.numbers),
+            judged_queries=np.searchsorted(anchors, judged_anchors),
+            judged_rows=np.searchsorted(searched.numbers, judged_rows),
+        )
 
     def ranks(
         self, similarity: Similarity, ranking: str, n_threads: int = 1

@@ -14,8 +14,8 @@ import numpy as np
 from ..similarity.cosine import COSINE
 from ..similarity.products import row_products
 from ..similarity.unlearned import unlearned
-from ..triplets.graded_rows import positions_among
-from .ranked_search import RankedSearch
+from ..triplets.graded_rows import count_wins
+from .ranked_search import RankedSearch, SearchedPart
 
 #: A log shows the first results of the plain cosine where so many of the rows that win
 #: comparisons are among so many times as many first rows as their anchor is compared
@@ -25,8 +25,10 @@ SHARE_AMONG_FIRST = 0.995
 
 TIMES_AS_MANY = 1.5
 
-#: Anchors that this is found out by.
+#: Anchors that this is found out by, and those that are looked at first.
 N_TRIED = 200
+
+N_TRIED_FIRST = 10
 
 #: A click at rank r is worth r to this power, where weights say the rank. How much less
 #: people look at rank r is not known: a larger power than theirs speaks for any other
@@ -82,21 +84,15 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
     ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
     """
-    anchors = np.concatenate([triplets[:, 0], triplets[:, 0]])
-    rows = np.concatenate([triplets[:, 1], triplets[:, 2]])
-    pairs, number = np.unique(
-        np.column_stack([anchors, rows]), axis=0, return_inverse=True
-    )
-    number = number.ravel()
-    worth = np.ones(len(triplets))
+    worth = None
     if weights is not None:
         worth = weights**POWER_OF_WEIGHTS
-    won = np.bincount(number[: len(triplets)], worth, minlength=len(pairs))
-    credits = won / np.bincount(number)
-    places = _places(X, pairs[:, 0], pairs[:, 1])
+    wins = count_wins(triplets, worth)
+    credits = wins.won / wins.n_comparisons
+    places = _places(X, wins.anchors, wins.rows)
     if weights is None:
         credits *= places**POWER_OF_PLACES
-    shown = ShownRows(pairs[:, 0], pairs[:, 1], places, credits)
+    shown = ShownRows(wins.anchors, wins.rows, places, credits)
     return shown.take(shown.anchors != shown.rows)
 
 
@@ -118,15 +114,16 @@ def _places(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def are_first_results(
-    X: Any, searched: np.ndarray, shown: ShownRows, rng: np.random.Generator
+    X: Any, searched: SearchedPart, shown: ShownRows, rng: np.random.Generator
 ) -> bool:
     """Return whether the rows that win comparisons are the first ones by plain cosine.
+
+    Most comparisons are no such log, and a few anchors are enough to see that.
 
     Parameters
     ----------
     X : csr_array or MixedRows of shape (n_rows, n_features)
-    searched : ndarray of int
-        The rows that a search may show, sorted.
+    searched : SearchedPart
     shown : ShownRows
     rng : numpy.random.Generator
         Draws the anchors that are looked at.
@@ -136,20 +133,26 @@ def are_first_results(
         anchors = np.sort(rng.choice(anchors, N_TRIED, replace=False))
     looked_at = shown.take(np.isin(shown.anchors, anchors))
     number = np.searchsorted(anchors, looked_at.anchors)
-    n_shown = np.bincount(number)
+    n_shown = np.bincount(number)[number]
     wins = looked_at.credits > 0
-    if not wins.any():
-        return False
-    ranked = RankedSearch(
-        queries=X[anchors],
-        rows=X[searched],
-        hidden_rows=positions_among(anchors, searched),
-        judged_queries=number[wins],
-        judged_rows=np.searchsorted(searched, looked_at.rows[wins]),
-    )
-    ranks = ranked.ranks(unlearned(X), COSINE)
-    is_first = ranks <= TIMES_AS_MANY * n_shown[number[wins]]
-    return bool(is_first.mean() >= SHARE_AMONG_FIRST)
+    n_wins = int(np.count_nonzero(wins))
+    n_first = n_wins
+    for block in (number < N_TRIED_FIRST, number >= N_TRIED_FIRST):
+        chosen = wins & block
+        if not chosen.any():
+            continue
+        ranked = RankedSearch.of_anchors(
+            X,
+            searched,
+            np.unique(looked_at.anchors[chosen]),
+            looked_at.anchors[chosen],
+            looked_at.rows[chosen],
+        )
+        ranks = ranked.ranks(unlearned(X), COSINE)
+        n_first -= int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[chosen]))
+        if n_first / n_wins < SHARE_AMONG_FIRST:
+            return False
+    return n_wins > 0
 
 
 def credit_of_unseen(shown: ShownRows) -> float:

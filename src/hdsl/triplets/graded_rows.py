@@ -3,8 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Wins(NamedTuple):
+    """Rows that anchors were compared with, and how often and how much each wins.
+
+    Parameters
+    ----------
+    anchors, rows : ndarray of shape (n_compared,)
+        Sorted by the anchor, then by the row.
+    won, lost : ndarray of shape (n_compared,)
+        The weight of the comparisons that a row wins, and of those that it loses.
+    n_comparisons : ndarray of shape (n_compared,)
+    """
+
+    anchors: np.ndarray
+    rows: np.ndarray
+    won: np.ndarray
+    lost: np.ndarray
+    n_comparisons: np.ndarray
+
+
+def count_wins(triplets: np.ndarray, weights: np.ndarray | None) -> Wins:
+    """Return what rows win and lose against others, for each anchor.
+
+    Examples
+    --------
+    >>> wins = count_wins(np.array([[0, 1, 2], [0, 1, 3]]), np.array([1.0, 4.0]))
+    >>> wins.rows.tolist(), wins.won.tolist(), wins.lost.tolist()
+    ([1, 2, 3], [5.0, 0.0, 0.0], [0.0, 1.0, 4.0])
+    """
+    if weights is None:
+        weights = np.ones(len(triplets))
+    anchors = np.concatenate([triplets[:, 0], triplets[:, 0]])
+    rows = np.concatenate([triplets[:, 1], triplets[:, 2]])
+    pairs = np.column_stack([anchors, rows])
+    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+    n_pairs = len(distinct)
+    number = number.reshape(2, -1)
+    return Wins(
+        anchors=distinct[:, 0],
+        rows=distinct[:, 1],
+        won=np.bincount(number[0], weights, minlength=n_pairs),
+        lost=np.bincount(number[1], weights, minlength=n_pairs),
+        n_comparisons=np.bincount(number.ravel(), minlength=n_pairs),
+    )
 
 
 @dataclass(frozen=True)
@@ -37,21 +83,13 @@ def graded_rows(triplets: np.ndarray, weights: np.ndarray | None) -> GradedRows:
     >>> graded_rows(np.array([[0, 1, 2], [0, 2, 3], [0, 2, 1]]), None).grades.round(2).tolist()
     [0.5, 0.67]
     """
-    if weights is None:
-        weights = np.ones(len(triplets))
-    anchors = np.concatenate([triplets[:, 0], triplets[:, 0]])
-    rows = np.concatenate([triplets[:, 1], triplets[:, 2]])
-    pairs = np.column_stack([anchors, rows])
-    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
-    n_pairs = len(distinct)
-    number = number.reshape(2, -1)
-    won = np.bincount(number[0], weights, minlength=n_pairs)
-    compared = won + np.bincount(number[1], weights, minlength=n_pairs)
-    is_graded = (won > 0) & (distinct[:, 0] != distinct[:, 1])
+    wins = count_wins(triplets, weights)
+    is_graded = (wins.won > 0) & (wins.anchors != wins.rows)
+    won = wins.won[is_graded]
     return GradedRows(
-        anchors=distinct[is_graded, 0],
-        rows=distinct[is_graded, 1],
-        grades=won[is_graded] / compared[is_graded],
+        anchors=wins.anchors[is_graded],
+        rows=wins.rows[is_graded],
+        grades=won / (won + wins.lost[is_graded]),
     )
 
 
