@@ -15,8 +15,7 @@ from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
 from ..text import TEST, Clicks, Collection, Documents, Queries, Words
-from ..text.learning import min_rows_beside_scores
-from ..text.scored import weight_beside_words
+from ..text.learning import document_embedding_weight, min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
 from . import measure
 from .data import Data
@@ -125,10 +124,7 @@ def learn(
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
     if text_encoder is not None:
-        scores = None
-        if fitted is not model:
-            scores = fitted[0]
-        weight = weight_beside_words(model.embedding_weight_, scores)
+        weight = document_embedding_weight(fitted)
         documents = _with_embedding_weight(documents, weight)
         if queries is not None:
             rows = _with_embedding_weight(queries.rows, weight)

@@ -103,12 +103,12 @@ def learn(
         labels = np.asarray(y)
     fitted = model.fit(X, y, **options)
     if text_encoder is not None:
-        X = X.with_embedding_weight(_weight_beside_words(fitted))
+        X = X.with_embedding_weight(document_embedding_weight(fitted))
     documents_learned = Documents(X, labels, documents, ids)
     return Collection(fitted, words, documents_learned, encoder=text_encoder)
 
 
-def _weight_beside_words(fitted: Any) -> float:
+def document_embedding_weight(fitted: Any) -> float:
     """Return the weight of the embeddings of documents, for a model or a pipeline of two."""
     if not hasattr(fitted, "steps"):
         return weight_beside_words(fitted.embedding_weight_)
