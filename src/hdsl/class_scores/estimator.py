@@ -23,7 +23,12 @@ from ..input.comparisons import check_weights
 from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse, replace_fitted
 from ..input.labels import check_classes, check_several_classes
-from ..input.matrices import as_mixed_rows, as_user_sparse, check_matrix, narrow
+from ..input.matrices import (
+    as_user_sparse,
+    check_embedding,
+    check_matrix,
+    narrow,
+)
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
@@ -235,7 +240,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         if not has_embedding(X):
             rows = check_matrix(self, X, reset=False)
             return as_user_sparse(super().transform(rows))
-        embedding = as_mixed_rows(X, "X").dense
+        embedding = check_embedding(X)
         features, _ = X
         features = check_matrix(self, features, reset=False)
         scored, _ = super().transform(MixedRows(features, embedding))
@@ -343,10 +348,10 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         checked = copy(self)
         embedding = None
         if has_embedding(X):
-            mixed = as_mixed_rows(X, "X")
+            embedding = check_embedding(X)
             X, _ = X
-            if self.with_embedding is not False:
-                embedding = unit_rows(mixed.dense)
+        if self.with_embedding is False:
+            embedding = None
         X = check_matrix(checked, X, reset=True)
         sets = label_sets(y)
         if sets is None:
@@ -377,6 +382,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         seen = narrow(seen)
         checked.embedding_width_ = 0
         if embedding is not None:
+            embedding = unit_rows(embedding)
             seen = MixedRows(seen, embedding)
         training = Training(
             classifier=classifier,

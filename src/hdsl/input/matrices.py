@@ -103,6 +103,26 @@ def _check_is_one(X: Any, name: str) -> None:
 
 def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
     """Return a pair (sparse features, dense embedding), checked, as mixed rows."""
+    dense = _dense_block(X, name)
+    sparse, _ = X
+    features = as_rows(sparse, f"{name}[0]")
+    if not sp.issparse(features):
+        features = canonical(sp.csr_array(features))
+    return MixedRows(features, _checked_block(dense, name))
+
+
+def check_embedding(X: Any, name: str = "X") -> np.ndarray:
+    """Return the embedding of a pair (features, embedding), checked; features are not."""
+    return _checked_block(_dense_block(X, name), name)
+
+
+def _checked_block(dense: Any, name: str) -> np.ndarray:
+    """Return the dense block of a pair, whose values are checked."""
+    return np.ascontiguousarray(as_rows(dense, f"{name}[1]"))
+
+
+def _dense_block(X: Any, name: str) -> Any:
+    """Return the dense block of a pair; raise ValueError where the two are no pair of blocks."""
     sparse, dense = X
     if not hasattr(dense, "shape"):
         dense = np.asarray(dense)
@@ -127,10 +147,7 @@ def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
             f"{name} must be a pair (features, embedding) of the same rows. Got "
             f"{sparse.shape[0]} rows of features and {dense.shape[0]} of the embedding."
         )
-    features = as_rows(sparse, f"{name}[0]")
-    if not sp.issparse(features):
-        features = canonical(sp.csr_array(features))
-    return MixedRows(features, np.ascontiguousarray(as_rows(dense, f"{name}[1]")))
+    return dense
 
 
 def check_embedding_size(embedding: np.ndarray) -> None:

@@ -184,7 +184,7 @@ def _picture(molecules: Sequence[Any], colors: list[np.ndarray]) -> bytes:
     drawing = rdMolDraw2D.MolDraw2DCairo(
         PANEL_WIDTH * len(molecules), PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT
     )
-    options = drawing.drawOptions()
+    options: Any = drawing.drawOptions()
     options.useBWAtomPalette()
     options.fillHighlights = True
     options.highlightRadius = DISC_RADIUS

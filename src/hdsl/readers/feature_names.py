@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from ..input.paths import FilePath
-from .errors import DataFileError, bad_line
+from .errors import bad_line
 from .files import read_text
-from .numpy_files import decoded, read_array
+from .numpy_files import read_vector
 
 
 def read_feature_names(path: FilePath) -> np.ndarray:
@@ -36,12 +36,5 @@ def read_feature_names(path: FilePath) -> np.ndarray:
 
 def _stored_names(path: FilePath) -> np.ndarray:
     """Return the vector in a ``.npy`` file as strings."""
-    names = read_array(path)
-    if names.ndim != 1 or names.dtype.kind not in "iuSU":
-        raise DataFileError(
-            f"{path} must hold a vector of names. Got shape {names.shape}, dtype "
-            f"{names.dtype}."
-        )
-    if names.dtype.kind == "S":
-        names = decoded(path, names)
+    names = read_vector(path, "iuSU", "names")
     return np.array([str(name) for name in names.tolist()], dtype=object)

@@ -9,7 +9,7 @@ from ..input.paths import FilePath
 from .errors import DataFileError, bad_line
 from .files import read_text
 from .label_words import as_labels, as_strings, have_many_digits, is_finite_or_word
-from .numpy_files import decoded, read_array
+from .numpy_files import read_vector
 
 
 def read_labels(path: FilePath) -> np.ndarray:
@@ -39,14 +39,7 @@ def read_labels(path: FilePath) -> np.ndarray:
 
 def _stored_labels(path: FilePath) -> np.ndarray:
     """Return the vector in a ``.npy`` file."""
-    y = read_array(path)
-    if y.ndim != 1 or y.dtype.kind not in "biufSU":
-        raise DataFileError(
-            f"{path} must hold a vector of labels, numbers or strings. Got shape "
-            f"{y.shape}, dtype {y.dtype}."
-        )
-    if y.dtype.kind == "S":
-        return decoded(path, y)
+    y = read_vector(path, "biufSU", "labels, numbers or strings")
     if y.dtype.kind != "f":
         return y
     if not np.isfinite(y).all():

@@ -77,7 +77,29 @@ def read_array(path: FilePath) -> np.ndarray:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def decoded(path: FilePath, values: np.ndarray) -> np.ndarray:
+def read_vector(path: FilePath, kinds: str, content: str) -> np.ndarray:
+    """Return the vector in a ``.npy`` file, bytes as strings.
+
+    Parameters
+    ----------
+    path : str or path
+    kinds : str
+        Kinds of dtype that are expected.
+    content : str
+        What messages say that the vector holds.
+    """
+    values = read_array(path)
+    if values.ndim != 1 or values.dtype.kind not in kinds:
+        raise DataFileError(
+            f"{path} must hold a vector of {content}. Got shape {values.shape}, dtype "
+            f"{values.dtype}."
+        )
+    if values.dtype.kind == "S":
+        return _decoded(path, values)
+    return values
+
+
+def _decoded(path: FilePath, values: np.ndarray) -> np.ndarray:
     """Return an array of bytes of a file as strings."""
     try:
         return np.char.decode(values, "utf-8")
