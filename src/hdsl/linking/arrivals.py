@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .earlier import EarlierRecords
-from .layers import LayeredIndex, LayeredRows
+from .layered_index import LayeredIndex
+from .layers import LayeredRows
 from .nearest import DEPTH, NearestRecords, is_candidate, unique_pairs
 from .records import RecordFeatures
 from .searched import SearchedRecords

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..hdsl import HDSL
-from .layers import LayeredIndex, LayeredRows
+from .layered_index import LayeredIndex
+from .layers import LayeredRows
 from .records import RecordFeatures
 from .searched import SearchedRecords
 from .similarity import learned_layer

@@ -9,9 +9,10 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array
 from ..hdsl import HDSL
-from .layers import LayeredRows, Shortlist
+from .layers import LayeredRows
 from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
+from .shortlist import Shortlist
 from .sides import Sides
 from .similarity import learned_layer
 from .tables import Tables
