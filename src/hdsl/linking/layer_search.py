@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cpu.kernels.layers import (
+    N_LISTED,
     LayerColumns,
     LayerSpace,
     ListedRows,
@@ -91,7 +92,7 @@ class LayerSearch:
 
     def compare_near(self, start: int, stop: int, first: int, lists: NearLists) -> None:
         """Offer the near records to queries [start, stop)."""
-        space = self._space(1)
+        space = self._space(1, lists.shortlist.shape[1])
         compare_shortlist(start, stop, self._queries, self._rows, first, lists, space)
 
     def compare_beyond(
@@ -108,12 +109,20 @@ class LayerSearch:
             start, stop, self._queries, block, self._rows, firsts, lists, space
         )
 
-    def _space(self, n_rows: int) -> LayerSpace:
-        """Return what this thread writes to, for a block of so many rows."""
+    def _space(self, n_rows: int, n_listed: int = N_LISTED) -> LayerSpace:
+        """Return what this thread writes to, for a block of so many rows.
+
+        `n_listed` are the rows that are compared together.
+        """
         space = getattr(self._spaces, "space", None)
-        if space is None or space.upper.shape[1] != n_rows:
+        is_fitting = space is not None and (
+            space.upper.shape[1] == n_rows and len(space.listed) >= n_listed
+        )
+        if not is_fitting:
             space = LayerSpace(
                 upper=np.empty((len(self._rows), n_rows), dtype=np.float32),
+                listed=np.empty(n_listed, dtype=np.int32),
+                similarities=np.empty(n_listed),
                 unfolded=np.zeros(self._firsts[-1]),
                 firsts=self._firsts,
             )

@@ -22,6 +22,9 @@ from .search import is_worse, replace_worst
 #: vectors of their loop.
 TILE = 64
 
+#: Rows that are compared together, so that arrays are handed over once for many.
+N_LISTED = 4 * TILE
+
 #: Sums in float32 that are looked at together where rows are offered both ways.
 LINE_NUMBERS = LINE // 4
 
@@ -127,6 +130,10 @@ class LayerSpace(NamedTuple):
     ----------
     upper : ndarray of shape (n_layers, n_block_rows), float32
         The similarity of each row, or what it is at most.
+    listed : ndarray of shape (n_listed,), int32
+        Rows that are compared together.
+    similarities : ndarray of shape (n_listed,), float64
+        Their similarities.
     unfolded : ndarray of shape (n_features,), float64
         A query, dense; zeros before and after. The features of one layer come after
         those of the layer before.
@@ -135,6 +142,8 @@ class LayerSpace(NamedTuple):
     """
 
     upper: np.ndarray
+    listed: np.ndarray
+    similarities: np.ndarray
     unfolded: np.ndarray
     firsts: np.ndarray
 
@@ -254,22 +263,13 @@ def score_listed(start, stop, queries, rows, numbers, lists, space):
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
         for number in range(n_lists):
-            last = len(queries) - n_lists + number
-            for k in range(lists.scores.shape[2]):
-                row = lists.rows[number, query, k]
-                if numbers[0] <= row < numbers[1]:
-                    similarity = 0.0
-                    for layer in range(last + 1):
-                        similarity = _add_layer(
-                            query,
-                            numbers[2] + row - numbers[0],
-                            layer,
-                            queries,
-                            rows,
-                            space,
-                            similarity,
-                        )
-                    lists.scores[number, query, k] = similarity
+            listed = lists.rows[number, query]
+            scores = lists.scores[number, query]
+            for k in range(scores.size):
+                if numbers[0] <= listed[k] < numbers[1]:
+                    scores[k] = 0.0
+            for layer in range(len(queries) - n_lists + number + 1):
+                _add_layer(query, layer, queries, rows, numbers, listed, scores, space)
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -277,16 +277,18 @@ def score_listed(start, stop, queries, rows, numbers, lists, space):
 def compare_shortlist(start, stop, queries, rows, first, lists, space):
     """Offer the near rows of queries [start, stop), row 0 of which is row `first`."""
     last = len(queries) - 1
+    n_near = lists.shortlist.shape[1]
+    numbers = (0, rows[last].scales.size - first, first)
+    similarities = space.similarities[:n_near]
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
-        for k in range(lists.shortlist.shape[1]):
-            number = lists.shortlist[query, k]
-            if number >= 0:
-                before = np.float64(lists.shortlist_scores[query, k])
-                similarity = _add_layer(
-                    query, first + number, last, queries, rows, space, before
-                )
-                _offer(lists.scores[query], lists.rows[query], similarity, number)
+        near = lists.shortlist[query]
+        for k in range(n_near):
+            similarities[k] = lists.shortlist_scores[query, k]
+        _add_layer(query, last, queries, rows, numbers, near, similarities, space)
+        for k in range(n_near):
+            if near[k] >= 0:
+                _offer(lists.scores[query], lists.rows[query], similarities[k], near[k])
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -336,21 +338,51 @@ def _compare_open(query, rounding, queries, rows, firsts, lists, space):
     """Compare the rows of a block that may be among the best of a query."""
     upper = space.upper[-1]
     scores = lists.scores[query]
+    numbers = (firsts[1], firsts[1] + upper.size, firsts[0])
     limit = np.float32(scores[0] - rounding)
-    n_tiles = upper.size // TILE
-    for number in range(n_tiles):
+    n_open = 0
+    for number in range(upper.size // TILE):
         tile = TILE * number
         is_open = np.int32(0)
         for k in range(TILE):
             is_open |= np.int32(upper[tile + k] >= limit)
         if is_open:
-            for k in range(tile, tile + TILE):
-                if upper[k] >= limit:
-                    _compare_row(query, k, queries, rows, firsts, lists, space)
-            limit = np.float32(scores[0] - rounding)
-    for k in range(TILE * n_tiles, upper.size):
+            n_open = _list_open(tile, tile + TILE, limit, n_open, numbers, space)
+            if n_open > space.listed.size - TILE:
+                _compare_rows(query, n_open, queries, rows, numbers, lists, space)
+                limit = np.float32(scores[0] - rounding)
+                n_open = 0
+    tile = upper.size - upper.size % TILE
+    n_open = _list_open(tile, upper.size, limit, n_open, numbers, space)
+    if n_open:
+        _compare_rows(query, n_open, queries, rows, numbers, lists, space)
+
+
+@kernel()
+def _list_open(start, stop, limit, n_open, numbers, space):
+    """List the rows [start, stop) of a block that reach a limit, after n_open others.
+
+    Returns how many are listed then.
+    """
+    upper = space.upper[-1]
+    for k in range(start, stop):
         if upper[k] >= limit:
-            _compare_row(query, k, queries, rows, firsts, lists, space)
+            space.listed[n_open] = numbers[0] + k
+            n_open += 1
+    return n_open
+
+
+@kernel()
+def _compare_rows(query, n_open, queries, rows, numbers, lists, space):
+    """Offer the rows that are listed as open to a query, by their similarities."""
+    listed = space.listed[:n_open]
+    similarities = space.similarities[:n_open]
+    for k in range(n_open):
+        similarities[k] = 0.0
+    for layer in range(len(queries)):
+        _add_layer(query, layer, queries, rows, numbers, listed, similarities, space)
+    for k in range(n_open):
+        _offer(lists.scores[query], lists.rows[query], similarities[k], listed[k])
 
 
 @kernel()
@@ -406,17 +438,6 @@ def _add_products(query, rows, columns, sums):
 
 
 @kernel()
-def _compare_row(query, position, queries, rows, firsts, lists, space):
-    """Offer a row of a block to the list of a query, by its similarity."""
-    row = firsts[0] + position
-    similarity = 0.0
-    for layer in range(len(queries)):
-        similarity = _add_layer(query, row, layer, queries, rows, space, similarity)
-    number = firsts[1] + position
-    _offer(lists.scores[query], lists.rows[query], similarity, number)
-
-
-@kernel()
 def _offer(scores, rows, score, row):
     """Offer a row to a list."""
     if is_worse(scores[0], rows[0], score, row):
@@ -424,13 +445,22 @@ def _offer(scores, rows, score, row):
 
 
 @kernel()
-def _add_layer(query, row, layer, queries, rows, space, before):
-    """Return the similarity of a query and a row by a layer, from that by the one before."""
+def _add_layer(query, layer, queries, rows, numbers, listed, similarities, space):
+    """Turn similarities of a query by the layer before one into those by this one.
+
+    `numbers` are those of `score_listed`; other rows that are listed are left alone.
+    """
     arrays = rows[layer].arrays
-    first = space.firsts[layer]
-    total = 0.0
-    for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
-        total += arrays.data[e] * space.unfolded[first + arrays.indices[e]]
-    total *= queries[layer].scales[query] * rows[layer].scales[row]
-    factor = queries[layer].factors[query] * rows[layer].factors[row]
-    return before * factor + total
+    scales = rows[layer].scales
+    factors = rows[layer].factors
+    query_scale = queries[layer].scales[query]
+    query_factor = queries[layer].factors[query]
+    unfolded = space.unfolded[space.firsts[layer] :]
+    for k in range(listed.size):
+        if numbers[0] <= listed[k] < numbers[1]:
+            row = numbers[2] + listed[k] - numbers[0]
+            total = 0.0
+            for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
+                total += arrays.data[e] * unfolded[arrays.indices[e]]
+            total *= query_scale * scales[row]
+            similarities[k] = similarities[k] * (query_factor * factors[row]) + total
