@@ -114,19 +114,20 @@ class LayerSearch:
 
         `n_listed` are the rows that are compared together.
         """
-        space = getattr(self._spaces, "space", None)
-        is_fitting = space is not None and (
-            space.upper.shape[1] == n_rows and len(space.listed) >= n_listed
+        earlier: LayerSpace | None = getattr(self._spaces, "space", None)
+        if earlier is not None:
+            has_width = earlier.upper.shape[1] == n_rows
+            has_length = len(earlier.listed) >= n_listed
+            if has_width and has_length:
+                return earlier
+        space = LayerSpace(
+            upper=np.empty((len(self._rows), n_rows), dtype=np.float32),
+            listed=np.empty(n_listed, dtype=np.int32),
+            similarities=np.empty(n_listed),
+            unfolded=np.zeros(self._firsts[-1]),
+            firsts=self._firsts,
         )
-        if not is_fitting:
-            space = LayerSpace(
-                upper=np.empty((len(self._rows), n_rows), dtype=np.float32),
-                listed=np.empty(n_listed, dtype=np.int32),
-                similarities=np.empty(n_listed),
-                unfolded=np.zeros(self._firsts[-1]),
-                firsts=self._firsts,
-            )
-            self._spaces.space = space
+        self._spaces.space = space
         return space
 
 
