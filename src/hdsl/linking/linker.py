@@ -425,7 +425,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
-        """Return what `to_arrays` was called on; the classifiers learn anew."""
+        """Return what `to_arrays` was called on."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
         linker._library = state["library"]
