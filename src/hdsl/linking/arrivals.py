@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from .earlier import EarlierRecords
 from .layers import LayeredIndex, LayeredRows
+from .lists import Entries, merge_into
 from .nearest import DEPTH, NearestRecords, is_candidate, unique_pairs
 from .records import RecordFeatures
 from .searched import SearchedRecords
 from .sides import Sides
+from .string_similarities import StringSimilarities
 from .tables import Table
 from .vocabulary import Tokens
 
@@ -94,21 +97,32 @@ class Arrivals:
         self.changed = np.unique(
             [lone_features[name] for name in names if name in lone_features]
         ).astype(np.int64)
+        self._is_changed = np.zeros(self.n_earlier, dtype=bool)
+        self._is_changed[self.changed] = True
         if names:
             vocabulary = vocabulary.extended(sorted(names))
-        column_kinds = searched.records.strings.column_kinds
         tables = searched.tables.only(self.changed).with_later(table, side)
         #: Changed records and later ones, in the order of their numbers.
         numbers = np.concatenate([self.changed, self._later_numbers])
+        strings = self._strings()
         if side == "left":
-            numbers = numbers[np.argsort(self._is_right(numbers), kind="stable")]
-        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
+            order = np.argsort(self._is_right(numbers), kind="stable")
+            numbers = numbers[order]
+            strings = strings.take(order)
+        records = RecordFeatures.of_tables(tables, vocabulary, strings)
         layered = earlier.layered(records)
         is_later = numbers >= self.n_earlier
         rows = np.concatenate([np.flatnonzero(~is_later), np.flatnonzero(is_later)])
         self._records = records.take(rows)
         self._layered = layered.take(rows)
         self._lists = self._search(earlier.index(side))
+
+    def _strings(self) -> StringSimilarities:
+        """Return the comparisons of the texts of changed records, then of later ones."""
+        earlier = self._earlier.records.strings
+        tables = self._earlier.tables.emptied(self._table, self._side)
+        later = StringSimilarities.of_tables(tables, earlier.column_kinds)
+        return earlier.take(self.changed).followed_by(later)
 
     def _is_right(self, numbers: np.ndarray) -> np.ndarray:
         """Return which records are of the right one of two tables."""
@@ -180,6 +194,11 @@ class Arrivals:
         """Return the earlier records that later ones have among their nearest."""
         return np.unique(np.concatenate([self._met_by(lists) for lists in self._lists]))
 
+    @cached_property
+    def _met(self) -> np.ndarray:
+        """The earlier records that later ones have among their nearest by the last layer."""
+        return self._met_by(self._lists[-1])
+
     def _met_by(self, lists: NearestLists) -> np.ndarray:
         is_earlier = (lists.neighbors >= 0) & (lists.neighbors < self.n_earlier)
         return np.unique(lists.neighbors[is_earlier])
@@ -194,8 +213,8 @@ class Arrivals:
         pairs_of_later = np.column_stack(
             [later + self.n_earlier, lists.neighbors[is_candidate(lists.neighbors)]]
         )
-        met = self._met_by(lists)
-        neighbors, _ = self._lists_of(met, layer=len(self._lists) - 1)
+        met = self._met
+        neighbors, _ = self._lists_of_met
         is_later = is_candidate(neighbors) & (neighbors >= self.n_earlier)
         numbers, _ = np.nonzero(is_later)
         pairs_of_met = np.column_stack([met[numbers], neighbors[is_later]])
@@ -206,39 +225,77 @@ class Arrivals:
         self, records: np.ndarray, layer: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the nearest of some earlier records, sorted by number, later ones included."""
+        is_met, rows = _positions(records, self._met)
+        if layer == len(self._lists) - 1 and is_met.all():
+            neighbors, scores = self._lists_of_met
+            return neighbors[rows], scores[rows]
+        return self._merged_lists(records, layer)
+
+    @cached_property
+    def _lists_of_met(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest records of those that later ones have among theirs, by the last layer."""
+        return self._merged_lists(self._met, len(self._lists) - 1)
+
+    def _merged_lists(
+        self, records: np.ndarray, layer: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nearest of some earlier records, with the later ones among them."""
         nearest = self._earlier.nearest[layer]
         lists = self._lists[layer]
         neighbors = nearest.neighbors[records]
         scores = nearest.scores[records]
-        has_changed = np.isin(records, self.changed)[:, None]
-        is_stale = (has_changed | np.isin(neighbors, self.changed)) & (neighbors >= 0)
+        is_stale = self._is_changed[records, None] | self._is_changed[neighbors]
+        is_stale &= neighbors >= 0
         row, rank = np.nonzero(is_stale)
         if len(row):
             pairs = np.column_stack([records[row], neighbors[row, rank]])
-            scores[row, rank] = self._similarities(pairs)[layer]
-        later, later_rank = np.nonzero(np.isin(lists.neighbors, records))
+            scores[row, rank] = self._similarity(pairs, layer)
+        is_hit, rows = _positions(lists.neighbors, records)
+        later, later_rank = np.nonzero(is_hit)
         entries = Entries(
-            rows=np.searchsorted(records, lists.neighbors[later, later_rank]),
+            rows=rows[is_hit],
             numbers=self._later_numbers[later],
             scores=lists.scores[later, later_rank],
         )
-        return _sorted_lists(neighbors, scores, is_stale.any(axis=1), entries)
+        merge_into(neighbors, scores, is_stale.any(axis=1), entries)
+        return neighbors, scores
 
-    def _similarities(self, pairs: np.ndarray) -> list[np.ndarray]:
-        """Return the similarities of earlier records, by the features that count now."""
-        records, ends = np.unique(pairs, return_inverse=True)
-        rows = self._layered_of(records)
-        return rows.similarities(ends.reshape(pairs.shape), self._n_jobs)
+    def _similarity(self, pairs: np.ndarray, layer: int) -> np.ndarray:
+        """Return the similarity by a layer of earlier records, by the features that count now.
 
-    def _layered_of(self, records: np.ndarray) -> LayeredRows:
-        """Return earlier records in layers, by the features that count now."""
-        rows = self._earlier.sides.layered.take(records)
-        return rows.followed_by(self._layered).take(self._stacked_rows(records))
+        One record of each pair has changed, or both.
+        """
+        is_first = self._is_changed[pairs[:, :1]]
+        pairs = np.where(is_first, pairs, pairs[:, ::-1])
+        rows = np.searchsorted(self.changed, pairs[:, 0])
+        have_changed = self._is_changed[pairs[:, 1]]
+        similarity = np.empty(len(pairs))
+        unchanged = np.column_stack([rows, pairs[:, 1]])[~have_changed]
+        similarity[~have_changed] = self._similarity_with(
+            self._earlier.sides.layered, unchanged, layer
+        )
+        others = np.searchsorted(self.changed, pairs[have_changed, 1])
+        changed = np.column_stack([rows[have_changed], others])
+        similarity[have_changed] = self._similarity_with(self._layered, changed, layer)
+        return similarity
+
+    def _similarity_with(
+        self, others: LayeredRows, pairs: np.ndarray, layer: int
+    ) -> np.ndarray:
+        """Return the similarity by a layer of changed records with others."""
+        similarity = np.zeros(len(pairs))
+        layers = zip(self._layered.layers, others.layers, strict=True)
+        for changed, other in islice(layers, layer + 1):
+            products = changed.rows.products_with(other.rows, pairs, self._n_jobs)
+            scales = changed.scales[pairs[:, 0]] * other.scales[pairs[:, 1]]
+            factors = changed.factors[pairs[:, 0]] * other.factors[pairs[:, 1]]
+            similarity = similarity * factors + products * scales
+        return similarity
 
     def _stacked_rows(self, records: np.ndarray) -> np.ndarray:
         """Return the row of each record where the changed ones stand behind all of them."""
         rows = np.arange(len(records))
-        is_changed = np.isin(records, self.changed)
+        is_changed = self._is_changed[records]
         position = np.searchsorted(self.changed, records[is_changed])
         rows[is_changed] = len(records) + position
         return rows
@@ -291,35 +348,10 @@ class Arrivals:
         return Meeting(searched, numbers)
 
 
-class Entries(NamedTuple):
-    """Records that come into lists: the row of each list, the record and its score."""
-
-    rows: np.ndarray
-    numbers: np.ndarray
-    scores: np.ndarray
-
-
-def _sorted_lists(
-    neighbors: np.ndarray, scores: np.ndarray, is_unsorted: np.ndarray, entries: Entries
+def _positions(
+    numbers: np.ndarray, sorted_numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Write entries into lists, and sort these and the unsorted ones, best first."""
-    is_open = is_unsorted.copy()
-    is_open[entries.rows] = True
-    rows, ranks = np.nonzero((neighbors >= 0) & is_open[:, None])
-    every = Entries(
-        rows=np.concatenate([rows, entries.rows]),
-        numbers=np.concatenate([neighbors[rows, ranks], entries.numbers]),
-        scores=np.concatenate([scores[rows, ranks], entries.scores]),
-    )
-    order = np.lexsort((every.numbers, -every.scores, every.rows))
-    rows = every.rows[order]
-    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    is_kept = ranks < DEPTH
-    order = order[is_kept]
-    rows = rows[is_kept]
-    ranks = ranks[is_kept]
-    neighbors[is_open] = -1
-    scores[is_open] = -np.inf
-    neighbors[rows, ranks] = every.numbers[order]
-    scores[rows, ranks] = every.scores[order]
-    return neighbors, scores
+    """Return which numbers are among sorted ones, and the positions of those that are."""
+    positions = np.searchsorted(sorted_numbers, numbers)
+    ends = np.append(sorted_numbers, -1)
+    return ends[positions] == np.where(numbers < 0, -2, numbers), positions

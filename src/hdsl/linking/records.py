@@ -106,12 +106,13 @@ class RecordFeatures:
         cls,
         tables: Tables,
         vocabulary: Vocabulary | None = None,
-        column_kinds: dict[str, str] | None = None,
+        strings: StringSimilarities | None = None,
     ) -> RecordFeatures:
         """Return the records of tables.
 
-        Features, their weights and the kinds of columns are those of earlier records,
-        or of these where they are None.
+        Features and their weights are those of earlier records, or of these where
+        `vocabulary` is None; `strings` are the comparisons of the same records, where
+        they are known.
         """
         columns = tables.shared_columns()[:MAX_COLUMNS]
         tokens = Tokens.of_texts(tables.texts())
@@ -126,11 +127,13 @@ class RecordFeatures:
                 tokens = Tokens.of_texts(tables.column(name))
                 grams_of_column, _ = vocabulary.weigh(tokens)
             blocks.append(Block.of_rows(grams_of_column))
+        if strings is None:
+            strings = StringSimilarities.of_tables(tables)
         return cls(
             grams=Block.of_rows(grams),
             words=Block.of_rows(words),
             columns=blocks,
-            strings=StringSimilarities.of_tables(tables, column_kinds),
+            strings=strings,
             vocabulary=vocabulary,
         )
 

@@ -9,7 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cpu.kernels.arrays import SparseArrays
-from ..cpu.kernels.record_pairs import pair_overlaps, pair_products, pair_sums
+from ..cpu.kernels.record_pairs import (
+    pair_overlaps,
+    pair_products,
+    pair_sums,
+    take_rows,
+)
 from ..cpu.rows import arrays_of
 from ..cpu.workers import Workers
 from ..wide_matrices import index_dtype
@@ -70,16 +75,15 @@ class Rows(NamedTuple):
 
     def take(self, numbers: np.ndarray) -> Rows:
         """Return some rows, by number."""
-        starts = self.arrays.indptr[numbers]
-        sizes = self.arrays.indptr[numbers + 1] - starts
-        indptr = _ends(sizes)
-        entries = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
-        arrays = SparseArrays(
+        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+        indptr = _ends(self.arrays.indptr[numbers + 1] - self.arrays.indptr[numbers])
+        taken = SparseArrays(
             indptr=indptr,
-            indices=self.arrays.indices[entries],
-            data=self.arrays.data[entries],
+            indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
+            data=np.empty(indptr[-1]),
         )
-        return Rows(arrays)
+        take_rows(0, len(numbers), numbers, self.arrays, taken)
+        return Rows(taken)
 
     def followed_by(self, later: Rows) -> Rows:
         """Return these rows and later ones."""
@@ -112,8 +116,14 @@ class Rows(NamedTuple):
 
     def products(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the inner products of pairs of rows, shape (n_pairs,)."""
+        return self.products_with(self, pairs, n_jobs)
+
+    def products_with(
+        self, others: Rows, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the inner products of pairs of a row and one of others."""
         out = np.empty(len(pairs))
-        self._run(pair_products, pairs, n_jobs, out)
+        self._run(pair_products, pairs, n_jobs, others.arrays, out)
         return out
 
     def overlaps(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -151,7 +161,7 @@ class Rows(NamedTuple):
         kernel: Callable[..., Any],
         pairs: np.ndarray,
         n_jobs: int | None,
-        *args: np.ndarray,
+        *args: Any,
     ) -> None:
         """Call a kernel for all pairs, on several threads where that pays."""
         pairs = np.ascontiguousarray(pairs, dtype=np.int64)

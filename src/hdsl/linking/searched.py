@@ -14,6 +14,7 @@ from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
 from .sides import Sides
 from .similarity import learned_layer
+from .string_similarities import StringSimilarities
 from .tables import Tables
 from .vocabulary import Tokens, Vocabulary
 
@@ -106,7 +107,8 @@ class SearchedRecords(NamedTuple):
         sizes = get_array(arrays, "vocabulary_sizes", "iu", (2,))
         n_first, n_texts = sizes.tolist()
         vocabulary = Vocabulary(names, idf, n_first, n_texts)
-        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
+        strings = StringSimilarities.of_tables(tables, column_kinds)
+        records = RecordFeatures.of_tables(tables, vocabulary, strings)
         layered = LayeredRows.of_records(records)
         if model is not None:
             layered = layered.with_layer(learned_layer(model, records))

@@ -11,16 +11,19 @@ from typing import Any, Self
 from unicodedata import normalize
 
 import numpy as np
-import scipy.sparse as sp
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
-from ..similarity.products import row_products
+from ..cpu.kernels.arrays import SparseArrays
 from .column_values import NUMBER, amount, are_values, day, first_number, read_values
+from .rows import Rows
 from .tables import Tables
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
+
+#: Pairs from which on several threads compare texts: to start them takes milliseconds.
+MIN_PAIRS_OF_THREADS = 5000
 
 #: Characters of a text that are compared; the time grows with their square.
 MAX_LENGTH = 500
@@ -74,7 +77,7 @@ class Comparison(ABC):
 
     def take(self, records: np.ndarray) -> Self:
         """Return the comparison of some records, in the order of their numbers."""
-        rows = {name: values[records] for name, values in self._rows().items()}
+        rows = {name: _taken(values, records) for name, values in self._rows().items()}
         return replace(self, **rows)
 
     def followed_by(self, later: Self) -> Self:
@@ -114,10 +117,10 @@ class WholeRecords(Comparison):
 class WordCounts(Comparison):
     """Words of one kind, and how many of them two records have in common.
 
-    `words` has a 1 for each word of a record, in the column of its hash.
+    `words` has a 1 for each word of a record, by its hash.
     """
 
-    words: sp.csr_array
+    words: Rows
 
     @classmethod
     def of_kind(cls, kind: str, words: Sequence[Sequence[str]]) -> WordCounts:
@@ -140,12 +143,9 @@ class WordCounts(Comparison):
 
     def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
         """Return how many words both records of pairs have, and only one of them."""
-        left_words = self.words[left]
-        right_words = self.words[right]
-        common = row_products(left_words, right_words)
-        left_only = np.diff(left_words.indptr) - common
-        right_only = np.diff(right_words.indptr) - common
-        return np.column_stack([common, left_only, right_only])
+        sizes = self.words.sizes
+        common = self.words.products(np.column_stack([left, right]), n_jobs)
+        return np.column_stack([common, sizes[left] - common, sizes[right] - common])
 
 
 @dataclass(frozen=True)
@@ -323,8 +323,11 @@ def _similarities(
     scorers: Mapping[str, Scorer], left: np.ndarray, right: np.ndarray, n_jobs: int
 ) -> np.ndarray:
     """Return similarities of texts, those of a row by all scorers, in 32 bits."""
+    n_threads = 1
+    if len(left) >= MIN_PAIRS_OF_THREADS:
+        n_threads = n_jobs
     columns = [
-        process.cpdist(left, right, scorer=scorer, workers=n_jobs, dtype=np.float32)
+        process.cpdist(left, right, scorer=scorer, workers=n_threads, dtype=np.float32)
         for scorer in scorers.values()
     ]
     return np.column_stack(columns)
@@ -341,21 +344,31 @@ def _as_array(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def _indicators(sets: list[set[str]]) -> sp.csr_array:
-    """Return a row per set, with a 1 in the column of the hash of each member."""
-    columns = [sorted({_hash(word) for word in words}) for words in sets]
-    indices = np.array([column for row in columns for column in row], dtype=np.int64)
-    indptr = np.cumsum([0, *map(len, columns)])
-    shape = (len(sets), N_HASHES)
-    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+def _indicators(sets: list[set[str]]) -> Rows:
+    """Return a row per set, with a 1 for the hash of each member."""
+    hashes = [sorted({_hash(word) for word in words}) for words in sets]
+    indices = np.array([number for row in hashes for number in row], dtype=np.int32)
+    arrays = SparseArrays(
+        indptr=np.cumsum([0, *map(len, hashes)], dtype=np.int64),
+        indices=indices,
+        data=np.ones(len(indices)),
+    )
+    return Rows(arrays)
 
 
 def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
 
 
+def _taken(values: Any, records: np.ndarray) -> Any:
+    """Return the rows of some records, of an array or as sparse rows."""
+    if isinstance(values, Rows):
+        return values.take(records)
+    return values[records]
+
+
 def _stacked(first: Any, second: Any) -> Any:
-    """Return the rows of two arrays, or of two matrices."""
-    if sp.issparse(first):
-        return sp.csr_array(sp.vstack([first, second], format="csr"))
+    """Return the rows of two arrays, or sparse rows."""
+    if isinstance(first, Rows):
+        return first.followed_by(second)
     return np.concatenate([first, second])
