@@ -12,7 +12,7 @@ from .blocks import row_blocks
 from .rows import Rows
 from .string_similarities import StringSimilarities
 from .tables import Tables
-from .vocabulary import Tokens, Vocabulary
+from .vocabulary import TextReader, Tokens, Vocabulary
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
@@ -119,13 +119,14 @@ class RecordFeatures:
         if vocabulary is None:
             # Single columns do not say how rare a feature is.
             vocabulary = Vocabulary.of_tokens(tokens)
-        grams, words = vocabulary.weigh(tokens)
+        reader = TextReader(vocabulary)
+        grams, words = reader.weigh(tokens)
         blocks = []
         for name in columns:
             grams_of_column = grams
             if not tables.have_only(name):
                 tokens = Tokens.of_texts(tables.column(name))
-                grams_of_column, _ = vocabulary.weigh(tokens)
+                grams_of_column, _ = reader.weigh(tokens)
             blocks.append(Block.of_rows(grams_of_column))
         if strings is None:
             strings = StringSimilarities.of_tables(tables)
