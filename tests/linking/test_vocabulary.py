@@ -25,9 +25,10 @@ def weights_by_hand(known, text):
     }
 
 
-def weights_by_name(known, texts):
+def weights_by_name(reader, texts):
     """The same as rows have them, words and n-grams together."""
-    grams, words = TextReader(known).weigh(Tokens.of_texts(texts))
+    known = reader.vocabulary
+    grams, words = reader.weigh(Tokens.of_texts(texts))
     weights = [{} for _ in texts]
     for rows, columns in ((grams, known.gram_columns), (words, known.word_columns)):
         arrays = rows.arrays
@@ -44,18 +45,19 @@ def weights_by_name(known, texts):
 def test_weights_are_those_by_hand(block_size, first, later):
     first = [*first, "red apple"]
     known = Vocabulary.of_tokens(Tokens.of_texts(first))
-    missing = known.missing(Tokens.of_texts(later))
+    reader = TextReader(known, keeps_missing=True)
+    missing = reader.missing(Tokens.of_texts(later))
     every = {
         name for text in later for t in text.split() for name in words_and_grams(t)
     }
     assert set().union(*missing) == every - {*known.names}
-    known = known.extended(sorted(set().union(*missing)))
-    assert not any(known.missing(Tokens.of_texts(later)))
+    reader = reader.extended(sorted(set().union(*missing)))
+    assert not any(reader.missing(Tokens.of_texts(later)))
     row_blocks = vocabulary.row_blocks
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocabulary, "row_blocks", lambda n: row_blocks(n, block_size))
-        weights = weights_by_name(known, [*first, *later])
-    expected = [weights_by_hand(known, text) for text in [*first, *later]]
+        weights = weights_by_name(reader, [*first, *later])
+    expected = [weights_by_hand(reader.vocabulary, text) for text in [*first, *later]]
     assert weights == expected
 
 

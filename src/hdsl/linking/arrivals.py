@@ -18,7 +18,7 @@ from .searched import SearchedRecords
 from .sides import Sides
 from .string_similarities import StringSimilarities
 from .tables import Table
-from .vocabulary import Tokens
+from .vocabulary import TextReader, Tokens
 
 
 class NearestLists(NamedTuple):
@@ -77,8 +77,8 @@ class Arrivals:
         self._table = table
         self._side = side
         self._n_jobs = n_jobs
-        vocabulary = searched.records.vocabulary
-        missing = vocabulary.missing(Tokens.of_texts(table.texts()))
+        reader = TextReader(searched.records.vocabulary, keeps_missing=True)
+        missing = reader.missing(Tokens.of_texts(table.texts()))
         n_records = Counter(chain.from_iterable(missing))
         lone_features = earlier.lone_features
         self._earlier_lone_features = lone_features
@@ -100,7 +100,7 @@ class Arrivals:
         self._is_changed = np.zeros(self.n_earlier, dtype=bool)
         self._is_changed[self.changed] = True
         if names:
-            vocabulary = vocabulary.extended(sorted(names))
+            reader = reader.extended(sorted(names))
         tables = searched.tables.only(self.changed).with_later(table, side)
         #: Changed records and later ones, in the order of their numbers.
         numbers = np.concatenate([self.changed, self._later_numbers])
@@ -109,7 +109,7 @@ class Arrivals:
             order = np.argsort(self._is_right(numbers), kind="stable")
             numbers = numbers[order]
             strings = strings.take(order)
-        records = RecordFeatures.of_tables(tables, vocabulary, strings)
+        records = RecordFeatures.of_tables(tables, reader, strings)
         layered = earlier.layered(records)
         is_later = numbers >= self.n_earlier
         rows = np.concatenate([np.flatnonzero(~is_later), np.flatnonzero(is_later)])

@@ -105,21 +105,20 @@ class RecordFeatures:
     def of_tables(
         cls,
         tables: Tables,
-        vocabulary: Vocabulary | None = None,
+        reader: TextReader | None = None,
         strings: StringSimilarities | None = None,
     ) -> RecordFeatures:
         """Return the records of tables.
 
-        Features and their weights are those of earlier records, or of these where
-        `vocabulary` is None; `strings` are the comparisons of the same records, where
+        Features and their weights are those of `reader`, or of these records where it
+        is None; `strings` are the comparisons of the same records, where
         they are known.
         """
         columns = tables.shared_columns()[:MAX_COLUMNS]
         tokens = Tokens.of_texts(tables.texts())
-        if vocabulary is None:
+        if reader is None:
             # Single columns do not say how rare a feature is.
-            vocabulary = Vocabulary.of_tokens(tokens)
-        reader = TextReader(vocabulary)
+            reader = TextReader(Vocabulary.of_tokens(tokens))
         grams, words = reader.weigh(tokens)
         blocks = []
         for name in columns:
@@ -135,7 +134,7 @@ class RecordFeatures:
             words=Block.of_rows(words),
             columns=blocks,
             strings=strings,
-            vocabulary=vocabulary,
+            vocabulary=reader.vocabulary,
         )
 
     @property

@@ -22,6 +22,9 @@ from ..wide_matrices import index_dtype
 #: Multiplications that a step along the features of a pair takes, about.
 STEP_COST = 4
 
+#: Pairs that one thread compares sooner than others could be asked.
+FEW_PAIRS = 100
+
 
 class Rows(NamedTuple):
     """Rows of numbered features in order, whose number is not limited."""
@@ -165,6 +168,9 @@ class Rows(NamedTuple):
     ) -> None:
         """Call a kernel for all pairs, on several threads where that pays."""
         pairs = np.ascontiguousarray(pairs, dtype=np.int64)
+        if len(pairs) <= FEW_PAIRS:
+            kernel(0, len(pairs), pairs, self.arrays, *args)
+            return
         n_steps = 2 * self.arrays.indptr[-1] / max(self.n_rows, 1)
         with Workers(n_jobs) as workers:
             workers.run_pieces(

@@ -16,7 +16,7 @@ from .sides import Sides
 from .similarity import learned_layer
 from .string_similarities import StringSimilarities
 from .tables import Tables
-from .vocabulary import Tokens, Vocabulary
+from .vocabulary import TextReader, Tokens, Vocabulary
 
 
 class SearchedRecords(NamedTuple):
@@ -78,7 +78,8 @@ class SearchedRecords(NamedTuple):
     def lone_features(self) -> dict[str, int]:
         """Return the record of each feature that no other has, so that it does not count."""
         tokens = Tokens.of_texts(self.tables.texts())
-        missing = self.records.vocabulary.missing(tokens)
+        reader = TextReader(self.records.vocabulary, keeps_missing=True)
+        missing = reader.missing(tokens)
         return {name: record for record, names in enumerate(missing) for name in names}
 
     def to_arrays(self) -> Arrays:
@@ -108,7 +109,7 @@ class SearchedRecords(NamedTuple):
         n_first, n_texts = sizes.tolist()
         vocabulary = Vocabulary(names, idf, n_first, n_texts)
         strings = StringSimilarities.of_tables(tables, column_kinds)
-        records = RecordFeatures.of_tables(tables, vocabulary, strings)
+        records = RecordFeatures.of_tables(tables, TextReader(vocabulary), strings)
         layered = LayeredRows.of_records(records)
         if model is not None:
             layered = layered.with_layer(learned_layer(model, records))

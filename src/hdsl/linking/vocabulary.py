@@ -62,6 +62,13 @@ class Tokens(NamedTuple):
         return len(self.indptr) - 1
 
 
+class TokenNames(NamedTuple):
+    """The features of a token: numbers of those that count, and names of the others."""
+
+    numbers: list[int]
+    missing: list[str]
+
+
 class Vocabulary:
     """The words and n-grams that count, and how much each does.
 
@@ -156,37 +163,30 @@ class Vocabulary:
         """Return whether all features are those of the first texts."""
         return len(self.names) == self.n_first
 
-    def missing(self, tokens: Tokens) -> list[set[str]]:
-        """Return the features of each text that the vocabulary has not."""
-        missing_of_token = [
-            [
-                name
-                for name in words_and_grams(token)
-                if name not in self._numbers and name not in self._later_numbers
-            ]
-            for token in tokens.tokens
-        ]
-        numbers = tokens.numbers.tolist()
-        bounds = pairwise(tokens.indptr.tolist())
-        return [
-            {
-                name
-                for number in numbers[start:stop]
-                for name in missing_of_token[number]
-            }
-            for start, stop in bounds
-        ]
-
-    def numbers(self, token: str) -> list[int]:
-        """Return the numbers of the features of a token that the vocabulary has."""
+    def read(self, token: str) -> TokenNames:
+        """Return the features of a token: those that count, and the others."""
         numbers = []
+        missing = []
         for name in words_and_grams(token):
             number = self._numbers.get(name)
             if number is None:
                 number = self._later_numbers.get(name)
-            if number is not None:
+            if number is None:
+                missing.append(name)
+            else:
                 numbers.append(number)
-        return numbers
+        return TokenNames(numbers, missing)
+
+    def read_again(self, names: TokenNames) -> TokenNames:
+        """Return the features of a token that was read before features were added."""
+        if self._later_numbers.keys().isdisjoint(names.missing):
+            return names
+        added = [self._later_numbers.get(name) for name in names.missing]
+        pairs = [*zip(names.missing, added, strict=True)]
+        return TokenNames(
+            numbers=names.numbers + [number for number in added if number is not None],
+            missing=[name for name, number in pairs if number is None],
+        )
 
     def rows(self, counts: SparseArrays) -> tuple[Rows, Rows]:
         """Return the n-grams of texts and their words, each numbered on its own.
@@ -201,11 +201,52 @@ class Vocabulary:
 
 
 class TextReader:
-    """Texts as rows of the features of a vocabulary; each token is looked up once."""
+    """Texts as rows of the features of a vocabulary; each token is looked up once.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._numbers_of: dict[str, list[int]] = {}
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+    keeps_missing : bool, default=False
+        Whether the features that the vocabulary has not are known too; they take much
+        memory.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, keeps_missing: bool = False) -> None:
+        self.vocabulary = vocabulary
+        self._keeps_missing = keeps_missing
+        self._names_of: dict[str, TokenNames] = {}
+
+    def extended(self, names: list[str]) -> TextReader:
+        """Return a reader that knows more features, and the tokens that this one read."""
+        assert self._keeps_missing
+        vocabulary = self.vocabulary.extended(names)
+        reader = TextReader(vocabulary, keeps_missing=True)
+        reader._names_of = {
+            token: reader.vocabulary.read_again(token_names)
+            for token, token_names in self._names_of.items()
+        }
+        return reader
+
+    def _names(self, tokens: Tokens) -> list[TokenNames]:
+        """Return the features of tokens."""
+        for token in tokens.tokens:
+            if token not in self._names_of:
+                names = self.vocabulary.read(token)
+                if not self._keeps_missing:
+                    names = TokenNames(names.numbers, [])
+                self._names_of[token] = names
+        return [self._names_of[token] for token in tokens.tokens]
+
+    def missing(self, tokens: Tokens) -> list[set[str]]:
+        """Return the features of each text that the vocabulary has not."""
+        assert self._keeps_missing
+        names = self._names(tokens)
+        numbers = tokens.numbers.tolist()
+        bounds = pairwise(tokens.indptr.tolist())
+        return [
+            {name for number in numbers[start:stop] for name in names[number].missing}
+            for start, stop in bounds
+        ]
 
     def weigh(self, tokens: Tokens) -> tuple[Rows, Rows]:
         """Return the n-grams of texts and their words, with their weights."""
@@ -214,7 +255,7 @@ class TextReader:
         words = []
         for texts in row_blocks(tokens.n_texts):
             counts = _counts(tokens, features, texts)
-            grams_of_texts, words_of_texts = self._vocabulary.rows(counts)
+            grams_of_texts, words_of_texts = self.vocabulary.rows(counts)
             grams.append(grams_of_texts)
             words.append(words_of_texts)
         return Rows.stacked(grams), Rows.stacked(words)
@@ -222,7 +263,7 @@ class TextReader:
     def frequencies(self, tokens: Tokens) -> np.ndarray:
         """Return the number of texts that have each feature."""
         features = self._features(tokens)
-        n_features = len(self._vocabulary.names)
+        n_features = len(self.vocabulary.names)
         frequencies = np.zeros(n_features, dtype=np.int64)
         for texts in row_blocks(tokens.n_texts):
             counts = _counts(tokens, features, texts)
@@ -231,10 +272,7 @@ class TextReader:
 
     def _features(self, tokens: Tokens) -> TokenFeatures:
         """Return the features of tokens."""
-        for token in tokens.tokens:
-            if token not in self._numbers_of:
-                self._numbers_of[token] = self._vocabulary.numbers(token)
-        every = [self._numbers_of[token] for token in tokens.tokens]
+        every = [names.numbers for names in self._names(tokens)]
         sizes = [len(numbers) for numbers in every]
         return TokenFeatures(
             indptr=np.cumsum([0, *sizes], dtype=np.int64),
