@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .earlier import EarlierRecords
-from .layers import LayeredIndex, LayeredRows
+from .layers import Layer, LayeredIndex, LayeredRows
 from .lists import Entries, merge_into
 from .nearest import DEPTH, NearestRecords, is_candidate, unique_pairs
 from .records import RecordFeatures
+from .rows import joined_values
 from .searched import SearchedRecords
 from .sides import Sides
 from .string_similarities import StringSimilarities
@@ -104,11 +105,9 @@ class Arrivals:
         tables = searched.tables.only(self.changed).with_later(table, side)
         #: Changed records and later ones, in the order of their numbers.
         numbers = np.concatenate([self.changed, self._later_numbers])
-        strings = self._strings()
         if side == "left":
-            order = np.argsort(self._is_right(numbers), kind="stable")
-            numbers = numbers[order]
-            strings = strings.take(order)
+            numbers = numbers[np.argsort(self._is_right(numbers), kind="stable")]
+        strings = self._strings(numbers)
         records = RecordFeatures.of_tables(tables, reader, strings)
         layered = earlier.layered(records)
         is_later = numbers >= self.n_earlier
@@ -117,12 +116,12 @@ class Arrivals:
         self._layered = layered.take(rows)
         self._lists = self._search(earlier.index(side))
 
-    def _strings(self) -> StringSimilarities:
-        """Return the comparisons of the texts of changed records, then of later ones."""
+    def _strings(self, numbers: np.ndarray) -> StringSimilarities:
+        """Return the comparisons of the texts of changed records and of later ones."""
         earlier = self._earlier.records.strings
         tables = self._earlier.tables.emptied(self._table, self._side)
         later = StringSimilarities.of_tables(tables, earlier.column_kinds)
-        return earlier.take(self.changed).followed_by(later)
+        return earlier.joined(later, numbers)
 
     def _is_right(self, numbers: np.ndarray) -> np.ndarray:
         """Return which records are of the right one of two tables."""
@@ -184,11 +183,11 @@ class Arrivals:
         `numbers` are those of all records from now on.
         """
         every = self._earlier_lone_features | self._lone_features
-        return {
-            name: int(numbers[record])
-            for name, record in every.items()
-            if name not in self._counting
-        }
+        for name in self._counting:
+            every.pop(name, None)
+        if (numbers == np.arange(len(numbers))).all():
+            return every
+        return {name: int(numbers[record]) for name, record in every.items()}
 
     def met(self) -> np.ndarray:
         """Return the earlier records that later ones have among their nearest."""
@@ -292,12 +291,15 @@ class Arrivals:
             similarity = similarity * factors + products * scales
         return similarity
 
-    def _stacked_rows(self, records: np.ndarray) -> np.ndarray:
-        """Return the row of each record where the changed ones stand behind all of them."""
-        rows = np.arange(len(records))
-        is_changed = self._is_changed[records]
-        position = np.searchsorted(self.changed, records[is_changed])
-        rows[is_changed] = len(records) + position
+    def _rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the rows of records behind which the changed and the later ones stand anew."""
+        rows = numbers.copy()
+        is_later = numbers >= self.n_earlier
+        rows[is_later] += len(self.changed)
+        is_changed = np.zeros(len(numbers), dtype=bool)
+        is_changed[~is_later] = self._is_changed[numbers[~is_later]]
+        position = np.searchsorted(self.changed, numbers[is_changed])
+        rows[is_changed] = self.n_earlier + position
         return rows
 
     def meet(self, records: np.ndarray) -> Meeting:
@@ -308,25 +310,12 @@ class Arrivals:
             joined = joined[np.argsort(self._is_right(joined), kind="stable")]
         numbers = np.full(self.n_earlier + self.n_later, -1)
         numbers[joined] = np.arange(len(joined))
-        # The earlier records, then the changed ones anew, then the later ones.
-        n_before = len(records) + len(self.changed)
-        later_rows = n_before + np.arange(self.n_later)
-        row_of_number = np.full(len(numbers), -1)
-        row_of_number[records] = self._stacked_rows(records)
-        row_of_number[self._later_numbers] = later_rows
-        rows = row_of_number[joined]
-        features = self._earlier.records
-        learned = self._earlier.sides.layered.layers[2:]
-        is_all = len(records) == self.n_earlier
-        if not is_all:
-            features = features.take(records)
-            learned = tuple(layer.take(records) for layer in learned)
-        features = features.followed_by(self._records)
-        if len(rows) < features.n_records or self._side == "left":
-            features = features.take(rows)
+        rows = self._rows(joined)
+        features = self._earlier.records.joined(self._records, rows)
         layered = LayeredRows.of_records(features)
+        learned = self._earlier.sides.layered.layers[2:]
         for earlier, later in zip(learned, self._layered.layers[2:], strict=True):
-            layered = layered.with_layer(earlier.followed_by(later).take(rows))
+            layered = layered.with_layer(_joined_layer(earlier, later, rows))
         order = np.argsort(np.argsort(joined, kind="stable"), kind="stable")
         nearest = []
         for layer, lists in enumerate(self._lists):
@@ -337,7 +326,7 @@ class Arrivals:
             nearest.append(NearestRecords(neighbors, scores))
         together = tables.only(records).with_later(self._table, self._side)
         sides = Sides(layered, together.n_left)
-        if is_all:
+        if len(records) == self.n_earlier:
             new = numbers[np.concatenate([self.changed, self._later_numbers])]
             sides = self._earlier.sides.grown(
                 layered, together.n_left, self._layered, new
@@ -346,6 +335,15 @@ class Arrivals:
             tables=together, records=features, sides=sides, nearest=nearest
         )
         return Meeting(searched, numbers)
+
+
+def _joined_layer(first: Layer, later: Layer, rows: np.ndarray) -> Layer:
+    """Return some records of a layer and of later ones, numbered after these."""
+    return Layer(
+        rows=first.rows.joined(later.rows, rows),
+        scales=joined_values(first.scales, later.scales, rows),
+        factors=joined_values(first.factors, later.factors, rows),
+    )
 
 
 def _positions(

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .blocks import row_blocks
-from .rows import Rows
+from .rows import Rows, joined_values
 from .string_similarities import StringSimilarities
 from .tables import Tables
 from .vocabulary import TextReader, Tokens, Vocabulary
@@ -50,10 +50,10 @@ class Block(NamedTuple):
         """Return the rows of some records."""
         return Block(self.rows.take(records), self.squares[records])
 
-    def followed_by(self, later: Block) -> Block:
-        """Return these rows and later ones."""
-        squares = np.concatenate([self.squares, later.squares])
-        return Block(self.rows.followed_by(later.rows), squares)
+    def joined(self, later: Block, records: np.ndarray) -> Block:
+        """Return some of these rows and of later ones, numbered after these."""
+        squares = joined_values(self.squares, later.squares, records)
+        return Block(self.rows.joined(later.rows, records), squares)
 
     def cosine(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the cosine of pairs of records, NaN where a record has nothing."""
@@ -142,14 +142,17 @@ class RecordFeatures:
         """How many records there are."""
         return self.grams.rows.n_rows
 
-    def followed_by(self, later: RecordFeatures) -> RecordFeatures:
-        """Return these records and later ones, by the vocabulary of the later ones."""
+    def joined(self, later: RecordFeatures, records: np.ndarray) -> RecordFeatures:
+        """Return some of these records and of later ones, numbered after these.
+
+        The vocabulary is that of the later ones.
+        """
         columns = zip(self._columns, later._columns, strict=True)
         return RecordFeatures(
-            grams=self.grams.followed_by(later.grams),
-            words=self.words.followed_by(later.words),
-            columns=[block.followed_by(later_block) for block, later_block in columns],
-            strings=self.strings.followed_by(later.strings),
+            grams=self.grams.joined(later.grams, records),
+            words=self.words.joined(later.words, records),
+            columns=[block.joined(others, records) for block, others in columns],
+            strings=self.strings.joined(later.strings, records),
             vocabulary=later.vocabulary,
         )
 

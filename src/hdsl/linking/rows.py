@@ -88,6 +88,22 @@ class Rows(NamedTuple):
         take_rows(0, len(numbers), numbers, self.arrays, taken)
         return Rows(taken)
 
+    def joined(self, later: Rows, numbers: np.ndarray) -> Rows:
+        """Return some of these rows and of later ones, numbered after these."""
+        sizes = joined_values(self.sizes, later.sizes, numbers)
+        indptr = _ends(sizes)
+        joined = SparseArrays(
+            indptr=indptr,
+            indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
+            data=np.empty(indptr[-1]),
+        )
+        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+        n_rows = len(numbers)
+        own_numbers = np.where(numbers < self.n_rows, numbers, -1)
+        take_rows(0, n_rows, own_numbers, self.arrays, joined)
+        take_rows(0, n_rows, numbers - self.n_rows, later.arrays, joined)
+        return Rows(joined)
+
     def followed_by(self, later: Rows) -> Rows:
         """Return these rows and later ones."""
         return Rows.stacked([self, later])
@@ -176,6 +192,23 @@ class Rows(NamedTuple):
             workers.run_pieces(
                 kernel, len(pairs), STEP_COST * n_steps, pairs, self.arrays, *args
             )
+
+
+def joined_values(
+    first: np.ndarray, later: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
+    """Return some values of two arrays, those of the later one numbered after the others.
+
+    Examples
+    --------
+    >>> joined_values(np.array([5, 6]), np.array([7, 8]), np.array([3, 0])).tolist()
+    [8, 5]
+    """
+    is_later = numbers >= len(first)
+    values = np.empty((len(numbers), *first.shape[1:]), dtype=first.dtype)
+    values[~is_later] = first[numbers[~is_later]]
+    values[is_later] = later[numbers[is_later] - len(first)]
+    return values
 
 
 def _ends(sizes: np.ndarray) -> np.ndarray:

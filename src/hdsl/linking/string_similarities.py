@@ -16,7 +16,7 @@ from rapidfuzz.distance import JaroWinkler, Levenshtein
 
 from ..cpu.kernels.arrays import SparseArrays
 from .column_values import NUMBER, amount, are_values, day, first_number, read_values
-from .rows import Rows
+from .rows import Rows, joined_values
 from .tables import Tables
 
 #: Most columns that are compared one by one.
@@ -80,11 +80,14 @@ class Comparison(ABC):
         rows = {name: _taken(values, records) for name, values in self._rows().items()}
         return replace(self, **rows)
 
-    def followed_by(self, later: Self) -> Self:
-        """Return the comparison of these records and of later ones."""
+    def joined(self, later: Self, records: np.ndarray) -> Self:
+        """Return the comparison of some of these records and of later ones.
+
+        The later ones are numbered after these.
+        """
         rows_of_later = later._rows()
         rows = {
-            name: _stacked(values, rows_of_later[name])
+            name: _joined(values, rows_of_later[name], records)
             for name, values in self._rows().items()
         }
         return replace(self, **rows)
@@ -291,11 +294,16 @@ class StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
 
-    def followed_by(self, later: StringSimilarities) -> StringSimilarities:
-        """Return the comparisons of these records and of later ones."""
+    def joined(
+        self, later: StringSimilarities, records: np.ndarray
+    ) -> StringSimilarities:
+        """Return the comparisons of some of these records and of later ones.
+
+        The later ones are numbered after these.
+        """
         pairs = zip(self.comparisons, later.comparisons, strict=True)
         return StringSimilarities(
-            [first.followed_by(second) for first, second in pairs]
+            [first.joined(second, records) for first, second in pairs]
         )
 
     def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
@@ -367,8 +375,8 @@ def _taken(values: Any, records: np.ndarray) -> Any:
     return values[records]
 
 
-def _stacked(first: Any, second: Any) -> Any:
-    """Return the rows of two arrays, or sparse rows."""
+def _joined(first: Any, later: Any, records: np.ndarray) -> Any:
+    """Return the rows of some records, of two arrays or as sparse rows."""
     if isinstance(first, Rows):
-        return first.followed_by(second)
-    return np.concatenate([first, second])
+        return first.joined(later, records)
+    return joined_values(first, later, records)

@@ -28,8 +28,13 @@ def pair_products(start, stop, pairs, rows, others, out):
 
 @kernel()
 def take_rows(start, stop, numbers, rows, taken):
-    """Write the rows of numbers [start, stop); where each one begins is known."""
+    """Write the rows of numbers [start, stop); where each one begins is known.
+
+    Negative numbers leave the entries as they are.
+    """
     for k in range(start, stop):
+        if numbers[k] < 0:
+            continue
         entry = rows.indptr[numbers[k]]
         for position in range(taken.indptr[k], taken.indptr[k + 1]):
             taken.indices[position] = rows.indices[entry]
