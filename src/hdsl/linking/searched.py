@@ -58,6 +58,11 @@ class SearchedRecords(NamedTuple):
         return self._replace(sides=sides, nearest=nearest, shortlist=None)
 
     @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return self.tables.n_records
+
+    @property
     def by_cosine(self) -> NearestRecords:
         """The nearest records by the cosine."""
         return self.nearest[1]
