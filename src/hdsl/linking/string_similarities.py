@@ -7,6 +7,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Self
 from unicodedata import normalize
 
@@ -129,15 +130,13 @@ class WordCounts(Comparison):
     def of_kind(cls, kind: str, words: Sequence[Sequence[str]]) -> WordCounts:
         """Return the words of records that are of a kind."""
         pattern = KINDS[kind]
-        return cls(
-            kind,
-            _indicators(
-                [
-                    {word for word in record if pattern.fullmatch(word)}
-                    for record in words
-                ]
-            ),
-        )
+        every_word = {*chain.from_iterable(words)}
+        hash_of = {word: _hash(word) for word in every_word if pattern.fullmatch(word)}
+        hashes = [
+            sorted({hash_of[word] for word in record if word in hash_of})
+            for record in words
+        ]
+        return cls(kind, _indicators(hashes))
 
     @property
     def names(self) -> list[str]:
@@ -352,10 +351,9 @@ def _as_array(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def _indicators(sets: list[set[str]]) -> Rows:
-    """Return a row per set, with a 1 for the hash of each member."""
-    hashes = [sorted({_hash(word) for word in words}) for words in sets]
-    indices = np.array([number for row in hashes for number in row], dtype=np.int32)
+def _indicators(hashes: list[list[int]]) -> Rows:
+    """Return a row per list of numbers, with a 1 for each."""
+    indices = np.array([*chain.from_iterable(hashes)], dtype=np.int32)
     arrays = SparseArrays(
         indptr=np.cumsum([0, *map(len, hashes)], dtype=np.int64),
         indices=indices,
