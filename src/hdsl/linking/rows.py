@@ -79,30 +79,40 @@ class Rows(NamedTuple):
     def take(self, numbers: np.ndarray) -> Rows:
         """Return some rows, by number."""
         numbers = np.ascontiguousarray(numbers, dtype=np.int64)
-        indptr = _ends(self.arrays.indptr[numbers + 1] - self.arrays.indptr[numbers])
+        indptr = _ends(self._sizes_of(numbers))
         taken = SparseArrays(
             indptr=indptr,
             indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
             data=np.empty(indptr[-1]),
         )
-        take_rows(0, len(numbers), numbers, self.arrays, taken)
+        positions = np.arange(len(numbers))
+        take_rows(0, len(numbers), numbers, self.arrays, positions, taken)
         return Rows(taken)
 
     def joined(self, later: Rows, numbers: np.ndarray) -> Rows:
         """Return some of these rows and of later ones, numbered after these."""
-        sizes = joined_values(self.sizes, later.sizes, numbers)
+        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+        is_later = numbers >= self.n_rows
+        own_numbers = numbers[~is_later]
+        later_numbers = numbers[is_later] - self.n_rows
+        sizes = np.empty(len(numbers), dtype=np.int64)
+        sizes[~is_later] = self._sizes_of(own_numbers)
+        sizes[is_later] = later._sizes_of(later_numbers)
         indptr = _ends(sizes)
         joined = SparseArrays(
             indptr=indptr,
             indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
             data=np.empty(indptr[-1]),
         )
-        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
-        n_rows = len(numbers)
-        own_numbers = np.where(numbers < self.n_rows, numbers, -1)
-        take_rows(0, n_rows, own_numbers, self.arrays, joined)
-        take_rows(0, n_rows, numbers - self.n_rows, later.arrays, joined)
+        positions = np.flatnonzero(~is_later)
+        take_rows(0, len(positions), own_numbers, self.arrays, positions, joined)
+        positions = np.flatnonzero(is_later)
+        take_rows(0, len(positions), later_numbers, later.arrays, positions, joined)
         return Rows(joined)
+
+    def _sizes_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return how many features some rows have."""
+        return self.arrays.indptr[numbers + 1] - self.arrays.indptr[numbers]
 
     def followed_by(self, later: Rows) -> Rows:
         """Return these rows and later ones."""

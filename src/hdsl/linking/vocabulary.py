@@ -18,6 +18,9 @@ from .rows import Rows
 #: Lengths of character n-grams.
 GRAM_LENGTHS = (3, 4)
 
+#: What is a word.
+WORD = re.compile(r"\w+")
+
 #: In more texts than this, a feature must be in two.
 MIN_TEXTS = 50
 
@@ -317,7 +320,7 @@ def words_and_grams(token: str) -> list[str]:
     ['x', '10', "' x-'", "'x-1'", "'-10'", "'10 '", "' x-1'", "'x-10'", "'-10 '"]
     """
     padded = f" {token} "
-    features = re.findall(r"\w+", token)
+    features = WORD.findall(token)
     for length in GRAM_LENGTHS:
         starts = range(len(padded) - length + 1)
         features += [repr(padded[start : start + length]) for start in starts]

@@ -27,19 +27,15 @@ def pair_products(start, stop, pairs, rows, others, out):
 
 
 @kernel()
-def take_rows(start, stop, numbers, rows, taken):
-    """Write the rows of numbers [start, stop); where each one begins is known.
-
-    Negative numbers leave the entries as they are.
-    """
+def take_rows(start, stop, numbers, rows, positions, taken):
+    """Write the rows of numbers [start, stop) to positions; where each begins is known."""
     for k in range(start, stop):
-        if numbers[k] < 0:
-            continue
-        entry = rows.indptr[numbers[k]]
-        for position in range(taken.indptr[k], taken.indptr[k + 1]):
-            taken.indices[position] = rows.indices[entry]
-            taken.data[position] = rows.data[entry]
-            entry += 1
+        source = rows.indptr[numbers[k]]
+        row = positions[k]
+        for entry in range(taken.indptr[row], taken.indptr[row + 1]):
+            taken.indices[entry] = rows.indices[source]
+            taken.data[entry] = rows.data[source]
+            source += 1
 
 
 @kernel()
