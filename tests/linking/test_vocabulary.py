@@ -71,3 +71,14 @@ def test_features_of_one_text_of_many_do_not_count(texts):
     assert known.names == sorted(name for name, n in names.items() if n > 1)
     idf = [np.log((len(texts) + 1) / (names[name] + 1)) + 1.0 for name in known.names]
     np.testing.assert_allclose(known.idf, idf)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300))
+def test_long_texts_are_counted_in_order(numbers):
+    names = [f"a{number}" for number in numbers]
+    known = Vocabulary.of_tokens(Tokens.of_texts([" ".join(names)]))
+    frequencies = TextReader(known).frequencies(Tokens.of_texts(names))
+    counts = Counter(name for token in names for name in words_and_grams(token))
+    assert dict(zip(known.names, frequencies.tolist(), strict=True)) == counts
+    weights = weights_by_name(TextReader(known), [" ".join(names)])
+    assert weights == [weights_by_hand(known, " ".join(names))]

@@ -241,7 +241,7 @@ class Arrivals:
         """Return the nearest of some earlier records, with the later ones among them."""
         nearest = self._earlier.nearest[layer]
         lists = self._lists[layer]
-        neighbors = nearest.neighbors[records]
+        neighbors = nearest.neighbors[records].astype(np.int64)
         scores = nearest.scores[records]
         is_stale = self._is_changed[records, None] | self._is_changed[neighbors]
         is_stale &= neighbors >= 0

@@ -37,7 +37,7 @@ def count_features(tokens, features, space, counts):
             for feature in range(features.indptr[token], features.indptr[token + 1]):
                 space[n_features] = features.numbers[feature]
                 n_features += 1
-        space[:n_features].sort()
+        _sort(space, n_features)
         for k in range(n_features):
             if k > 0 and space[k] == space[k - 1]:
                 counts.data[n_entries - 1] += 1.0
@@ -46,3 +46,20 @@ def count_features(tokens, features, space, counts):
             counts.data[n_entries] = 1.0
             n_entries += 1
         counts.indptr[text + 1] = n_entries
+
+
+@kernel()
+def _sort(values, n):
+    """Sort the first n of some numbers by Shell's method, which is short to compile."""
+    gap = 1
+    while gap < n:
+        gap = 3 * gap + 1
+    while gap > 1:
+        gap //= 3
+        for k in range(gap, n):
+            value = values[k]
+            position = k
+            while position >= gap and values[position - gap] > value:
+                values[position] = values[position - gap]
+                position -= gap
+            values[position] = value
