@@ -69,13 +69,20 @@ def test_a_missing_number_goes_to_its_side():
     assert sums[2] > 0.0 > sums[1]
 
 
-def test_trees_of_another_form_are_refused(rows, monkeypatch):
+@pytest.mark.parametrize("change", ["another number", "no such name"])
+def test_trees_of_another_form_are_run_by_scikit_learn(rows, monkeypatch, change):
+    X, _ = rows
     classifier = boosted(rows)
     state = classifier.__getstate__()
-    state["_baseline_prediction"] = state["_baseline_prediction"] + 1.0
+    if change == "another number":
+        state["_baseline_prediction"] = state["_baseline_prediction"] + 1.0
+    else:
+        del state["_predictors"]
     monkeypatch.setattr(type(classifier), "__getstate__", lambda self: state)
-    with pytest.raises(RuntimeError, match="scikit-learn"):
-        BoostedTrees.of_classifier(classifier, rows[0])
+    trees, baseline = BoostedTrees.of_classifier(classifier, X)
+    sums = np.full(len(X), baseline)
+    trees.add(X, sums, n_jobs=1)
+    np.testing.assert_array_equal(sums, classifier.decision_function(X))
 
 
 def test_no_row_has_no_sum(rows):

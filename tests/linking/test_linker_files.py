@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import hdsl
 from hdsl.linking import Linker
@@ -45,6 +46,16 @@ def test_classifiers_of_a_file_learn_nothing_and_say_the_same(
     links = loaded.link(new, 0.0)
     expected = linker.link(new, 0.0)
     np.testing.assert_array_equal(links.probability, expected.probability)
+
+
+def test_trees_that_no_file_holds_learn_anew(monkeypatch, tmp_path):
+    monkeypatch.setattr(HistGradientBoostingClassifier, "__getstate__", lambda self: {})
+    left, right, matches = make_tables(60)
+    linker = Linker(["title", "price"], random_state=0).fit(left, right, matches[:40])
+    linker.save(tmp_path / "linker.hdsl")
+    loaded = hdsl.load(tmp_path / "linker.hdsl")
+    expected = linker.predict_proba(matches)
+    np.testing.assert_allclose(loaded.predict_proba(matches), expected, atol=1e-12)
 
 
 def test_classifiers_that_a_file_does_not_have_learn_anew(fitted):

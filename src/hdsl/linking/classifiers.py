@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..files.container import Arrays
 from ..files.tables import get_array, nested, part_of
-from .forest import BoostedTrees, Trees
+from .forest import BoostedTrees, LibraryTrees, Trees
 from .known import N_FOLDS
 from .normal_scores import NormalScores
 
@@ -44,7 +44,8 @@ class FoldClassifiers:
 
     Parameters
     ----------
-    boosted, randomized : Trees
+    boosted : Trees or LibraryTrees
+    randomized : Trees
     baseline : float
         Log odds to which the boosted trees add.
     weights : ndarray of shape (n_scores,)
@@ -54,7 +55,7 @@ class FoldClassifiers:
 
     def __init__(
         self,
-        boosted: Trees,
+        boosted: Trees | LibraryTrees,
         randomized: Trees,
         *,
         baseline: float,
@@ -128,8 +129,10 @@ class FoldClassifiers:
         log_odds = scores @ self._weights + self._intercept
         return np.asarray(expit(log_odds))
 
-    def to_arrays(self) -> Arrays:
-        """Return what a file holds."""
+    def to_arrays(self) -> Arrays | None:
+        """Return what a file holds; None where a library alone can run the trees."""
+        if isinstance(self._boosted, LibraryTrees):
+            return None
         arrays: Arrays = {
             "baseline": np.array([self._baseline]),
             "weights": self._weights,
@@ -243,12 +246,14 @@ class CrossFittedClassifier:
 
     # --- files ------------------------------------------------------------------------
 
-    def to_arrays(self) -> Arrays:
-        """Return what a file holds."""
-        folds = {
-            f"fold{number}": classifiers.to_arrays()
-            for number, classifiers in self._folds.items()
-        }
+    def to_arrays(self) -> Arrays | None:
+        """Return what a file holds; None where classifiers learn anew from a file."""
+        folds: dict[str, Arrays] = {}
+        for number, classifiers in self._folds.items():
+            arrays = classifiers.to_arrays()
+            if arrays is None:
+                return None
+            folds[f"fold{number}"] = arrays
         return self._scores.to_arrays() | nested(**folds)
 
     @classmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -124,10 +125,22 @@ class Trees:
         return cls(nodes)
 
 
+class LibraryTrees:
+    """Boosted trees as scikit-learn runs them: slower, and no file holds them."""
+
+    def __init__(self, classifier: HistGradientBoostingClassifier) -> None:
+        self._classifier = classifier
+
+    def add(self, X: np.ndarray, sums: np.ndarray, n_jobs: int | None) -> None:
+        """Add the log odds of rows of X to their sums."""
+        if len(X):
+            sums += self._classifier.decision_function(X)
+
+
 class BoostedTrees(NamedTuple):
     """Trees that add log odds, and the log odds to which they add."""
 
-    trees: Trees
+    trees: Trees | LibraryTrees
     baseline: float
 
     @classmethod
@@ -137,25 +150,29 @@ class BoostedTrees(NamedTuple):
         """Return the trees of a classifier, checked on some rows of X.
 
         They are what a pickle has: that is where other programs that run such trees
-        take them from.
+        take them from. A version of scikit-learn that keeps them in another form runs
+        them itself.
         """
-        state = classifier.__getstate__()
-        baseline = float(state["_baseline_prediction"][0, 0])
+        rows = X[:N_CHECKED]
+        unknown_form = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+        with suppress(*unknown_form):
+            boosted = cls._of_state(classifier.__getstate__())
+            sums = np.full(len(rows), boosted.baseline)
+            boosted.trees.add(rows, sums, n_jobs=1)
+            if np.allclose(sums, classifier.decision_function(rows), atol=1e-8):
+                return boosted
+        return cls(LibraryTrees(classifier), baseline=0.0)
+
+    @classmethod
+    def _of_state(cls, state: dict[str, Any]) -> BoostedTrees:
+        """Return the trees of what a pickle has."""
         tables = [
             predictor.nodes
             for predictors in state["_predictors"]
             for predictor in predictors
         ]
-        trees = Trees.of_tables(tables)
-        rows = X[:N_CHECKED]
-        sums = np.full(len(rows), baseline)
-        trees.add(rows, sums, n_jobs=1)
-        if not np.allclose(sums, classifier.decision_function(rows), atol=1e-8):
-            raise RuntimeError(
-                "This version of scikit-learn keeps boosted trees in another form than "
-                "hdsl reads them. Install an earlier one."
-            )
-        return cls(trees, baseline)
+        baseline = float(state["_baseline_prediction"][0, 0])
+        return cls(Trees.of_tables(tables), baseline)
 
 
 def _boosted_tree(nodes: np.ndarray) -> _Tree:

@@ -99,8 +99,11 @@ class PairClassifier:
         )
 
     def to_arrays(self) -> Arrays:
-        """Return what a file holds but for the training rows."""
-        return nested(words=self.words.to_arrays(), trees=self._classifier.to_arrays())
+        """Return what a file holds but for the training rows; nothing: it learns anew."""
+        trees = self._classifier.to_arrays()
+        if trees is None:
+            return {}
+        return nested(words=self.words.to_arrays(), trees=trees)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, training: TrainingRows) -> PairClassifier:
