@@ -15,6 +15,7 @@ import numpy as np
 
 from ..cpu.kernels.layers import TopRows
 from ..cpu.workers import Workers
+from ..progress import Progress
 from ..search.all_pairs import round_robin
 from .layer_search import LOOK_COST, ColumnsOfLayer, LayerSearch, empty_lists
 from .layers import LayeredRows
@@ -73,7 +74,9 @@ class BothSides:
             for layer in layered.layers
         ]
 
-    def top(self, sizes: list[int], workers: Workers) -> tuple[TopRows, ...]:
+    def top(
+        self, sizes: list[int], workers: Workers, progress: Progress
+    ) -> tuple[TopRows, ...]:
         """Return the best records of the other side by each layer, in no order.
 
         `sizes` are how many, by each layer. Scores are sums in float32.
@@ -87,7 +90,8 @@ class BothSides:
             for meeting in meetings[start:stop]:
                 self._compare(meeting, search, lists)
 
-        for meetings in self._rounds():
+        progress.stage("searching by cosine", self._n_groups)
+        for meetings in progress.each(self._rounds()):
             workers.run_pieces(compare, len(meetings), cost, meetings)
         return lists
 

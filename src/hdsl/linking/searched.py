@@ -9,6 +9,7 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array
 from ..hdsl import HDSL
+from ..progress import Progress
 from .layers import LayeredRows
 from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
@@ -42,19 +43,23 @@ class SearchedRecords(NamedTuple):
     shortlist: Shortlist | None = None
 
     @classmethod
-    def of_tables(cls, tables: Tables, n_jobs: int | None) -> SearchedRecords:
+    def of_tables(
+        cls, tables: Tables, n_jobs: int | None, progress: Progress
+    ) -> SearchedRecords:
         """Return the records of tables, searched by spelling and by cosine."""
         records = RecordFeatures.of_tables(tables)
         sides = Sides(LayeredRows.of_records(records), tables.n_left)
-        nearest, shortlist = sides.search(n_jobs)
+        nearest, shortlist = sides.search(n_jobs, progress)
         return cls(tables, records, sides, nearest, shortlist)
 
-    def as_learned(self, model: HDSL | None, n_jobs: int | None) -> SearchedRecords:
+    def as_learned(
+        self, model: HDSL | None, n_jobs: int | None, progress: Progress
+    ) -> SearchedRecords:
         """Return the records, searched by a learned similarity too; None is the cosine."""
         if model is None or self.shortlist is None:
             return self._replace(shortlist=None)
         sides = self.sides.with_layer(learned_layer(model, self.records))
-        by_learned = sides.search_last(self.shortlist, n_jobs)
+        by_learned = sides.search_last(self.shortlist, n_jobs, progress=progress)
         nearest = [*self.nearest, by_learned]
         return self._replace(sides=sides, nearest=nearest, shortlist=None)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..cpu.kernels.layers import ListedRows
 from ..cpu.workers import Workers
+from ..progress import Progress
 from .blocks import row_blocks
 from .both_sides import BothSides
 from .last_layer import LastLayerIndex
@@ -97,7 +99,9 @@ class Sides:
                 sides._indexes[searched] = index
         return sides
 
-    def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Shortlist]:
+    def search(
+        self, n_jobs: int | None, progress: Progress | None = None
+    ) -> tuple[list[NearestRecords], Shortlist]:
         """Return the nearest records by each layer, and more of them by the last one."""
         n_records = self.layered.n_records
         n_listed = self.depth + N_SPARE
@@ -108,36 +112,41 @@ class Sides:
             for _ in range(self.layered.n_layers)
         ]
         shortlist = Shortlist.empty(n_records, N_SHORTLIST)
-        widths = [layer.n_features for layer in self.layered.layers]
-        cost = n_listed * self.layered.n_entries / max(n_records, 1)
+        both_sides = BothSides(self.layered, self._n_left)
         with Workers(n_jobs) as workers:
-            tops = BothSides(self.layered, self._n_left).top(sizes, workers)
+            tops = both_sides.top(sizes, workers, progress or Progress(0))
             for side, records in self._queries(np.arange(n_records)):
                 lists = tuple(best_rows_first(top, records) for top in tops)
-                last = lists[-1]
-                shortlist.fill(
-                    records,
-                    Shortlist.of_lists(last, N_SHORTLIST, self.searched(side).start),
-                )
+                first = self.searched(side).start
+                nearby = Shortlist.of_lists(lists[-1], N_SHORTLIST, first)
+                shortlist.fill(records, nearby)
                 listed = listed_rows(lists, n_listed)
-                queries = self.layered.take(records)
-                search = LayerSearch(queries, self.layered, widths)
-                every_record = (0, n_records, 0)
-                workers.run_pieces(
-                    search.score, len(records), cost, every_record, listed
-                )
-                neighbors, scores = best_first(listed.rows, listed.scores)
+                neighbors, scores = self._scored(records, listed, workers)
                 for layer, nearest in enumerate(every):
                     nearest.fill(records, neighbors[layer], scores[layer], first=0)
         for nearest in every:
             nearest.drop_self()
         return every, shortlist
 
+    def _scored(
+        self, records: np.ndarray, listed: ListedRows, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return lists of records by their similarities in float64, best first."""
+        layered = self.layered
+        queries = layered.take(records)
+        widths = [layer.n_features for layer in layered.layers]
+        search = LayerSearch(queries, layered, widths)
+        cost = listed.rows.shape[2] * layered.n_entries / layered.n_records
+        every_record = (0, layered.n_records, 0)
+        workers.run_pieces(search.score, len(records), cost, every_record, listed)
+        return best_first(listed.rows, listed.scores)
+
     def search_last(
         self,
         shortlist: Shortlist,
         n_jobs: int | None,
         records: np.ndarray | None = None,
+        progress: Progress | None = None,
     ) -> NearestRecords:
         """Return the nearest records by the last layer.
 
@@ -148,13 +157,18 @@ class Sides:
         n_jobs : int or None
         records : array of int, default=None
             Records to search for, each once; None is all.
+        progress : Progress, default=None
         """
         n_records = self.layered.n_records
         nearest = NearestRecords.empty(n_records, self.depth)
         if records is None:
             records = np.arange(n_records)
+        if progress is None:
+            progress = Progress(0)
         indexes: dict[range, LastLayerIndex] = {}
-        for side, numbers in self._queries(records):
+        queries = [*self._queries(records)]
+        progress.stage("searching as learned", len(queries))
+        for side, numbers in progress.each(queries):
             searched = self.searched(side)
             if searched not in indexes:
                 indexes[searched] = LastLayerIndex(self.layered, searched)
