@@ -611,6 +611,15 @@ def judged_ranks(search, similarity, ranking):
     return np.array(ranks)
 
 
+def count_ranks(products, lengths, starts, upper, lower):
+    """Return how many scores of each query are above its thresholds, and reach them."""
+    scores = products / lengths
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    n_above = [np.sum(scores[q] > t) for q, t in zip(owners, upper, strict=True)]
+    n_from = [np.sum(scores[q] >= t) for q, t in zip(owners, lower, strict=True)]
+    return np.array(n_above, dtype=int), np.array(n_from, dtype=int)
+
+
 def discounted_gains(ranks, grades, queries):
     """Return the gain of each query as a share of the largest possible."""
     gains = []

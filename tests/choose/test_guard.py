@@ -9,6 +9,7 @@ import pytest
 from hdsl import HDSL, load
 from hdsl.choose import candidates
 from hdsl.choose.candidates import Candidate
+from hdsl.choose.choice import PartRuns
 from hdsl.choose.guard import SearchGuard
 from hdsl.choose.rule import keeps_search
 from hdsl.similarity.cosine import COSINE, PRODUCT
@@ -32,26 +33,25 @@ def test_a_loss_is_bounded_and_not_forgiven_within_the_noise():
 
 
 class FixedSearch:
-    """A judge that knows the gains of each model, by the way to rank rows."""
+    """A judge of two ways to rank rows."""
 
     is_of_judgements = True
     rankings = (COSINE, PRODUCT)
     max_harm = 0.01
 
-    def gains(self, model, ranking, n_threads):
-        return model[ranking]
-
 
 class FixedRuns:
-    """Runs of one part whose models are gains."""
+    """Runs of one part whose gains are known, by the way to rank rows."""
 
     search = FixedSearch()
 
     def __init__(self, cosine, product):
-        self.fits = SimpleNamespace(n_threads=1)
-        plain = {COSINE: np.full(50, 0.5), PRODUCT: np.full(50, 0.5)}
+        plain = {COSINE: np.full(50, 0.5)}
         learned = {COSINE: np.full(50, cosine), PRODUCT: np.full(50, product)}
-        self.models = {np.inf: plain, 8.0: learned}
+        self.known = {np.inf: plain, 8.0: learned}
+
+    def gains(self, prior):
+        return self.known[prior]
 
 
 def candidate(prior=8.0):
@@ -82,6 +82,43 @@ def test_without_a_search_every_candidate_is_kept():
     assert not guard.sees_harm(candidate())
     assert (guard.ranking(8.0), guard.sentence(candidate())) == (COSINE, "")
     assert np.isnan(guard.mean(8.0))
+
+
+class CountedSearch(FixedSearch):
+    """A judge that decides, and counts the models that search."""
+
+    decides = True
+
+    def __init__(self):
+        self.n_searches = 0
+
+    def gains(self, similarity, rankings, n_threads):
+        self.n_searches += 1
+        return {ranking: np.full(4, 0.5) for ranking in rankings}
+
+
+class FixedFits:
+    """Fits that learn nothing."""
+
+    unit = 1.0
+    n_threads = 1
+
+    def solve(self, prior, max_iter, earlier, callback):
+        return SimpleNamespace(atoms=None, weights=None, n_iter=max_iter)
+
+    def similarity(self, atoms, weights, prior):
+        return None
+
+
+def test_each_model_searches_once_whoever_looks_at_it():
+    search = CountedSearch()
+    run = PartRuns(FixedFits(), None, search, is_relative=True)
+    guard = SearchGuard([run])
+    assert run.score_of(np.inf).units.tolist() == [0.5] * 4
+    run.next(8.0)
+    assert guard.keeps_search(candidate())
+    assert guard.ranking(8.0) == COSINE
+    assert search.n_searches == 2
 
 
 # --- fits -----------------------------------------------------------------------------

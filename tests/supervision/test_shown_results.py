@@ -2,12 +2,14 @@
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from numpy.testing import assert_allclose
 
 import reference
 from hdsl.search import top_k
+from hdsl.supervision import shown_results
 from hdsl.supervision.compared_rows import ComparedRows
 from hdsl.supervision.ranked_search import SearchedPart
 from hdsl.supervision.shown_results import (
@@ -16,6 +18,7 @@ from hdsl.supervision.shown_results import (
     credited_gains,
     shown_rows,
 )
+from hdsl.triplets.graded_rows import count_wins
 
 
 def unit_rows(n_rows, seed=0):
@@ -92,11 +95,25 @@ def test_a_log_of_the_first_results_is_known_by_where_clicks_are():
     first = top_k(X, X, 11).rows[:, 1:]
     clicked = rng.random(first.shape) < 0.3
     everything = SearchedPart(np.arange(200), X)
-    results = shown_rows(X, log_of(X, first, clicked), None)
-    assert are_first_results(X, everything, results, rng)
+    wins = count_wins(log_of(X, first, clicked), None)
+    assert are_first_results(X, everything, wins, rng)
     anywhere = np.array([rng.choice(200, 10, replace=False) for _ in range(200)])
-    results = shown_rows(X, log_of(X, anywhere, clicked), None)
-    assert not are_first_results(X, everything, results, rng)
+    wins = count_wins(log_of(X, anywhere, clicked), None)
+    assert not are_first_results(X, everything, wins, rng)
+
+
+@pytest.mark.parametrize("n_sampled", [1, 50, 10_000])
+def test_a_sample_of_the_rows_takes_no_log_for_another(monkeypatch, n_sampled):
+    monkeypatch.setattr(shown_results, "N_SAMPLED", n_sampled)
+    X = unit_rows(200)
+    rng = np.random.default_rng(0)
+    first = top_k(X, X, 11).rows[:, 1:]
+    everything = SearchedPart(np.arange(200), X)
+    clicks = log_of(X, first, rng.random(first.shape) < 0.3)
+    assert are_first_results(X, everything, count_wins(clicks, None), rng)
+    anywhere = np.array([rng.choice(200, 10, replace=False) for _ in range(200)])
+    others = log_of(X, anywhere, rng.random(first.shape) < 0.3)
+    assert not are_first_results(X, everything, count_wins(others, None), rng)
 
 
 def test_a_judge_of_a_log_lets_an_order_bring_up_other_rows():

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..input.errors import warn
 from ..similarity import Similarity
+from ..similarity.cosine import COSINE
 from ..solver.atoms import NOTHING
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.gains import SearchJudge
@@ -156,7 +157,7 @@ def _try_priors(
     progress: Progress,
 ) -> list[Candidate]:
     """Return the cosine and models of ever smaller priors, until these may not improve."""
-    nothing_learned = Score.joined([run.score_of_nothing() for run in runs])
+    nothing_learned = Score.joined([run.score_of(np.inf) for run in runs])
     trial = [Candidate(np.inf, FROM_ANOTHER, nothing_learned)]
     is_free = len(priors) > 1
     progress.stage("choosing the prior", (len(priors) + is_free) * len(runs))
@@ -252,12 +253,11 @@ class PartRuns:
     ) -> None:
         self.fits = fits
         self.judge = judge
-        if search is not None and search.decides:
-            self.judge = search.judge(fits.n_threads)
         self.search = search
         self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0
         self.models = {np.inf: self.similarity(*NOTHING, 1.0)}
+        self.searched: dict[float, dict[str, np.ndarray]] = {}
 
     def similarity(
         self, atoms: np.ndarray, weights: np.ndarray, prior: float
@@ -267,11 +267,32 @@ class PartRuns:
 
     def score(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Score:
         """Score the model of a run."""
-        return self.judge(self.similarity(atoms, weights, prior))
+        model = self.similarity(atoms, weights, prior)
+        if self.search is None or not self.search.decides:
+            return self.judge(model)
+        gains = self.search.gains(model, (COSINE,), self.fits.n_threads)
+        return Score(gains[COSINE], np.empty(0))
 
-    def score_of_nothing(self) -> Score:
-        """Score what is there before anything is learned."""
-        return self.judge(self.models[np.inf])
+    def score_of(self, prior: float) -> Score:
+        """Score the model of a prior; inf is what is there before anything is learned."""
+        if self.search is None or not self.search.decides:
+            return self.judge(self.models[prior])
+        return Score(self.gains(prior)[COSINE], np.empty(0))
+
+    def gains(self, prior: float) -> dict[str, np.ndarray]:
+        """Return what queries gain by the model of a prior, for each way to rank rows.
+
+        What has learned nothing ranks by cosine. Each model searches once.
+        """
+        assert self.search is not None
+        if prior not in self.searched:
+            rankings = self.search.rankings
+            if prior == np.inf:
+                rankings = (COSINE,)
+            self.searched[prior] = self.search.gains(
+                self.models[prior], rankings, self.fits.n_threads
+            )
+        return self.searched[prior]
 
     def start_anew(self) -> None:
         """Let the next run start from nothing: a model of a small prior has many atoms."""
@@ -281,9 +302,10 @@ class PartRuns:
         """Score the model of the next smaller prior."""
         n_iter = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
         self.last = self.fits.solve(prior / self.unit, n_iter, self.last, None)
-        model = self.similarity(self.last.atoms, self.last.weights, prior)
-        self.models[prior] = model
-        return self.judge(model)
+        atoms = self.last.atoms
+        self.models[prior] = self.similarity(atoms, self.last.weights, prior)
+        self.searched.pop(prior, None)
+        return self.score_of(prior)
 
     def path(self, prior: float) -> list[Score]:
         """Score the models of one path after each number of `STEPS`."""

@@ -77,7 +77,8 @@ def choose_embedding_weight(
         scores.append(Score.joined([judge(similarity) for judge in judges]))
         if searches:
             by_part = [
-                search.gains(similarity, COSINE, n_threads) for search in searches
+                search.gains(similarity, (COSINE,), n_threads)[COSINE]
+                for search in searches
             ]
             gains[k] = np.concatenate(by_part).mean()
     means = np.array([float(score.units.mean()) for score in scores])

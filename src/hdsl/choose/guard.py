@@ -38,16 +38,14 @@ class SearchGuard:
     """
 
     def __init__(self, runs: Sequence[PartRuns]) -> None:
-        self.searches = [
-            (run.search, run.models) for run in runs if run.search is not None
-        ]
-        self.n_threads = max((run.fits.n_threads for run in runs), default=1)
+        self.searches = [run.search for run in runs if run.search is not None]
+        self.runs = [run for run in runs if run.search is not None]
         self.gains: dict[tuple[float, str], Gains] = {}
 
     @property
     def is_of_judgements(self) -> bool:
         """Whether queries search for rows that were judged, not for themselves."""
-        return any(search.is_of_judgements for search, _ in self.searches)
+        return any(search.is_of_judgements for search in self.searches)
 
     def keeps_search(self, candidate: Candidate) -> bool:
         """Return whether a search by the candidate is kept; True where nothing is searched."""
@@ -85,22 +83,16 @@ class SearchGuard:
         """The ways to rank rows that are looked at."""
         if not self.searches:
             return ()
-        return self.searches[0][0].rankings
+        return self.searches[0].rankings
 
     def _gains(self, prior: float, ranking: str) -> Gains:
         """Return the gains of all parts by the models of a prior; inf has learned nothing."""
         if (prior, ranking) not in self.gains:
-            values = np.concatenate(
-                [
-                    search.gains(models[prior], ranking, self.n_threads)
-                    for search, models in self.searches
-                ]
-            )
+            values = np.concatenate([run.gains(prior)[ranking] for run in self.runs])
             are_kept = True
             if prior < np.inf:
                 plain = self._gains(np.inf, COSINE).values
-                max_harm = self.searches[0][0].max_harm
-                are_kept = keeps_search(values, plain, max_harm)
+                are_kept = keeps_search(values, plain, self.searches[0].max_harm)
             self.gains[prior, ranking] = Gains(values, are_kept)
         return self.gains[prior, ranking]
 

@@ -28,7 +28,12 @@ from ..relevance import Relevance
 from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
-from ..triplets.graded_rows import graded_rows, positions_among, rows_to_show
+from ..triplets.graded_rows import (
+    count_wins,
+    graded_rows,
+    positions_among,
+    rows_to_show,
+)
 from ..wide_matrices import drop_unused_columns
 from .rows import Rows, check_labels
 
@@ -309,7 +314,7 @@ def _search_preferred_rows(
     """
     if comparisons.shape[1] != 3:
         return None
-    judged = graded_rows(comparisons, weights)
+    judged = graded_rows(count_wins(comparisons, weights))
     anchors = np.unique(judged.anchors)
     if len(anchors) > N_QUERIES:
         rng = np.random.default_rng(0)

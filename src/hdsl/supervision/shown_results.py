@@ -14,7 +14,7 @@ import numpy as np
 from ..similarity.cosine import COSINE
 from ..similarity.products import row_products
 from ..similarity.unlearned import unlearned
-from ..triplets.graded_rows import count_wins
+from ..triplets.graded_rows import GradedRows, Wins, count_wins, graded_rows
 from .ranked_search import RankedSearch, SearchedPart
 
 #: A log shows the first results of the plain cosine where so many of the rows that win
@@ -29,6 +29,9 @@ TIMES_AS_MANY = 1.5
 N_TRIED = 200
 
 N_TRIED_FIRST = 10
+
+#: Rows that these are looked for among, at first.
+N_SAMPLED = 10_000
 
 #: A click at rank r is worth r to this power, where weights say the rank. How much less
 #: people look at rank r is not known: a larger power than theirs speaks for any other
@@ -114,45 +117,54 @@ def _places(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def are_first_results(
-    X: Any, searched: SearchedPart, shown: ShownRows, rng: np.random.Generator
+    X: Any, searched: SearchedPart, wins: Wins, rng: np.random.Generator
 ) -> bool:
     """Return whether the rows that win comparisons are the first ones by plain cosine.
 
-    Most comparisons are no such log, and a few anchors are enough to see that.
+    Most comparisons are no such log. A few anchors and a sample of the rows, among
+    which no row has a larger rank than among all, are enough to see that.
 
     Parameters
     ----------
     X : csr_array or MixedRows of shape (n_rows, n_features)
     searched : SearchedPart
-    shown : ShownRows
+    wins : Wins
+        Of the rows that anchors were compared with.
     rng : numpy.random.Generator
-        Draws the anchors that are looked at.
+        Draws the anchors that are looked at, and the sample.
     """
-    anchors = np.unique(shown.anchors)
+    others = wins.anchors[wins.anchors != wins.rows]
+    n_shown = np.bincount(others, minlength=X.shape[0])
+    anchors = np.unique(others)
     if len(anchors) > N_TRIED:
         anchors = np.sort(rng.choice(anchors, N_TRIED, replace=False))
-    looked_at = shown.take(np.isin(shown.anchors, anchors))
-    number = np.searchsorted(anchors, looked_at.anchors)
-    n_shown = np.bincount(number)[number]
-    wins = looked_at.credits > 0
-    n_wins = int(np.count_nonzero(wins))
-    n_first = n_wins
-    for block in (number < N_TRIED_FIRST, number >= N_TRIED_FIRST):
-        chosen = wins & block
-        if not chosen.any():
-            continue
-        ranked = RankedSearch.of_anchors(
-            X,
-            searched,
-            np.unique(looked_at.anchors[chosen]),
-            looked_at.anchors[chosen],
-            looked_at.rows[chosen],
-        )
-        ranks = ranked.ranks(unlearned(X), COSINE)
-        n_first -= int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[chosen]))
-        if n_first / n_wins < SHARE_AMONG_FIRST:
-            return False
-    return n_wins > 0
+    judged = graded_rows(wins)
+    judged = judged.take(np.isin(judged.anchors, anchors))
+    most_behind = (1.0 - SHARE_AMONG_FIRST) * len(judged.rows)
+    few = judged.take(np.isin(judged.anchors, anchors[:N_TRIED_FIRST]))
+    sample = searched
+    if len(searched.numbers) > N_SAMPLED:
+        sample = searched.sample(N_SAMPLED, few.rows, rng)
+    if _n_behind(X, sample, few, n_shown) > most_behind:
+        return False
+    n_behind = _n_behind(X, searched, judged, n_shown)
+    return len(judged.rows) > 0 and n_behind <= most_behind
+
+
+def _n_behind(
+    X: Any, searched: SearchedPart, judged: GradedRows, n_shown: np.ndarray
+) -> int:
+    """Return how many judged rows are not among the first ones for their anchors.
+
+    `n_shown` has the number of rows that each row of X is compared with.
+    """
+    if not len(judged.rows):
+        return 0
+    ranked = RankedSearch.of_anchors(
+        X, searched, np.unique(judged.anchors), judged.anchors, judged.rows
+    )
+    ranks = ranked.ranks(unlearned(X), (COSINE,))[COSINE]
+    return int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[judged.anchors]))
 
 
 def credit_of_unseen(shown: ShownRows) -> float:
