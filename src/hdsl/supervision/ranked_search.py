@@ -113,26 +113,27 @@ class RankedSearch:
         Ties have their middle rank. Products are computed once for all ways.
         """
         queries = similarity.rewrite(self.queries)
-        rows = similarity.index_rows(self.rows)
-        products = row_products(queries[self.judged_queries], rows[self.judged_rows])
+        judged_rows = self.rows[self.judged_rows]
+        judged = similarity.index_rows(judged_rows)
+        products = row_products(queries[self.judged_queries], judged)
         ways = []
         for ranking in rankings:
-            lengths = np.ones(rows.shape[0])
-            if ranking == COSINE:
-                lengths = similarity.own_lengths(self.rows)
-            scores = products / lengths[self.judged_rows]
-            ways.append(RankedRows(self, scores, lengths))
+            lengths = lengths_of_rows(similarity, judged_rows, ranking)
+            ways.append(RankedRows(self, products / lengths))
         size = max(1, SCORES_AT_A_TIME // max(1, queries.shape[0]))
 
         def counts_of_block(start: int) -> list[Counts]:
             """Return how many rows of a block are above the judged ones, in each way."""
-            block = rows[start : start + size]
-            scores = np.zeros((queries.shape[0], block.shape[0]))
-            scores = search.add_products(queries, block, scores)
+            rows = self.rows[start : start + size]
+            scores = np.zeros((queries.shape[0], rows.shape[0]))
+            scores = search.add_products(queries, similarity.index_rows(rows), scores)
             self._hide(scores, start)
-            return [way.count(scores, start) for way in ways]
+            return [
+                way.count(scores, lengths_of_rows(similarity, rows, ranking))
+                for ranking, way in zip(rankings, ways, strict=True)
+            ]
 
-        starts = range(0, rows.shape[0], size)
+        starts = range(0, self.rows.shape[0], size)
         with ThreadPoolExecutor(n_threads) as threads:
             counts = [*threads.map(counts_of_block, starts)]
         return {
@@ -147,6 +148,15 @@ class RankedSearch:
         scores[is_inside, column[is_inside]] = -np.inf
 
 
+def lengths_of_rows(
+    similarity: Similarity, rows: sp.csr_array | MixedRows, ranking: str
+) -> np.ndarray:
+    """Return what products with rows are divided by, in one way to rank them."""
+    if ranking == COSINE:
+        return similarity.own_lengths(rows)
+    return np.ones(rows.shape[0])
+
+
 class RankedRows:
     """Judged rows in one way to rank, and how many of other rows are above or tie with them.
 
@@ -154,13 +164,9 @@ class RankedRows:
     ----------
     searched : RankedSearch
     judged_scores : ndarray of shape (n_judged,)
-    lengths : ndarray of shape (n_rows,)
-        What products with each row are divided by.
     """
 
-    def __init__(
-        self, searched: RankedSearch, judged_scores: np.ndarray, lengths: np.ndarray
-    ) -> None:
+    def __init__(self, searched: RankedSearch, judged_scores: np.ndarray) -> None:
         from ..cpu.kernels.ranks import Thresholds
 
         n_queries = searched.queries.shape[0]
@@ -168,7 +174,6 @@ class RankedRows:
         largest = np.zeros(n_queries)
         np.maximum.at(largest, searched.judged_queries, np.abs(judged_scores))
         tie = TIE * largest[searched.judged_queries]
-        self.lengths = lengths
         self.order = np.lexsort((judged_scores, searched.judged_queries))
         self.thresholds = Thresholds(
             starts=np.searchsorted(searched.judged_queries, numbers).astype(np.int64),
@@ -176,13 +181,12 @@ class RankedRows:
             lower=(judged_scores - tie)[self.order],
         )
 
-    def count(self, products: np.ndarray, start: int) -> Counts:
-        """Return the counts of the rows from `start` on; products have a line per query."""
+    def count(self, products: np.ndarray, lengths: np.ndarray) -> Counts:
+        """Return the counts of some rows, whose products with queries are over their lengths."""
         from ..cpu.kernels.ranks import Counts, count_ranks
 
         n_judged = len(self.order)
         counts = Counts(np.zeros(n_judged, np.int64), np.zeros(n_judged, np.int64))
-        lengths = self.lengths[start : start + products.shape[1]]
         count_ranks(products, lengths, self.thresholds, counts)
         return counts
 
