@@ -32,6 +32,7 @@ from .candidates import (
 from .guard import SearchGuard
 from .parts import MOST_TRAIN, make_parts
 from .rule import is_as_good, is_worse, keeps_known_items, may_improve, simplest
+from .searched import search_sentence
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -108,35 +109,37 @@ def choose(
         marked = steps[first_step]
         n_iter = marked.n_iter
     setting = f"prior {chosen.prior:g} and {n_iter} iterations"
+    candidates = [*trial, *steps]
+    tried = table(candidates, marked, guard.columns(candidates))
+    reason = _reason(setting, trial, chosen)
+    line = next(k for k, candidate in enumerate(candidates) if candidate is chosen)
+    searched = search_sentence(tried, line)
+    if searched:
+        reason = f"{reason}. {searched}"
     return Choice(
         prior=chosen.prior,
         n_iter=n_iter,
-        reason=_reason(setting, trial, chosen) + guard.sentence(chosen),
-        table=_table([*trial, *steps], marked, guard),
+        reason=reason,
+        table=tried,
         ranking=guard.ranking(chosen.prior),
     )
-
-
-def _table(
-    candidates: Sequence[Candidate], marked: Candidate, guard: SearchGuard
-) -> dict[str, np.ndarray]:
-    """Return the columns of what was tried; the steps of a prior are not searched by."""
-    search = [
-        guard.mean(candidate.prior) if candidate.n_iter == FROM_ANOTHER else np.nan
-        for candidate in candidates
-    ]
-    return table(candidates, marked, search)
 
 
 def _nothing_learned(trial: Sequence[Candidate], guard: SearchGuard) -> Choice:
     """Return the choice where every prior harms the search: the plain cosine stays."""
     cosine = trial[0]
+    tried = table(trial, cosine, guard.columns(trial))
     reason = (
         "nothing is learned: by every prior that was tried, held-out anchors may find "
         "less among all rows than by the cosine. More judged anchors may change that"
     )
+    if tried["by_clicks"].any():
+        reason = (
+            "nothing is learned: by no prior that was tried do the clicks of held-out "
+            "anchors say for certain that more is found. More clicks may change that"
+        )
     warn(f"{reason[0].upper()}{reason[1:]}.")
-    return Choice(FIXED_PRIOR, 0, reason, _table(trial, cosine, guard))
+    return Choice(FIXED_PRIOR, 0, reason, tried)
 
 
 def _without_data(model: Any) -> Choice:

@@ -13,6 +13,7 @@ from ..supervision.judges import Score
 from ..supervision.supervision import Supervision
 from .candidates import FROM_ANOTHER, score_columns
 from .parts import MOST_HELD_OUT, MOST_TRAIN, split
+from .searched import UNKNOWN, search_columns
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -103,7 +104,7 @@ def _table(
         "prior": np.full(n, np.inf),
         "n_iter": np.full(n, FROM_ANOTHER),
         **score_columns(scores),
-        "search": gains,
+        **search_columns(gains.tolist(), [UNKNOWN] * n, by_clicks=False),
         "chosen": np.arange(n) == best,
         "embedding_weight": np.array(WEIGHTS),
     }
