@@ -19,6 +19,7 @@ from ..class_scores.sample import (
 )
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
+from ..evaluate.search_gain import SearchGain
 from ..input.embeddings import check_rows
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import narrow
@@ -112,6 +113,10 @@ class Measured:
     is_of_clicks : bool
         Whether what is relevant was clicked. Only what the old order showed can be, so
         that the errors of comparisons with what was shown beside it decide.
+    by_clicks : SearchGain or None
+        Of clicks on the first results by cosine, what they say of a search among all
+        documents, where one that was never shown counts as much as those shown last.
+        It then decides.
     """
 
     errors: ErrorComparison
@@ -123,6 +128,7 @@ class Measured:
     searches: SearchComparison | None = None
     row_searches: SearchComparison | None = None
     is_of_clicks: bool = False
+    by_clicks: SearchGain | None = None
 
     @property
     def n(self) -> int:
@@ -152,6 +158,8 @@ class Measured:
     @property
     def verdict(self) -> str:
         """Either "better", "worse" or "no difference", by judged searches where there are any."""
+        if self.by_clicks is not None:
+            return self.by_clicks.verdict
         if self.searches is not None and not self.is_of_clicks:
             return self.searches.verdict
         return self.errors.verdict
@@ -200,6 +208,11 @@ class Measured:
         if self.searches is not None and not self.is_of_clicks:
             facts["verdict"] = self.verdict
             facts["sentence"] = self.searches.sentence
+        if self.by_clicks is not None:
+            facts["sentence"] = (
+                f"{self.errors.sentence} Where a document that was never shown counts "
+                f"as much as those shown last: {self.by_clicks.sentence}"
+            )
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
             facts["known_items"] = ranks | {"sentence": self.ranks_sentence}

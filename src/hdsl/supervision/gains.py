@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
+from ..evaluate.search_gain import SearchGain
 from ..mixed_rows import MixedRows, sparse_block
-from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
+from ..similarity.rewriter import Rewriter
+from ..similarity.unlearned import unlearned
 from ..triplets.graded_rows import count_wins, graded_rows
 from .ranked_search import RankedSearch, SearchedPart
 from .shown_results import (
@@ -68,7 +70,7 @@ class SearchJudge:
     decides: bool = False
 
     def gains(
-        self, similarity: Similarity, rankings: Sequence[str], n_threads: int = 1
+        self, similarity: Rewriter, rankings: Sequence[str], n_threads: int = 1
     ) -> dict[str, np.ndarray]:
         """Return the gain of each query, by each way to rank rows."""
         ranks = self.searched.ranks(similarity, rankings, n_threads)
@@ -184,6 +186,32 @@ def _search_shown_rows(
         is_of_judgements=True,
         decides=True,
     )
+
+
+def gain_by_clicks(
+    similarity: Rewriter,
+    ranking: str,
+    X: sp.csr_array | MixedRows,
+    shown: np.ndarray,
+    triplets: np.ndarray,
+    weights: np.ndarray | None,
+) -> SearchGain | None:
+    """Return what clicks on the first results by cosine say of a similarity; None of others.
+
+    Parameters
+    ----------
+    similarity : Rewriter
+    ranking : {"cosine", "product"}
+        How it ranks rows.
+    X, shown, triplets, weights
+        As in `search_judged_rows`.
+    """
+    judge = search_judged_rows(X, shown, triplets, weights, np.random.default_rng(0))
+    if judge is None or not judge.decides:
+        return None
+    before = judge.gains(unlearned(X), (COSINE,))[COSINE]
+    after = judge.gains(similarity, (ranking,))[ranking]
+    return SearchGain.of(before, after)
 
 
 def draw_queries(

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from .. import search
 from ..mixed_rows import MixedRows
-from ..similarity import Similarity
-from ..similarity.cosine import COSINE
+from ..similarity.cosine import COSINE, LearnedCosine
 from ..similarity.known_items import TIE
 from ..similarity.products import row_products
+from ..similarity.rewriter import Rewriter
 from ..triplets.graded_rows import positions_among
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class RankedSearch:
         )
 
     def ranks(
-        self, similarity: Similarity, rankings: Sequence[str], n_threads: int = 1
+        self, similarity: Rewriter, rankings: Sequence[str], n_threads: int = 1
     ) -> dict[str, np.ndarray]:
         """Return the ranks of the judged rows for their queries, by each way to rank rows.
 
@@ -149,11 +149,11 @@ class RankedSearch:
 
 
 def lengths_of_rows(
-    similarity: Similarity, rows: sp.csr_array | MixedRows, ranking: str
+    similarity: Rewriter, rows: sp.csr_array | MixedRows, ranking: str
 ) -> np.ndarray:
     """Return what products with rows are divided by, in one way to rank them."""
     if ranking == COSINE:
-        return similarity.own_lengths(rows)
+        return LearnedCosine(similarity).lengths(rows)
     return np.ones(rows.shape[0])
 
 
