@@ -18,6 +18,7 @@ from hdsl import HDSL
 from hdsl.evaluate import compare_triplets, ranking_quality
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE
+from hdsl.supervision.gains import gain_by_clicks
 from hdsl.triplets import relevance_triplets
 from reproduce import cisi
 
@@ -33,6 +34,7 @@ SAID = [
     "nDCG@10 of clicks",
     "comparisons",
     "comparisons by position",
+    "by what was shown",
 ]
 
 #: Priors of the models that clicks judge.
@@ -62,10 +64,17 @@ class Search(NamedTuple):
     relevant: list[set[int]]
 
     def learned(self, triplets: Triplets, prior: float | str) -> HDSL:
-        """Return a model of triplets."""
-        X = sp.csr_array(sp.vstack([self.D, self.Q]))
+        """Return a model of triplets, from the documents and their queries alone.
+
+        Other queries would be rows that a search may show.
+        """
+        n_documents = self.D.shape[0]
+        anchors = np.unique(triplets.rows[:, 0])
+        X = sp.csr_array(sp.vstack([self.D, self.Q[anchors - n_documents]]))
+        rows = triplets.rows.copy()
+        rows[:, 0] = n_documents + np.searchsorted(anchors, rows[:, 0])
         model = HDSL(prior=prior, random_state=0)
-        return model.fit(X, triplets=triplets.rows, sample_weight=triplets.weights)
+        return model.fit(X, triplets=rows, sample_weight=triplets.weights)
 
     def ndcgs(self, queries: np.ndarray, model: HDSL | None) -> np.ndarray:
         """Return the nDCG@10 of some queries, ranked as a model does, or by cosine."""
@@ -171,7 +180,7 @@ class Clicks(NamedTuple):
     def _compared(
         self, search: Search, queries: np.ndarray, *, above_only: bool, bias: float
     ) -> Triplets:
-        """Return clicked documents with others of the same event."""
+        """Return clicked documents with others of the same event; no bias is no position."""
         rows = []
         weights = []
         for event in self.of(queries):
@@ -184,6 +193,8 @@ class Clicks(NamedTuple):
                     weights.append((rank + 1.0) ** -bias)
         triplets = np.array(rows)
         triplets[:, 0] += search.D.shape[0]
+        if not bias:
+            return Triplets(triplets)
         return Triplets(triplets, np.array(weights))
 
     def clicked(self, queries: np.ndarray) -> list[tuple[int, int]]:
@@ -282,6 +293,10 @@ def said_by_clicks(name: str, search: Search, log: Clicks) -> list[list[str]]:
                 model, X, triplets.rows, sample_weight=triplets.weights, cosine=True
             )
             gains.append(errors.before.share - errors.after.share)
+        shown = gain_by_clicks(
+            model, COSINE, X, np.arange(search.D.shape[0]), *log.shown(search, new)
+        )
+        gains.append(np.nan if shown is None else shown.gain)
         lines.append([name, f"{prior:g}", *(f"{gain:+.3f}" for gain in gains)])
     return lines
 

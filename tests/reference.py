@@ -638,8 +638,29 @@ def discounted_gains(ranks, grades, queries):
     return np.array(gains)
 
 
-def worth_of_shown(X, triplets, weights):
+def win_rates(triplets):
+    """Return how often rows of each anchor win, where a loss counts as the slope says."""
+    pairs = sorted({(anchor, row) for anchor, *rows in triplets for row in rows})
+    won = dict.fromkeys(pairs, 0.0)
+    lost = dict.fromkeys(pairs, 0.0)
+    for anchor, winner, loser in triplets:
+        won[anchor, winner] += 1.0
+        lost[anchor, loser] += 1.0
+    squares = 0.0
+    products = 0.0
+    for anchor in {anchor for anchor, _ in pairs}:
+        own = [pair for pair in pairs if pair[0] == anchor]
+        mean_won = np.mean([won[pair] for pair in own])
+        mean_lost = np.mean([lost[pair] for pair in own])
+        squares += sum((won[pair] - mean_won) ** 2 for pair in own)
+        products += sum((won[p] - mean_won) * (lost[p] - mean_lost) for p in own)
+    slope = squares / -products if products < -1e-9 else 1.0
+    return {pair: won[pair] / (won[pair] + slope * lost[pair]) for pair in pairs}
+
+
+def worth_of_shown(X, triplets, weights, power):
     """Return the place by cosine and the credit of each row that an anchor is compared with."""
+    rates = win_rates(triplets.tolist())
     won = {}
     n_compared = {}
     for number, (anchor, winner, loser) in enumerate(triplets.tolist()):
@@ -660,7 +681,7 @@ def worth_of_shown(X, triplets, weights):
         place = 1 + len(nearer)
         credit = won.get((anchor, row), 0.0) / n_compared[anchor, row]
         if weights is None:
-            credit *= place ** (1 / 3)
+            credit = rates[anchor, row] * place**power
         worth_of[anchor, row] = (place, credit)
     return worth_of
 

@@ -16,7 +16,9 @@ from hdsl.supervision.shown_results import (
     are_first_results,
     credit_of_unseen,
     credited_gains,
+    power_of_places,
     shown_rows,
+    win_rates,
 )
 from hdsl.triplets.graded_rows import count_wins
 
@@ -50,8 +52,11 @@ def test_shown_rows_are_worth_what_they_win(data):
             st.floats(0.1, 9.0), min_size=len(triplets), max_size=len(triplets)
         )
         weights = np.array(data.draw(sizes))
+        if len(np.unique(weights)) == 1:
+            weights = None  # as if there were none
     shown = shown_rows(X, triplets, weights)
-    expected = reference.worth_of_shown(X.toarray(), triplets, weights)
+    # Few rows say nothing of the power of a place.
+    expected = reference.worth_of_shown(X.toarray(), triplets, weights, power=0.0)
     pairs = zip(shown.anchors.tolist(), shown.rows.tolist(), strict=True)
     found = zip(shown.places.tolist(), shown.credits.tolist(), strict=True)
     worth = dict(zip(pairs, found, strict=True))
@@ -68,9 +73,71 @@ def test_rows_shown_last_say_what_unseen_ones_are_worth():
     clicked[:, 2] = True
     clicked[::3, 9] = True
     results = shown_rows(X, log_of(X, shown, clicked), None)
-    worth = reference.worth_of_shown(X.toarray(), log_of(X, shown, clicked), None)
+    triplets = log_of(X, shown, clicked)
+    worth = reference.worth_of_shown(X.toarray(), triplets, None, power=0.0)
     last = [credit for place, credit in worth.values() if place > 6]
     assert_allclose(credit_of_unseen(results), np.mean(last))
+
+
+def biased_log(power, n_events=3000, seed=0):
+    """Return rows, and triplets of clicks that are the rarer the farther down a row is."""
+    X = unit_rows(300, seed)
+    rng = np.random.default_rng(seed)
+    shown = top_k(X, X, 11).rows[:, 1:]
+    chances = rng.choice([0.1, 0.7], size=shown.shape) * np.arange(1, 11.0) ** -power
+    triplets = []
+    for anchor in rng.integers(300, size=n_events).tolist():
+        is_clicked = rng.random(10) < chances[anchor]
+        triplets += [
+            (anchor, row, other)
+            for row in shown[anchor][is_clicked].tolist()
+            for other in shown[anchor][~is_clicked].tolist()
+        ]
+    return X, np.array(triplets)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_a_log_says_how_fast_people_stop_to_look(monkeypatch, power):
+    X, triplets = biased_log(power)
+    estimates = []
+
+    def remember(*arrays):
+        estimates.append(power_of_places(*arrays))
+        return estimates[0]
+
+    monkeypatch.setattr(shown_results, "power_of_places", remember)
+    shown_rows(X, triplets, None)
+    assert power - 0.3 <= estimates[0] <= power + 0.05  # a lower bound
+
+
+def test_weights_that_are_all_the_same_say_nothing_of_ranks():
+    X, triplets = biased_log(0.5, n_events=300)
+    same = shown_rows(X, triplets, np.full(len(triplets), 2.0))
+    assert_allclose(same.credits, shown_rows(X, triplets, None).credits)
+    ranks = np.arange(1.0, len(triplets) + 1)
+    assert np.any(shown_rows(X, triplets, ranks).credits != same.credits)
+
+
+def test_a_row_wins_as_often_as_it_is_clicked_when_it_is_shown():
+    rng = np.random.default_rng(0)
+    chances = np.array([0.8, 0.5, 0.3, 0.2, 0.1, 0.1])
+    triplets = []
+    for _ in range(4000):
+        is_clicked = rng.random(6) < chances
+        triplets += [
+            (9, row, other)
+            for row in np.flatnonzero(is_clicked)
+            for other in np.flatnonzero(~is_clicked)
+        ]
+    wins = count_wins(np.array(triplets), None)
+    assert_allclose(win_rates(wins), chances, atol=0.06)
+    assert (wins.won / wins.n_comparisons)[0] > 0.9  # the share is too large
+
+
+@pytest.mark.parametrize("places", [np.ones(5), np.arange(1.0, 6.0)])
+def test_nothing_is_known_of_places_without_wins_or_other_places(places):
+    assert power_of_places(np.zeros(5), places, np.zeros(5)) == 0.0
+    assert power_of_places(np.ones(5), np.ones(5), np.zeros(5)) == 0.0
 
 
 @given(st.data())

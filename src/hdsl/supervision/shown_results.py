@@ -38,9 +38,19 @@ N_SAMPLED = 10_000
 #: order, a smaller one only against some that are better.
 POWER_OF_WEIGHTS = 1 / 2
 
-#: The same where the place by cosine stands for the rank: these may be judgements of
-#: people who look at all that is shown.
-POWER_OF_PLACES = 1 / 3
+#: Groups of rows of about the same cosine, which only their places tell apart.
+N_GROUPS = 50
+
+#: The power of a place by cosine that stands for the rank is found within these limits.
+MOST_POWER = 1.0
+
+#: Newton's steps, many more than a concave function of one number needs.
+N_STEPS = 50
+
+TOLERANCE = 1e-6
+
+#: A lower bound is so many standard errors below: 95 % are above.
+BOUND_ERRORS = 1.645
 
 #: The share of the rows of an anchor that were shown last.
 SHARE_LAST = 0.4
@@ -78,7 +88,8 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     """Return the rows that anchors are compared with, those that never win among them.
 
     People look at the first results most: a row that was clicked far down is worth
-    more. Weights are taken to say so, else places do.
+    more. Weights are taken to say so, else places do: none, or weights that are all
+    the same, say nothing of ranks.
 
     Examples
     --------
@@ -87,27 +98,115 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
     ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
     """
-    worth = None
-    if weights is not None:
-        worth = weights**POWER_OF_WEIGHTS
-    wins = count_wins(triplets, worth)
-    credits = wins.won / wins.n_comparisons
-    places = _places(X, wins.anchors, wins.rows)
-    if weights is None:
-        credits *= places**POWER_OF_PLACES
+    says_ranks = weights is not None and len(np.unique(weights)) > 1
+    if weights is not None and says_ranks:
+        wins = count_wins(triplets, weights**POWER_OF_WEIGHTS)
+    else:
+        wins = count_wins(triplets, None)
+    cosines = _cosines(X, wins.anchors, wins.rows)
+    places = _places(cosines, wins.anchors)
+    if says_ranks:
+        credits = wins.won / wins.n_comparisons
+    else:
+        rates = win_rates(wins)
+        credits = rates * places ** power_of_places(rates, places, cosines)
     shown = ShownRows(wins.anchors, wins.rows, places, credits)
     return shown.take(shown.anchors != shown.rows)
 
 
-def _places(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def win_rates(wins: Wins) -> np.ndarray:
+    """Return how often each row wins of the times that it was shown.
+
+    A row that is clicked is compared with all others of an event that are not, most of
+    them, and else with the few that are: its share of comparisons is too large. Of a
+    row that is always shown, what it loses is the less the more it wins, and the slope
+    says how much a loss counts in wins.
+
+    Examples
+    --------
+    >>> clicks = [(0, 1, 2), (0, 1, 3), (0, 1, 4), (0, 2, 1), (0, 2, 3), (0, 2, 4)]
+    >>> win_rates(count_wins(np.array(clicks), None)).tolist()
+    [0.5, 0.5, 0.0, 0.0]
+    """
+    _, first, sizes = np.unique(wins.anchors, return_index=True, return_counts=True)
+    won = wins.won - np.repeat(np.add.reduceat(wins.won, first) / sizes, sizes)
+    lost = wins.lost - np.repeat(np.add.reduceat(wins.lost, first) / sizes, sizes)
+    product = float(won @ lost)
+    losses = wins.lost
+    if product < 0.0:
+        losses = losses * (float(won @ won) / -product)
+    total = wins.won + losses
+    total[total == 0.0] = 1.0
+    return np.asarray(wins.won / total)
+
+
+def power_of_places(
+    shares: np.ndarray, places: np.ndarray, cosines: np.ndarray
+) -> float:
+    """Return how fast people stop to look: at place r with a chance of r to minus this power.
+
+    Rows of about the same cosine are about as relevant. Where some of them stand first,
+    and others behind nearer rows of another anchor, what they are clicked less there is
+    due to their place. The shares are fitted by a group's mean times r to minus the
+    power, as in a Poisson regression; of the estimate a lower bound is taken, since a
+    power that is too large speaks for any other order.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_shown,)
+        How often a row wins.
+    places : ndarray of shape (n_shown,)
+        From 1.
+    cosines : ndarray of shape (n_shown,)
+
+    Examples
+    --------
+    >>> places = np.tile([1, 2, 3, 4], 5000)
+    >>> round(power_of_places(places**-0.5, places, np.zeros(20000)), 1)
+    0.5
+    """
+    order = np.argsort(cosines, kind="stable")
+    n_groups = min(N_GROUPS, len(order))
+    groups = np.empty(len(order), dtype=np.int64)
+    groups[order] = np.arange(len(order)) * n_groups // max(1, len(order))
+    logs = np.log(places)
+    won = np.bincount(groups, shares, minlength=n_groups)
+    won_at = float(shares @ logs)
+    power = 0.0
+    information = 0.0
+    for _ in range(N_STEPS):
+        chances = np.exp(-power * logs)
+        total = np.bincount(groups, chances, minlength=n_groups)
+        mean = np.bincount(groups, chances * logs, minlength=n_groups) / total
+        squares = np.bincount(groups, chances * logs**2, minlength=n_groups) / total
+        information = float(won @ (squares - mean**2))
+        if information <= 0.0:
+            return 0.0
+        step = (float(won @ mean) - won_at) / information
+        power = float(np.clip(power + step, -MOST_POWER, 2.0 * MOST_POWER))
+        if abs(step) < TOLERANCE:
+            break
+    bound = power - BOUND_ERRORS / np.sqrt(information)
+    return float(np.clip(bound, 0.0, MOST_POWER))
+
+
+def _cosines(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the cosine of each row with its anchor."""
+    lengths = {}
+    for name, numbers in (("anchors", anchors), ("rows", rows)):
+        compared = X[numbers]
+        lengths[name] = np.sqrt(row_products(compared, compared))
+    products = row_products(X[anchors], X[rows])
+    both = lengths["anchors"] * lengths["rows"]
+    both[both == 0] = 1.0
+    return products / both
+
+
+def _places(cosines: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     """Return the place of each row among those of its anchor by plain cosine, from 1.
 
     Anchors are sorted.
     """
-    compared = X[rows]
-    lengths = np.sqrt(row_products(compared, compared))
-    lengths[lengths == 0] = 1.0
-    cosines = row_products(X[anchors], compared) / lengths
     order = np.lexsort((-cosines, anchors))
     _, first = np.unique(anchors, return_index=True)
     n_before = np.repeat(first, np.diff(np.append(first, len(anchors))))
