@@ -248,7 +248,8 @@ def test_the_reason_counts_the_queries_that_find_more(capsys):
 
 def test_what_clicks_say_is_told_as_such(monkeypatch):
     X, triplets = clicked()
-    model = fit(X, triplets)
+    with warnings.catch_warnings(action="ignore"):  # few clicks may teach nothing
+        model = fit(X, triplets)
     assert model.choice_["by_clicks"].all()
     line = int(np.argmax(model.choice_["n_queries"] > 0))
     assert "clicked" in search_sentence(model.choice_, line)

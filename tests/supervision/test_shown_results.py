@@ -130,7 +130,7 @@ def test_a_row_wins_as_often_as_it_is_clicked_when_it_is_shown():
             for other in np.flatnonzero(~is_clicked)
         ]
     wins = count_wins(np.array(triplets), None)
-    assert_allclose(win_rates(wins), chances, atol=0.06)
+    assert_allclose(win_rates(wins), chances, atol=0.08)
     assert (wins.won / wins.n_comparisons)[0] > 0.9  # the share is too large
 
 
