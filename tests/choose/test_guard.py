@@ -13,8 +13,9 @@ from hdsl.choose.choice import PartRuns
 from hdsl.choose.guard import SearchGuard
 from hdsl.choose.rule import keeps_search
 from hdsl.choose.searched import search_sentence
-from hdsl.evaluate.search_gain import SearchGain
+from hdsl.evaluate.intervals import mean_interval
 from hdsl.model_arrays import NEW_COLUMNS
+from hdsl.search_gain import SearchGain
 from hdsl.similarity.cosine import COSINE, PRODUCT
 from hdsl.supervision.judges import Score
 from judged_queries import (
@@ -260,13 +261,15 @@ def test_what_clicks_say_is_told_as_such(monkeypatch):
 
 
 def test_a_loss_that_may_be_none_is_no_certain_gain():
-    gain = SearchGain.of(np.zeros(4), np.array([0.1, 0.2, -0.1, 0.0]))
+    nothing = np.zeros(4)
+    gains = np.array([0.1, 0.2, -0.1, 0.0])
+    gain = SearchGain.of(nothing, gains, mean_interval)
     assert (gain.n_better, gain.n_worse, gain.n_queries) == (2, 1, 4)
     assert gain.verdict == "no difference"
     assert "Nothing certain" in gain.sentence
-    steady = np.array([0.2, 0.21, 0.19])
-    assert SearchGain.of(np.zeros(3), steady).verdict == "better"
-    assert SearchGain.of(steady, np.zeros(3)).verdict == "worse"
+    steady = np.array([0.2, 0.21, 0.19, 0.2])
+    assert SearchGain.of(nothing, steady, mean_interval).verdict == "better"
+    assert SearchGain.of(steady, nothing, mean_interval).verdict == "worse"
 
 
 def test_the_table_stands_in_the_file_and_older_files_have_none(tmp_path):

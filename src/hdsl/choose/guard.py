@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..evaluate.search_gain import SearchGain
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, PRODUCT
 from .candidates import FROM_ANOTHER, Candidate
 from .rule import bounds, is_better, keeps_search

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..evaluate.search_gain import SearchGain
+from ..search_gain import SearchGain
 
 #: What held-out queries are judged by, for a sentence.
 OF_CLICKS = (

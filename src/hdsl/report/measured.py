@@ -19,13 +19,13 @@ from ..class_scores.sample import (
 )
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
 from ..evaluate.neighbors import label_errors
-from ..evaluate.search_gain import SearchGain
 from ..input.embeddings import check_rows
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows

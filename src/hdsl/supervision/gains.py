@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from ..evaluate.search_gain import SearchGain
 from ..mixed_rows import MixedRows, sparse_block
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
 from ..similarity.rewriter import Rewriter
@@ -206,12 +206,14 @@ def gain_by_clicks(
     X, shown, triplets, weights
         As in `search_judged_rows`.
     """
+    from ..evaluate.intervals import mean_interval  # SciPy's statistics load slowly
+
     judge = search_judged_rows(X, shown, triplets, weights, np.random.default_rng(0))
     if judge is None or not judge.decides:
         return None
     before = judge.gains(unlearned(X), (COSINE,))[COSINE]
     after = judge.gains(similarity, (ranking,))[ranking]
-    return SearchGain.of(before, after)
+    return SearchGain.of(before, after, mean_interval)
 
 
 def draw_queries(

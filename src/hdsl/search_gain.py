@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .intervals import mean_interval
-
 
 @dataclass(frozen=True)
 class SearchGain:
@@ -33,15 +31,14 @@ class SearchGain:
         cls,
         before: np.ndarray,
         after: np.ndarray,
-        interval: Callable[[np.ndarray], tuple[float, float]] = mean_interval,
+        interval: Callable[[np.ndarray], tuple[float, float]],
     ) -> SearchGain:
-        """Return what each query gains from before to after.
-
-        The interval is that of the mean, of 95 % if not given.
+        """Return what each query gains from before to after; the interval is that of a mean.
 
         Examples
         --------
-        >>> gain = SearchGain.of(np.zeros(4), np.array([0.1, 0.2, 0.3, -0.1]))
+        >>> gains = np.array([0.1, 0.2, 0.3, -0.1])
+        >>> gain = SearchGain.of(np.zeros(4), gains, lambda values: (-0.147, 0.397))
         >>> print(gain.sentence)
         3 of 4 queries better, 1 worse: +0.125 (-0.147 to +0.397). Nothing certain is gained.
         """
