@@ -19,11 +19,12 @@ from hdsl.evaluate import compare_triplets, ranking_quality
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE
 from hdsl.supervision.gains import gain_by_clicks
+from hdsl.supervision.shown_results import power_of_log
 from hdsl.triplets import relevance_triplets
 from reproduce import cisi
 
 from . import click_log
-from .click_log import Event
+from .click_log import ClickedSearch, Event
 from .table import aligned
 
 #: Gains of a model: by true relevance, and by the clicks of other queries.
@@ -37,11 +38,17 @@ SAID = [
     "by what was shown",
 ]
 
+#: How fast people stop to look, and what a log says of it.
+POWERS = ["queries", "power", "as estimated"]
+
 #: Priors of the models that clicks judge.
 PRIORS_OF_CLICKS = (4.0, 16.0, 64.0)
 
 #: Words of the queries of a log; None is all.
 QUERIES = {"clicks, whole sentences": None, "clicks, 4 words": 4}
+
+#: How likely people look at rank r: r to this power.
+BIASES = (0.0, -0.35, -0.7, -1.0)
 
 PRIORS = ("auto", 16.0, 64.0)
 N_FOLDS = 5
@@ -301,6 +308,19 @@ def said_by_clicks(name: str, search: Search, log: Clicks) -> list[list[str]]:
     return lines
 
 
+def powers_of_logs(name: str, search: ClickedSearch) -> list[list[str]]:
+    """Return one line per log: how fast people stop to look, and what the log says of it."""
+    queries = np.arange(search.Q.shape[0])
+    X = sp.csr_array(sp.vstack([search.D, search.Q]))
+    lines = []
+    for bias in BIASES:
+        log = Clicks(search.events(queries, N_EVENTS, bias=bias))
+        triplets = log.shown(Search(*search), queries).rows
+        power = power_of_log(X, triplets)
+        lines.append([name, f"{abs(bias):g}", f"{power:.2f}"])
+    return lines
+
+
 def main() -> None:
     """Print one line per collection and way."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -308,6 +328,7 @@ def main() -> None:
     folder = parser.parse_args().data
     lines = []
     said = []
+    powers = []
     for name, n_words in QUERIES.items():
         clicked = click_log.load(n_words)
         search = Search(*clicked)
@@ -315,6 +336,7 @@ def main() -> None:
         log = Clicks(clicked.events(queries, N_EVENTS))
         lines += table(name, search, log.ways())
         said += said_by_clicks(name, search, log)
+        powers += powers_of_logs(name, clicked)
     if folder is not None:
         collection = cisi.load(folder)
         D = collection.D
@@ -324,6 +346,8 @@ def main() -> None:
     print(aligned(lines, headings, headings[2:]))
     print()
     print(aligned(said, SAID, SAID[1:]))
+    print()
+    print(aligned(powers, POWERS, POWERS[1:]))
 
 
 if __name__ == "__main__":

@@ -98,20 +98,26 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
     ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
     """
-    says_ranks = weights is not None and len(np.unique(weights)) > 1
-    if weights is not None and says_ranks:
+    if weights is not None and len(np.unique(weights)) > 1:
         wins = count_wins(triplets, weights**POWER_OF_WEIGHTS)
+        credits = wins.won / wins.n_comparisons
+        places = _places(_cosines(X, wins), wins.anchors)
     else:
         wins = count_wins(triplets, None)
-    cosines = _cosines(X, wins.anchors, wins.rows)
-    places = _places(cosines, wins.anchors)
-    if says_ranks:
-        credits = wins.won / wins.n_comparisons
-    else:
-        rates = win_rates(wins)
-        credits = rates * places ** power_of_places(rates, places, cosines)
+        credits = win_rates(wins)
+        cosines = _cosines(X, wins)
+        places = _places(cosines, wins.anchors)
+        credits *= places ** power_of_places(credits, places, cosines)
     shown = ShownRows(wins.anchors, wins.rows, places, credits)
     return shown.take(shown.anchors != shown.rows)
+
+
+def power_of_log(X: Any, triplets: np.ndarray) -> float:
+    """Return how fast people stop to look, as a log of the first results by cosine says."""
+    wins = count_wins(triplets, None)
+    cosines = _cosines(X, wins)
+    places = _places(cosines, wins.anchors)
+    return power_of_places(win_rates(wins), places, cosines)
 
 
 def win_rates(wins: Wins) -> np.ndarray:
@@ -190,16 +196,14 @@ def power_of_places(
     return float(np.clip(bound, 0.0, MOST_POWER))
 
 
-def _cosines(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _cosines(X: Any, wins: Wins) -> np.ndarray:
     """Return the cosine of each row with its anchor."""
-    lengths = {}
-    for name, numbers in (("anchors", anchors), ("rows", rows)):
-        compared = X[numbers]
-        lengths[name] = np.sqrt(row_products(compared, compared))
-    products = row_products(X[anchors], X[rows])
-    both = lengths["anchors"] * lengths["rows"]
-    both[both == 0] = 1.0
-    return products / both
+    anchors = X[wins.anchors]
+    rows = X[wins.rows]
+    squares = row_products(anchors, anchors) * row_products(rows, rows)
+    lengths = np.sqrt(squares)
+    lengths[lengths == 0] = 1.0
+    return np.asarray(row_products(anchors, rows) / lengths)
 
 
 def _places(cosines: np.ndarray, anchors: np.ndarray) -> np.ndarray:
