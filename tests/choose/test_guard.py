@@ -260,6 +260,21 @@ def test_what_clicks_say_is_told_as_such(monkeypatch):
     assert model.n_iter_ == 0
 
 
+def test_comparisons_that_are_chosen_against_the_cosine_measure_no_prior(capsys):
+    X, topics = collection()
+    triplets = judged(X, topics)
+    scores = [
+        (X[triplets[:, [0]].ravel()].multiply(X[triplets[:, side]])).sum(axis=1)
+        for side in (1, 2)
+    ]
+    against = triplets[np.asarray(scores[0] < scores[1]).ravel()]
+    with warnings.catch_warnings(action="ignore"):  # perhaps nothing is learned
+        model = fit(X, against, verbose=1)
+    assert model.prior_ >= candidates.FIXED_PRIOR * 0.999
+    assert "chosen against it" in " ".join(capsys.readouterr().err.split())
+    assert fit(X, triplets).choice_ is not None
+
+
 def test_a_loss_that_may_be_none_is_no_certain_gain():
     nothing = np.zeros(4)
     gains = np.array([0.1, 0.2, -0.1, 0.0])

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from ..solver.loop import Callback, Result, State
 
 
+#: Comparisons of which the plain cosine has at most this share right are chosen against
+#: it, as clicked results with those above them are.
+FEW_BY_COSINE = 0.05
+
+
 class PartFitter(Protocol):
     """Fits to one part of the data, which share a layout.
 
@@ -89,7 +94,14 @@ def choose(
         PartRuns(start(part.train), part.judge, part.search, is_free) for part in parts
     ]
     guard = SearchGuard(runs if is_free else ())
-    if is_free:
+    if is_free and guard.is_of_judgements and _are_against_the_cosine(runs):
+        progress.say(
+            "the plain cosine is wrong in nearly all comparisons, as if they were "
+            "chosen against it, and any change seems a gain: only large priors are "
+            "tried. Give the comparisons in which it is right, too"
+        )
+        trial = _try_priors(runs, (FIXED_PRIOR,), guard, progress)
+    elif is_free:
         trial = _try_priors(runs, PRIORS, guard, progress)
         trial = _with_large_priors(trial, runs, data.n_units <= MOST_TRAIN, progress)
     else:
@@ -151,6 +163,12 @@ def _without_data(model: Any) -> Choice:
         f"prior {prior:g} and {n_iter} iterations are taken"
     )
     return Choice(prior, n_iter, reason)
+
+
+def _are_against_the_cosine(runs: Sequence[PartRuns]) -> bool:
+    """Return whether nearly all comparisons of rows contradict the plain cosine."""
+    shares = [run.judge(run.models[np.inf]).units for run in runs]
+    return float(np.concatenate(shares).mean()) <= FEW_BY_COSINE
 
 
 def _try_priors(
