@@ -658,31 +658,19 @@ def win_rates(triplets):
     return {pair: won[pair] / (won[pair] + slope * lost[pair]) for pair in pairs}
 
 
-def worth_of_shown(X, triplets, weights, power):
+def worth_of_shown(X, triplets, power):
     """Return the place by cosine and the credit of each row that an anchor is compared with."""
     rates = win_rates(triplets.tolist())
-    won = {}
-    n_compared = {}
-    for number, (anchor, winner, loser) in enumerate(triplets.tolist()):
-        worth = 1.0
-        if weights is not None:
-            worth = weights[number] ** 0.5
-        won[anchor, winner] = won.get((anchor, winner), 0.0) + worth
-        for row in (winner, loser):
-            n_compared[anchor, row] = n_compared.get((anchor, row), 0) + 1
     worth_of = {}
-    for anchor, row in n_compared:
+    for anchor, row in rates:
         cosine = X[anchor] @ X[row]
         nearer = [
             other
-            for owner, other in n_compared
+            for owner, other in rates
             if owner == anchor and X[anchor] @ X[other] > cosine
         ]
         place = 1 + len(nearer)
-        credit = won.get((anchor, row), 0.0) / n_compared[anchor, row]
-        if weights is None:
-            credit = rates[anchor, row] * place**power
-        worth_of[anchor, row] = (place, credit)
+        worth_of[anchor, row] = (place, rates[anchor, row] * place**power)
     return worth_of
 
 

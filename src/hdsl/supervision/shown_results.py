@@ -33,11 +33,6 @@ N_TRIED_FIRST = 10
 #: Rows that these are looked for among, at first.
 N_SAMPLED = 10_000
 
-#: A click at rank r is worth r to this power, where weights say the rank. How much less
-#: people look at rank r is not known: a larger power than theirs speaks for any other
-#: order, a smaller one only against some that are better.
-POWER_OF_WEIGHTS = 1 / 2
-
 #: Groups of rows of about the same cosine, which only their places tell apart.
 N_GROUPS = 50
 
@@ -66,7 +61,7 @@ class ShownRows(NamedTuple):
     places : ndarray of shape (n_shown,)
         1 for the row that is nearest to the anchor by plain cosine, and so on.
     credits : ndarray of shape (n_shown,)
-        The weight of the comparisons that a row wins, per comparison that it is in.
+        How often a row wins, corrected by its place.
     """
 
     anchors: np.ndarray
@@ -88,26 +83,23 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     """Return the rows that anchors are compared with, those that never win among them.
 
     People look at the first results most: a row that was clicked far down is worth
-    more. Weights are taken to say so, else places do: none, or weights that are all
-    the same, say nothing of ranks.
+    more, and the log says how much. Places by cosine stand for its ranks, and weights
+    only say which comparisons count.
 
     Examples
     --------
     >>> X = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
-    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), np.array([1, 1, 4]))
-    >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
-    ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
+    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), None)
+    >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.round(2).tolist()
+    ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 0.5])
     """
-    if weights is not None and len(np.unique(weights)) > 1:
-        wins = count_wins(triplets, weights**POWER_OF_WEIGHTS)
-        credits = wins.won / wins.n_comparisons
-        places = _places(_cosines(X, wins), wins.anchors)
-    else:
-        wins = count_wins(triplets, None)
-        credits = win_rates(wins)
-        cosines = _cosines(X, wins)
-        places = _places(cosines, wins.anchors)
-        credits *= places ** power_of_places(credits, places, cosines)
+    if weights is not None:
+        triplets = triplets[weights > 0]
+    wins = count_wins(triplets, None)
+    credits = win_rates(wins)
+    cosines = _cosines(X, wins)
+    places = _places(cosines, wins.anchors)
+    credits *= places ** power_of_places(credits, places, cosines)
     shown = ShownRows(wins.anchors, wins.rows, places, credits)
     return shown.take(shown.anchors != shown.rows)
 
