@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hdsl
-from hdsl.linking import Linker, layers
+from hdsl.linking import Linker, layered_index
 from hdsl.linking.layers import LayeredRows
 from hdsl.linking.sides import Sides
 from products import make_tables
@@ -98,7 +98,7 @@ def test_added_records_stay_and_nothing_is_renumbered(case, tmp_path):
 def test_an_index_that_grows_is_one_of_all_records(
     case, tmp_path, monkeypatch, small_part
 ):
-    monkeypatch.setattr(layers, "SMALL_CHUNK", small_part)
+    monkeypatch.setattr(layered_index, "SMALL_CHUNK", small_part)
     linker, new, side, _ = case
     path = tmp_path / "linker.hdsl"
     linker.save(path)

@@ -21,9 +21,9 @@ def pairs():
 
 def test_each_fold_has_probabilities_of_a_classifier_that_has_not_seen_it(pairs):
     X, labels, fold = pairs
-    probability = CrossFittedClassifier(X, labels, fold, 0).held_out(X, fold)
+    probability = CrossFittedClassifier.of_pairs(X, labels, fold, 0).held_out(X, fold)
     swapped = np.where(fold == 1, 1.0 - labels, labels)
-    after = CrossFittedClassifier(X, swapped, fold, 0).held_out(X, fold)
+    after = CrossFittedClassifier.of_pairs(X, swapped, fold, 0).held_out(X, fold)
     np.testing.assert_array_equal(after[fold == 1], probability[fold == 1])
     assert (after[fold != 1] != probability[fold != 1]).any()
 
@@ -31,7 +31,7 @@ def test_each_fold_has_probabilities_of_a_classifier_that_has_not_seen_it(pairs)
 def test_a_fold_that_leaves_matches_alone_has_no_classifier(pairs):
     X, labels, fold = pairs
     fold[labels == 0.0] = 2
-    classifier = CrossFittedClassifier(X, labels, fold, 0)
+    classifier = CrossFittedClassifier.of_pairs(X, labels, fold, 0)
     probability = classifier.held_out(X, fold)
     assert np.isnan(probability[fold == 2]).all()
     assert (probability[fold != 2] > 0.5).all()  # they match

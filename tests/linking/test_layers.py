@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.linking import layers, sides
-from hdsl.linking.layers import Layer, LayeredIndex, LayeredRows
+from hdsl.linking import both_sides, last_layer, layered_index, sides
+from hdsl.linking.layered_index import LayeredIndex
+from hdsl.linking.layers import Layer, LayeredRows
 from hdsl.linking.records import RecordFeatures
 from hdsl.linking.rows import Rows
 from hdsl.linking.tables import read_tables
@@ -96,7 +97,8 @@ def test_layers_of_records_are_spelling_and_cosine_and_what_was_learned():
 
 @pytest.mark.parametrize("n_shortlist", [12, 80])
 def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_shortlist):
-    monkeypatch.setattr(layers, "BLOCK_SIZE", 32)
+    monkeypatch.setattr(last_layer, "BLOCK_SIZE", 32)
+    monkeypatch.setattr(both_sides, "GROUP_SIZE", 3)
     monkeypatch.setattr(sides, "N_SHORTLIST", n_shortlist)
     monkeypatch.setattr(sides, "DEPTH", 9)
     records, n = record_features()
@@ -109,12 +111,41 @@ def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_sho
     assert_array_equal(nearest.scores[:n], every[1][2])
 
 
+@pytest.mark.parametrize("group_size", [3, 2**13])
+@pytest.mark.parametrize("is_single", [True, False])
+def test_both_sides_find_what_one_finds_in_the_other(
+    monkeypatch, group_size, is_single
+):
+    monkeypatch.setattr(both_sides, "GROUP_SIZE", group_size)
+    monkeypatch.setattr(sides, "DEPTH", 9)
+    records, n = record_features()
+    rows = LayeredRows.of_records(records)
+    if is_single:
+        n = 2 * n
+    every, shortlist = sides.Sides(rows, n).search(n_jobs=2)
+    for searched, queries in ((range(n, 2 * n), range(n)), (range(n), range(n, 2 * n))):
+        if is_single:
+            searched = range(n)
+            queries = range(n)
+        index = LayeredIndex(rows, searched)
+        depth = 9 + is_single
+        records, scores = index.top(rows.take(np.array(queries)), depth, 1)
+        for layer, nearest in enumerate(every):
+            is_neighbor = np.ones(records[layer].shape, dtype=bool)
+            if is_single:
+                is_neighbor = records[layer] != np.array(queries)[:, None]
+            expected = np.where(is_neighbor, scores[layer], -np.inf)
+            assert_array_equal(nearest.scores[queries], expected)
+        first = shortlist.records[queries][:, :depth] + searched.start
+        assert_array_equal(first, records[-1] + searched.start)
+
+
 def test_blocks_change_nothing(monkeypatch):
     records, n = record_features()
     rows = LayeredRows.of_records(records)
     queries = rows.take(np.arange(n))
     whole = LayeredIndex(rows).top(queries, 7, n_jobs=1)
-    monkeypatch.setattr(layers, "BLOCK_SIZE", 16)
+    monkeypatch.setattr(layered_index, "BLOCK_SIZE", 16)
     in_blocks = LayeredIndex(rows).top(queries, 7, n_jobs=1)
     assert_array_equal(whole[0], in_blocks[0])
     assert_array_equal(whole[1], in_blocks[1])

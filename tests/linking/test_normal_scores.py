@@ -21,7 +21,7 @@ def test_scores_between_known_numbers_are_those_of_scikit_learn(known, new):
         n_quantiles=len(X), output_distribution="normal", subsample=None
     )
     expected = np.clip(transformer.fit(X).transform(Y), -3.0, 3.0)
-    scores = NormalScores(X)(Y)
+    scores = NormalScores.of_rows(X)(Y)
     low = np.nanmin(X)
     high = np.nanmax(X)
     is_between = (low < Y) & (high > Y)
@@ -33,5 +33,5 @@ def test_scores_between_known_numbers_are_those_of_scikit_learn(known, new):
 
 
 def test_a_column_that_is_empty_has_scores():
-    scores = NormalScores(np.full((3, 1), np.nan))
+    scores = NormalScores.of_rows(np.full((3, 1), np.nan))
     assert np.isfinite(scores(np.array([[1.0], [np.nan]]))).all()

@@ -2,9 +2,16 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz import fuzz
 
 from hdsl.linking.column_values import amount, day, first_number
-from hdsl.linking.string_similarities import StringSimilarities
+from hdsl.linking.string_similarities import (
+    StringSimilarities,
+    WholeRecords,
+    folded,
+)
 from hdsl.linking.tables import read_tables
 
 LEFT = {
@@ -17,6 +24,10 @@ RIGHT = {
     "price": ["149", "1299.00", "3"],
     "since": ["2007-02-11", "2006-08-24", "2001-01-01"],
 }
+
+
+SPACES = st.sampled_from([" ", "  ", "\t", "\u00a0", "\u3000", "\x1c", "\u200b"])
+TEXTS = st.lists(st.sampled_from(["sony", "ß", "7.2", "\U0001f600", "a"]) | SPACES)
 
 
 @pytest.fixture
@@ -71,7 +82,7 @@ def test_later_records_are_compared_as_if_they_had_been_there(similarities):
     later = StringSimilarities.of_tables(tables, kinds)
     assert later.column_kinds == kinds
     copies = similarities.take(np.array([3, 4]))
-    joined = similarities.followed_by(copies)
+    joined = similarities.joined(copies, np.arange(8))
     values = joined.compare(np.array([[0, 3], [0, 6], [1, 4], [1, 7]]))
     np.testing.assert_array_equal(values[[0, 2]], values[[1, 3]])
     assert np.isnan(numbers_of(later, 0, 3)["since", "days apart"])
@@ -101,3 +112,14 @@ def test_days_and_first_numbers():
         assert np.isnan(day(text))
     assert first_number("about 3.5 or 4") == 3.5
     assert np.isnan(first_number("none"))
+
+
+@given(TEXTS.map("".join), TEXTS.map("".join))
+def test_words_are_put_in_order_as_rapidfuzz_does(left, right):
+    left = folded(left)
+    right = folded(right)
+    whole = WholeRecords.of_texts([left, right])
+    position = whole.names.index("words in any order")
+    numbers = whole.compare(np.array([0]), np.array([1]), n_jobs=1)
+    expected = fuzz.token_sort_ratio(left, right)
+    assert numbers[0, position] == np.float32(expected)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from .earlier import EarlierRecords
-from .layers import LayeredIndex, LayeredRows
+from .layered_index import LayeredIndex
+from .layers import Layer, LayeredRows
+from .lists import Entries, merge_into
 from .nearest import DEPTH, NearestRecords, is_candidate, unique_pairs
 from .records import RecordFeatures
+from .rows import joined_values
 from .searched import SearchedRecords
 from .sides import Sides
+from .string_similarities import StringSimilarities
 from .tables import Table
-from .vocabulary import Tokens
+from .vocabulary import TextReader, Tokens
 
 
 class NearestLists(NamedTuple):
@@ -74,8 +79,8 @@ class Arrivals:
         self._table = table
         self._side = side
         self._n_jobs = n_jobs
-        vocabulary = searched.records.vocabulary
-        missing = vocabulary.missing(Tokens.of_texts(table.texts()))
+        reader = TextReader(searched.records.vocabulary, keeps_missing=True)
+        missing = reader.missing(Tokens.of_texts(table.texts()))
         n_records = Counter(chain.from_iterable(missing))
         lone_features = earlier.lone_features
         self._earlier_lone_features = lone_features
@@ -94,21 +99,30 @@ class Arrivals:
         self.changed = np.unique(
             [lone_features[name] for name in names if name in lone_features]
         ).astype(np.int64)
+        self._is_changed = np.zeros(self.n_earlier, dtype=bool)
+        self._is_changed[self.changed] = True
         if names:
-            vocabulary = vocabulary.extended(sorted(names))
-        column_kinds = searched.records.strings.column_kinds
+            reader = reader.extended(sorted(names))
         tables = searched.tables.only(self.changed).with_later(table, side)
         #: Changed records and later ones, in the order of their numbers.
         numbers = np.concatenate([self.changed, self._later_numbers])
         if side == "left":
             numbers = numbers[np.argsort(self._is_right(numbers), kind="stable")]
-        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
+        strings = self._strings(numbers)
+        records = RecordFeatures.of_tables(tables, reader, strings)
         layered = earlier.layered(records)
         is_later = numbers >= self.n_earlier
         rows = np.concatenate([np.flatnonzero(~is_later), np.flatnonzero(is_later)])
         self._records = records.take(rows)
         self._layered = layered.take(rows)
         self._lists = self._search(earlier.index(side))
+
+    def _strings(self, numbers: np.ndarray) -> StringSimilarities:
+        """Return the comparisons of the texts of changed records and of later ones."""
+        earlier = self._earlier.records.strings
+        tables = self._earlier.tables.emptied(self._table, self._side)
+        later = StringSimilarities.of_tables(tables, earlier.column_kinds)
+        return earlier.joined(later, numbers)
 
     def _is_right(self, numbers: np.ndarray) -> np.ndarray:
         """Return which records are of the right one of two tables."""
@@ -170,15 +184,20 @@ class Arrivals:
         `numbers` are those of all records from now on.
         """
         every = self._earlier_lone_features | self._lone_features
-        return {
-            name: int(numbers[record])
-            for name, record in every.items()
-            if name not in self._counting
-        }
+        for name in self._counting:
+            every.pop(name, None)
+        if (numbers == np.arange(len(numbers))).all():
+            return every
+        return {name: int(numbers[record]) for name, record in every.items()}
 
     def met(self) -> np.ndarray:
         """Return the earlier records that later ones have among their nearest."""
         return np.unique(np.concatenate([self._met_by(lists) for lists in self._lists]))
+
+    @cached_property
+    def _met(self) -> np.ndarray:
+        """The earlier records that later ones have among their nearest by the last layer."""
+        return self._met_by(self._lists[-1])
 
     def _met_by(self, lists: NearestLists) -> np.ndarray:
         is_earlier = (lists.neighbors >= 0) & (lists.neighbors < self.n_earlier)
@@ -194,8 +213,8 @@ class Arrivals:
         pairs_of_later = np.column_stack(
             [later + self.n_earlier, lists.neighbors[is_candidate(lists.neighbors)]]
         )
-        met = self._met_by(lists)
-        neighbors, _ = self._lists_of(met, layer=len(self._lists) - 1)
+        met = self._met
+        neighbors, _ = self._lists_of_met
         is_later = is_candidate(neighbors) & (neighbors >= self.n_earlier)
         numbers, _ = np.nonzero(is_later)
         pairs_of_met = np.column_stack([met[numbers], neighbors[is_later]])
@@ -206,41 +225,82 @@ class Arrivals:
         self, records: np.ndarray, layer: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the nearest of some earlier records, sorted by number, later ones included."""
+        is_met, rows = _positions(records, self._met)
+        if layer == len(self._lists) - 1 and is_met.all():
+            neighbors, scores = self._lists_of_met
+            return neighbors[rows], scores[rows]
+        return self._merged_lists(records, layer)
+
+    @cached_property
+    def _lists_of_met(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest records of those that later ones have among theirs, by the last layer."""
+        return self._merged_lists(self._met, len(self._lists) - 1)
+
+    def _merged_lists(
+        self, records: np.ndarray, layer: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nearest of some earlier records, with the later ones among them."""
         nearest = self._earlier.nearest[layer]
         lists = self._lists[layer]
-        neighbors = nearest.neighbors[records]
+        neighbors = nearest.neighbors[records].astype(np.int64)
         scores = nearest.scores[records]
-        has_changed = np.isin(records, self.changed)[:, None]
-        is_stale = (has_changed | np.isin(neighbors, self.changed)) & (neighbors >= 0)
+        is_stale = self._is_changed[records, None] | self._is_changed[neighbors]
+        is_stale &= neighbors >= 0
         row, rank = np.nonzero(is_stale)
         if len(row):
             pairs = np.column_stack([records[row], neighbors[row, rank]])
-            scores[row, rank] = self._similarities(pairs)[layer]
-        later, later_rank = np.nonzero(np.isin(lists.neighbors, records))
+            scores[row, rank] = self._similarity(pairs, layer)
+        is_hit, rows = _positions(lists.neighbors, records)
+        later, later_rank = np.nonzero(is_hit)
         entries = Entries(
-            rows=np.searchsorted(records, lists.neighbors[later, later_rank]),
+            rows=rows[is_hit],
             numbers=self._later_numbers[later],
             scores=lists.scores[later, later_rank],
         )
-        return _sorted_lists(neighbors, scores, is_stale.any(axis=1), entries)
+        merge_into(neighbors, scores, is_stale.any(axis=1), entries)
+        return neighbors, scores
 
-    def _similarities(self, pairs: np.ndarray) -> list[np.ndarray]:
-        """Return the similarities of earlier records, by the features that count now."""
-        records, ends = np.unique(pairs, return_inverse=True)
-        rows = self._layered_of(records)
-        return rows.similarities(ends.reshape(pairs.shape), self._n_jobs)
+    def _similarity(self, pairs: np.ndarray, layer: int) -> np.ndarray:
+        """Return the similarity by a layer of earlier records, by the features that count now.
 
-    def _layered_of(self, records: np.ndarray) -> LayeredRows:
-        """Return earlier records in layers, by the features that count now."""
-        rows = self._earlier.sides.layered.take(records)
-        return rows.followed_by(self._layered).take(self._stacked_rows(records))
+        One record of each pair has changed, or both.
+        """
+        is_first = self._is_changed[pairs[:, :1]]
+        pairs = np.where(is_first, pairs, pairs[:, ::-1])
+        rows = np.searchsorted(self.changed, pairs[:, 0])
+        have_changed = self._is_changed[pairs[:, 1]]
+        similarity = np.empty(len(pairs))
+        unchanged = np.column_stack([rows, pairs[:, 1]])[~have_changed]
+        similarity[~have_changed] = self._similarity_with(
+            self._earlier.sides.layered, unchanged, layer
+        )
+        others = np.searchsorted(self.changed, pairs[have_changed, 1])
+        changed = np.column_stack([rows[have_changed], others])
+        similarity[have_changed] = self._similarity_with(self._layered, changed, layer)
+        return similarity
 
-    def _stacked_rows(self, records: np.ndarray) -> np.ndarray:
-        """Return the row of each record where the changed ones stand behind all of them."""
-        rows = np.arange(len(records))
-        is_changed = np.isin(records, self.changed)
-        position = np.searchsorted(self.changed, records[is_changed])
-        rows[is_changed] = len(records) + position
+    def _similarity_with(
+        self, others: LayeredRows, pairs: np.ndarray, layer: int
+    ) -> np.ndarray:
+        """Return the similarity by a layer of changed records with others."""
+        similarity = np.zeros(len(pairs))
+        layers = zip(self._layered.layers, others.layers, strict=True)
+        for changed, other in islice(layers, layer + 1):
+            products = changed.rows.products_with(other.rows, pairs, self._n_jobs)
+            scales = changed.scales[pairs[:, 0]] * other.scales[pairs[:, 1]]
+            factors = changed.factors[pairs[:, 0]] * other.factors[pairs[:, 1]]
+            similarity = similarity * factors + products * scales
+        return similarity
+
+    def _rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the rows of records behind which the changed and the later ones stand anew."""
+        rows = numbers.copy()
+        is_later = numbers >= self.n_earlier
+        rows[is_later] += len(self.changed)
+        is_changed = np.zeros(len(numbers), dtype=bool)
+        is_changed[~is_later] = self._is_changed[numbers[~is_later]]
+        position = np.searchsorted(self.changed, numbers[is_changed])
+        rows[is_changed] = self.n_earlier + position
         return rows
 
     def meet(self, records: np.ndarray) -> Meeting:
@@ -251,25 +311,12 @@ class Arrivals:
             joined = joined[np.argsort(self._is_right(joined), kind="stable")]
         numbers = np.full(self.n_earlier + self.n_later, -1)
         numbers[joined] = np.arange(len(joined))
-        # The earlier records, then the changed ones anew, then the later ones.
-        n_before = len(records) + len(self.changed)
-        later_rows = n_before + np.arange(self.n_later)
-        row_of_number = np.full(len(numbers), -1)
-        row_of_number[records] = self._stacked_rows(records)
-        row_of_number[self._later_numbers] = later_rows
-        rows = row_of_number[joined]
-        features = self._earlier.records
-        learned = self._earlier.sides.layered.layers[2:]
-        is_all = len(records) == self.n_earlier
-        if not is_all:
-            features = features.take(records)
-            learned = tuple(layer.take(records) for layer in learned)
-        features = features.followed_by(self._records)
-        if len(rows) < features.n_records or self._side == "left":
-            features = features.take(rows)
+        rows = self._rows(joined)
+        features = self._earlier.records.joined(self._records, rows)
         layered = LayeredRows.of_records(features)
+        learned = self._earlier.sides.layered.layers[2:]
         for earlier, later in zip(learned, self._layered.layers[2:], strict=True):
-            layered = layered.with_layer(earlier.followed_by(later).take(rows))
+            layered = layered.with_layer(_joined_layer(earlier, later, rows))
         order = np.argsort(np.argsort(joined, kind="stable"), kind="stable")
         nearest = []
         for layer, lists in enumerate(self._lists):
@@ -280,7 +327,7 @@ class Arrivals:
             nearest.append(NearestRecords(neighbors, scores))
         together = tables.only(records).with_later(self._table, self._side)
         sides = Sides(layered, together.n_left)
-        if is_all:
+        if len(records) == self.n_earlier:
             new = numbers[np.concatenate([self.changed, self._later_numbers])]
             sides = self._earlier.sides.grown(
                 layered, together.n_left, self._layered, new
@@ -291,35 +338,19 @@ class Arrivals:
         return Meeting(searched, numbers)
 
 
-class Entries(NamedTuple):
-    """Records that come into lists: the row of each list, the record and its score."""
-
-    rows: np.ndarray
-    numbers: np.ndarray
-    scores: np.ndarray
-
-
-def _sorted_lists(
-    neighbors: np.ndarray, scores: np.ndarray, is_unsorted: np.ndarray, entries: Entries
-) -> tuple[np.ndarray, np.ndarray]:
-    """Write entries into lists, and sort these and the unsorted ones, best first."""
-    is_open = is_unsorted.copy()
-    is_open[entries.rows] = True
-    rows, ranks = np.nonzero((neighbors >= 0) & is_open[:, None])
-    every = Entries(
-        rows=np.concatenate([rows, entries.rows]),
-        numbers=np.concatenate([neighbors[rows, ranks], entries.numbers]),
-        scores=np.concatenate([scores[rows, ranks], entries.scores]),
+def _joined_layer(first: Layer, later: Layer, rows: np.ndarray) -> Layer:
+    """Return some records of a layer and of later ones, numbered after these."""
+    return Layer(
+        rows=first.rows.joined(later.rows, rows),
+        scales=joined_values(first.scales, later.scales, rows),
+        factors=joined_values(first.factors, later.factors, rows),
     )
-    order = np.lexsort((every.numbers, -every.scores, every.rows))
-    rows = every.rows[order]
-    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    is_kept = ranks < DEPTH
-    order = order[is_kept]
-    rows = rows[is_kept]
-    ranks = ranks[is_kept]
-    neighbors[is_open] = -1
-    scores[is_open] = -np.inf
-    neighbors[rows, ranks] = every.numbers[order]
-    scores[rows, ranks] = every.scores[order]
-    return neighbors, scores
+
+
+def _positions(
+    numbers: np.ndarray, sorted_numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which numbers are among sorted ones, and the positions of those that are."""
+    positions = np.searchsorted(sorted_numbers, numbers)
+    ends = np.append(sorted_numbers, -1)
+    return ends[positions] == np.where(numbers < 0, -2, numbers), positions

@@ -10,8 +10,9 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import ThreadpoolController
 
-from ..cpu.workers import Workers
-from .forest import Forest
+from ..files.container import Arrays
+from ..files.tables import get_array, nested, part_of
+from .forest import BoostedTrees, Trees
 from .known import N_FOLDS
 from .normal_scores import NormalScores
 
@@ -23,12 +24,6 @@ BELOW_ALL = -1e6
 
 #: Inverse strength of the penalty of the linear classifier.
 C = 0.3
-
-#: Pairs whose numbers go through the boosted trees together: they stay in the cache.
-N_PAIRS_AT_A_TIME = 2048
-
-#: Multiplications that one boosted tree takes for a pair, about.
-TREE_COST = 20
 
 #: Boosted trees of each fold.
 N_BOOSTED = 75
@@ -49,27 +44,54 @@ class FoldClassifiers:
 
     Parameters
     ----------
-    X : ndarray of shape (n_pairs, n_features)
-        NaN is a missing value.
-    scores : ndarray of shape (n_pairs, n_scores)
-        The same as normal scores.
-    labels : ndarray of shape (n_pairs,)
-        1 for a match.
-    min_leaf : int
-        Least number of pairs in a leaf of the boosted trees.
-    seed : int
+    boosted, randomized : Trees
+    baseline : float
+        Log odds to which the boosted trees add.
+    weights : ndarray of shape (n_scores,)
+        Those of logistic regression.
+    intercept : float
     """
 
     def __init__(
         self,
+        boosted: Trees,
+        randomized: Trees,
+        *,
+        baseline: float,
+        weights: np.ndarray,
+        intercept: float,
+    ) -> None:
+        self.randomized = randomized
+        self._boosted = boosted
+        self._baseline = baseline
+        self._weights = weights
+        self._intercept = intercept
+
+    @classmethod
+    def of_pairs(
+        cls,
         X: np.ndarray,
         scores: np.ndarray,
         labels: np.ndarray,
         *,
         min_leaf: int,
         seed: int,
-    ) -> None:
-        self._boosted = HistGradientBoostingClassifier(
+    ) -> FoldClassifiers:
+        """Return classifiers that learn from known pairs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_pairs, n_features)
+            NaN is a missing value.
+        scores : ndarray of shape (n_pairs, n_scores)
+            The same as normal scores.
+        labels : ndarray of shape (n_pairs,)
+            1 for a match.
+        min_leaf : int
+            Least number of pairs in a leaf of the boosted trees.
+        seed : int
+        """
+        boosted = HistGradientBoostingClassifier(
             max_iter=N_BOOSTED,
             learning_rate=0.1,
             max_leaf_nodes=8,
@@ -77,24 +99,59 @@ class FoldClassifiers:
             min_samples_leaf=min_leaf,
             random_state=seed,
         )
-        self.randomized = ExtraTreesClassifier(
+        randomized = ExtraTreesClassifier(
             N_TREES, max_features=1 / 3, random_state=seed
         )
-        self._logistic = LogisticRegression(C=C, max_iter=1000)
+        logistic = LogisticRegression(C=C, max_iter=1000)
         # Threads that wait for one another take longer than one.
         with _thread_pools().limit(limits=1):
-            self._boosted.fit(_without_empty_columns(X), labels)
-            self.randomized.fit(_filled(X), labels)
-            self._logistic.fit(scores, labels)
+            boosted.fit(_without_empty_columns(X), labels)
+            randomized.fit(_filled(X), labels)
+            logistic.fit(scores, labels)
+            trees = BoostedTrees.of_classifier(boosted, X)
+        return cls(
+            trees.trees,
+            Trees.of_randomized(randomized),
+            baseline=trees.baseline,
+            weights=logistic.coef_[0],
+            intercept=float(logistic.intercept_[0]),
+        )
 
-    def boosted(self, X: np.ndarray) -> np.ndarray:
-        """Return the probability of pairs by boosted trees, on one thread."""
-        return np.asarray(self._boosted.predict_proba(X)[:, 1])
+    def boosted(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the probability of pairs by boosted trees."""
+        log_odds = np.full(len(X), self._baseline)
+        self._boosted.add(X, log_odds, n_jobs)
+        return np.asarray(expit(log_odds))
 
     def logistic(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of pairs by logistic regression."""
-        log_odds = scores @ self._logistic.coef_[0] + self._logistic.intercept_[0]
+        log_odds = scores @ self._weights + self._intercept
         return np.asarray(expit(log_odds))
+
+    def to_arrays(self) -> Arrays:
+        """Return what a file holds."""
+        arrays: Arrays = {
+            "baseline": np.array([self._baseline]),
+            "weights": self._weights,
+            "intercept": np.array([self._intercept]),
+        }
+        return arrays | nested(
+            boosted=self._boosted.to_arrays(),
+            randomized=self.randomized.to_arrays(),
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, n_features: int) -> FoldClassifiers:
+        """Return what `to_arrays` was called on; raise ValueError if it is none."""
+        baseline = get_array(arrays, "baseline", "f", (1,))
+        intercept = get_array(arrays, "intercept", "f", (1,))
+        return cls(
+            Trees.from_arrays(part_of(arrays, "boosted"), n_features),
+            Trees.from_arrays(part_of(arrays, "randomized"), n_features),
+            baseline=float(baseline[0]),
+            weights=get_array(arrays, "weights", "f", (2 * n_features,)),
+            intercept=float(intercept[0]),
+        )
 
 
 class CrossFittedClassifier:
@@ -106,25 +163,38 @@ class CrossFittedClassifier:
 
     Parameters
     ----------
-    X : ndarray of shape (n_pairs, n_features)
-        NaN is a missing value.
-    labels : ndarray of shape (n_pairs,)
-        1 for a match.
-    fold : ndarray of shape (n_pairs,)
-    seed : int
+    scores : NormalScores
+    folds : dict of int to FoldClassifiers
+        By the number of the fold that they have not seen, at least one.
     """
 
-    def __init__(
-        self, X: np.ndarray, labels: np.ndarray, fold: np.ndarray, seed: int
-    ) -> None:
-        self._scores = NormalScores(X)
-        scores = self._scores(X)
-        self._folds: dict[int, FoldClassifiers] = {}
+    def __init__(self, scores: NormalScores, folds: dict[int, FoldClassifiers]) -> None:
+        self._scores = scores
+        self._folds = folds
+
+    @classmethod
+    def of_pairs(
+        cls, X: np.ndarray, labels: np.ndarray, fold: np.ndarray, seed: int
+    ) -> CrossFittedClassifier:
+        """Return classifiers that learn from known pairs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_pairs, n_features)
+            NaN is a missing value.
+        labels : ndarray of shape (n_pairs,)
+            1 for a match.
+        fold : ndarray of shape (n_pairs,)
+        seed : int
+        """
+        normal_scores = NormalScores.of_rows(X)
+        scores = normal_scores(X)
+        folds: dict[int, FoldClassifiers] = {}
         for number in range(N_FOLDS):
             rows = fold != number
             if len(np.unique(labels[rows])) < 2:
                 continue
-            self._folds[number] = FoldClassifiers(
+            folds[number] = FoldClassifiers.of_pairs(
                 X[rows],
                 scores[rows],
                 labels[rows],
@@ -132,9 +202,9 @@ class CrossFittedClassifier:
                 min_leaf=int(np.clip(labels.sum() / 10, 2, 20)),
                 seed=seed,
             )
-        if not self._folds:
+        if not folds:
             raise ValueError("No fold has matches and other pairs to learn from.")
-        self._forest = Forest([each.randomized for each in self._folds.values()])
+        return cls(normal_scores, folds)
 
     def held_out(
         self, X: np.ndarray, fold: np.ndarray, n_jobs: int | None = None
@@ -147,50 +217,62 @@ class CrossFittedClassifier:
         for number, classifiers in self._folds.items():
             rows = fold == number
             if rows.any():
-                forest = Forest([classifiers.randomized])
-                probability[rows] = self._mean(X[rows], [classifiers], forest, n_jobs)
+                probability[rows] = self._mean(X[rows], [classifiers], n_jobs)
         return probability
 
     def probability(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the probability of new pairs, the mean of all classifiers."""
-        return self._mean(X, [*self._folds.values()], self._forest, n_jobs)
+        return self._mean(X, [*self._folds.values()], n_jobs)
 
     def _mean(
-        self,
-        X: np.ndarray,
-        folds: list[FoldClassifiers],
-        forest: Forest,
-        n_jobs: int | None,
+        self, X: np.ndarray, folds: list[FoldClassifiers], n_jobs: int | None
     ) -> np.ndarray:
         """Return the mean of the probabilities by three kinds of classifiers."""
-        probability = _boosted_mean(X, folds, n_jobs)
+        sums = np.zeros(len(X))
+        for each in folds:
+            sums += each.boosted(X, n_jobs)
+        probability = sums / len(folds)
         rows = np.flatnonzero(probability >= SURELY_NONE)
         if len(rows) == 0:
             return probability
-        randomized = forest.probability(_filled(X[rows]), n_jobs)
+        randomized = _randomized_mean(X[rows], folds, n_jobs)
         scores = self._scores(X[rows])
         logistic = np.mean([each.logistic(scores) for each in folds], axis=0)
         probability[rows] = (probability[rows] + randomized + logistic) / 3
         return probability
 
+    # --- files ------------------------------------------------------------------------
 
-def _boosted_mean(
+    def to_arrays(self) -> Arrays:
+        """Return what a file holds."""
+        folds = {
+            f"fold{number}": classifiers.to_arrays()
+            for number, classifiers in self._folds.items()
+        }
+        return self._scores.to_arrays() | nested(**folds)
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, n_features: int) -> CrossFittedClassifier:
+        """Return what `to_arrays` was called on; raise ValueError if it is none."""
+        folds = {}
+        for number in range(N_FOLDS):
+            fold_arrays = part_of(arrays, f"fold{number}")
+            if fold_arrays:
+                folds[number] = FoldClassifiers.from_arrays(fold_arrays, n_features)
+        if not folds:
+            raise ValueError("there are no classifiers")
+        return cls(NormalScores.from_arrays(arrays, n_features), folds)
+
+
+def _randomized_mean(
     X: np.ndarray, folds: list[FoldClassifiers], n_jobs: int | None
 ) -> np.ndarray:
-    """Return the mean of the probabilities by the boosted trees of folds."""
+    """Return the mean of the probabilities by the randomized trees of folds."""
+    filled = _filled(X)
     sums = np.zeros(len(X))
-
-    def add(start: int, stop: int) -> None:
-        # Each of the trees would wait for its threads.
-        with _thread_pools().limit(limits=1, user_api="openmp"):
-            for first in range(start, stop, N_PAIRS_AT_A_TIME):
-                rows = slice(first, min(first + N_PAIRS_AT_A_TIME, stop))
-                for each in folds:
-                    sums[rows] += each.boosted(X[rows])
-
-    with Workers(n_jobs) as workers:
-        workers.run_pieces(add, len(X), TREE_COST * N_BOOSTED * len(folds))
-    return sums / len(folds)
+    for each in folds:
+        each.randomized.add(filled, sums, n_jobs)
+    return sums / sum(each.randomized.n_trees for each in folds)
 
 
 def _filled(X: np.ndarray) -> np.ndarray:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..files.container import Arrays
+from ..files.tables import get_array, get_strings, pack_strings
 from ..hdsl import HDSL
-from .layers import LayeredIndex, LayeredRows
+from .layered_index import LayeredIndex
+from .layers import LayeredRows
 from .records import RecordFeatures
 from .searched import SearchedRecords
 from .similarity import learned_layer
@@ -49,6 +54,29 @@ class EarlierRecords:
         if self._lone_features is None:
             self._lone_features = self.searched.lone_features()
         return self._lone_features
+
+    def to_arrays(self) -> Arrays:
+        """Return the lone features if they are known: to look for them takes seconds."""
+        if self._lone_features is None:
+            return {}
+        records = np.array([*self._lone_features.values()], dtype=np.int64)
+        return pack_strings("names", [*self._lone_features]) | {"records": records}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Arrays, searched: SearchedRecords, model: HDSL | None
+    ) -> EarlierRecords:
+        """Return records, and what `to_arrays` returned of them."""
+        if not arrays:
+            return cls(searched, model)
+        names = get_strings(arrays, "names").tolist()
+        records = get_array(arrays, "records", "iu", (len(names),))
+        if (
+            records.size
+            and not 0 <= records.min() <= records.max() < searched.n_records
+        ):
+            raise ValueError("lone features number records that are not there")
+        return cls(searched, model, dict(zip(names, records.tolist(), strict=True)))
 
     def grown(
         self, searched: SearchedRecords, lone_features: dict[str, int]

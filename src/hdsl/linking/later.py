@@ -59,11 +59,14 @@ def add_later(linked: LinkedRecords, arrivals: Arrivals, n_jobs: int | None) -> 
     arrival[numbers[n_earlier:]] = np.arange(n_earlier, len(numbers))
     earlier = linked.candidates
     later = _unknown(arrivals.candidates())
-    pairs = meeting.renumbered(np.concatenate([earlier.pairs, later.pairs]))
-    probability = np.concatenate([earlier.probability, later.probability])
-    _, first = np.unique(pairs[:, 0] * len(numbers) + pairs[:, 1], return_index=True)
-    pairs = pairs[first]
-    probability = probability[first]
+    # No earlier pair has a later record, and numbers keep the order of earlier ones.
+    pairs = meeting.renumbered(earlier.pairs)
+    pairs_of_later = meeting.renumbered(later.pairs)
+    pairs_of_later = pairs_of_later[np.lexsort(pairs_of_later.T[::-1])]
+    width = len(numbers)
+    positions = np.searchsorted(pairs @ (width, 1), pairs_of_later @ (width, 1))
+    pairs = np.insert(pairs, positions, pairs_of_later, axis=0)
+    probability = np.insert(earlier.probability, positions, later.probability)
     # Pairs of records that have a later one among their nearest stand elsewhere now.
     has_changed = np.zeros(len(numbers), dtype=bool)
     has_changed[numbers[arrivals.met()]] = True

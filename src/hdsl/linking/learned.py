@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..files.container import Arrays
+from ..files.tables import nested, part_of
 from ..hdsl import HDSL
 from .blocks import row_blocks
 from .classifiers import CrossFittedClassifier
@@ -17,7 +19,7 @@ from .rank_odds import RankOdds
 from .records import RecordFeatures
 from .results import Measures
 from .searched import SearchedRecords
-from .word_model import WordModel
+from .word_model import CrossFittedWords, WordModel
 
 
 class TrainingRows(NamedTuple):
@@ -37,26 +39,37 @@ class PairClassifier:
     words : WordModel
         Fitted to the pairs of `training`.
     training : TrainingRows
-    seed : int
+    classifier : CrossFittedClassifier
+        Learned from these.
     """
 
-    def __init__(self, words: WordModel, training: TrainingRows, seed: int) -> None:
+    def __init__(
+        self,
+        words: WordModel,
+        training: TrainingRows,
+        classifier: CrossFittedClassifier,
+    ) -> None:
         self.words = words
         self.training = training
-        self._classifier = CrossFittedClassifier(
-            training.X,
-            training.labels,
-            training.fold,
-            seed,
+        self._classifier = classifier
+
+    @classmethod
+    def of_rows(
+        cls, words: WordModel, training: TrainingRows, seed: int
+    ) -> PairClassifier:
+        """Return what training rows teach."""
+        classifier = CrossFittedClassifier.of_pairs(
+            training.X, training.labels, training.fold, seed
         )
+        return cls(words, training, classifier)
 
     @classmethod
     def of_training(
         cls, records: RecordFeatures, training: TrainingRows, seed: int
     ) -> PairClassifier:
         """Return what training rows alone teach, all over again."""
-        words = word_model(records, training.pairs, training.labels, training.fold)
-        return cls(words, training, seed)
+        words = word_models(records, training.pairs, training.labels, training.fold)
+        return cls.of_rows(words.model, training, seed)
 
     def renumbered(self, numbers: np.ndarray) -> PairClassifier:
         """Return the same after records have got new numbers."""
@@ -83,6 +96,20 @@ class PairClassifier:
             standings=searched.standings(pairs, n_jobs),
             words=self.words.log_odds(searched.records.first_words, pairs, n_jobs),
             n_jobs=n_jobs,
+        )
+
+    def to_arrays(self) -> Arrays:
+        """Return what a file holds but for the training rows."""
+        return nested(words=self.words.to_arrays(), trees=self._classifier.to_arrays())
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, training: TrainingRows) -> PairClassifier:
+        """Return what `to_arrays` was called on; raise ValueError if it is none."""
+        n_features = training.X.shape[1]
+        return cls(
+            WordModel.from_arrays(part_of(arrays, "words")),
+            training,
+            CrossFittedClassifier.from_arrays(part_of(arrays, "trees"), n_features),
         )
 
 
@@ -239,8 +266,8 @@ def pair_features(
     )
 
 
-def word_model(
+def word_models(
     records: RecordFeatures, pairs: np.ndarray, labels: np.ndarray, fold: np.ndarray
-) -> WordModel:
-    """Return a model of the words of pairs."""
-    return WordModel(records.first_words, pairs, labels, fold)
+) -> CrossFittedWords:
+    """Return models of the words of pairs."""
+    return CrossFittedWords.of_pairs(records.first_words, pairs, labels, fold)

@@ -18,7 +18,7 @@ from .known import (
     training_pairs,
     unanswered_pairs,
 )
-from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_model
+from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_models
 from .measures import (
     held_out_sentence,
     orders_as_well,
@@ -311,7 +311,7 @@ class _Learning:
         self, training: TrainingPairs, standings: list[Standing]
     ) -> PairClassifier:
         """Return classifiers of the training pairs, by their held-out numbers."""
-        words = word_model(
+        words = word_models(
             self._searched.records, training.pairs, training.labels, training.fold
         )
         features = pair_features(
@@ -327,7 +327,7 @@ class _Learning:
             labels=training.labels,
             fold=training.fold,
         )
-        return PairClassifier(words, rows, self._settings.seed)
+        return PairClassifier.of_rows(words.model, rows, self._settings.seed)
 
     def _join_cosine(
         self, training: TrainingPairs, learned: np.ndarray, cosine: Standing

@@ -90,6 +90,8 @@ class LinkedRecords:
     def probability(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the probability of pairs; known pairs have what is known."""
         probability = self.learned.probability(self.searched, pairs, n_jobs)
+        if not self.known.has_answers:
+            return probability
         answers = self._consequences.answers(pairs)
         return np.where(np.isnan(answers), probability, answers)
 

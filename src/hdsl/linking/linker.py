@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from .. import saving
 from ..explain import Explanation
 from ..files.container import Arrays
+from ..files.tables import nested, part_of
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number, check_share, check_word
@@ -414,20 +415,24 @@ class Linker(LinkedToPages, BaseEstimator):
         saving.save(self, path)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the tables, the known pairs, the model, and the training pairs."""
+        """Return the tables, the known pairs, the model, and the classifiers."""
         check_is_fitted(self, "statement_")
         state = {
             "columns": self.columns,
             "id_column": self.id_column,
             "library": self._library,
         }
-        return linker_files.to_arrays(self._linked, state), {}
+        arrays = linker_files.to_arrays(self._linked, state)
+        return arrays | nested(earlier=self._earlier.to_arrays()), {}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
-        """Return what `to_arrays` was called on; the classifiers learn anew."""
+        """Return what `to_arrays` was called on."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
         linker._library = state["library"]
         linker._set(linked)
+        linker._earlier = EarlierRecords.from_arrays(
+            part_of(arrays, "earlier"), linked.searched, linked.learned.model
+        )
         return linker

@@ -24,7 +24,7 @@ from .tables import Table, Tables, make_table, text_of
 
 
 def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
-    """Return the tables, the known pairs, the model, and the training pairs.
+    """Return the tables, the known pairs, the model, and the classifiers.
 
     Parameters
     ----------
@@ -42,8 +42,10 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     if learned.mixture is not None:
         mixture_arrays = learned.mixture.to_arrays()
     training: Arrays = {}
+    classifier_arrays: Arrays = {}
     if learned.classifier is not None:
         training = learned.classifier.training._asdict()
+        classifier_arrays = learned.classifier.to_arrays()
     state = settings | {
         "statement_": learned.statement,
         "recall_": learned.recall,
@@ -68,6 +70,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     arrays["arrival"] = linked.arrival
     return arrays | nested(
         training=training,
+        classifier=classifier_arrays,
         model=model_arrays,
         mixture=mixture_arrays,
         searched=searched.to_arrays(),
@@ -76,7 +79,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
 
 
 def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
-    """Return what `to_arrays` was called with; the classifiers learn anew."""
+    """Return what `to_arrays` was called with."""
     state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
     tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
     learned = _learned_of_file(arrays, state)
@@ -87,16 +90,11 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         state["column_kinds"],
         learned.model,
     )
-    training = part_of(arrays, "training")
-    if training:
-        rows = TrainingRows(**{name: training[name] for name in TrainingRows._fields})
-        with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
-            classifier = PairClassifier.of_training(
-                searched.records, rows, learned.seed
-            )
-        learned.classifier = classifier
+    if part_of(arrays, "training"):
+        learned.classifier = _classifier_of_file(arrays, searched, learned.seed)
         if "reliability_" not in state:  # a file of an earlier version
-            reliability = reliability_table(rows.labels, classifier.held_out(None))
+            labels = learned.classifier.training.labels
+            reliability = reliability_table(labels, learned.classifier.held_out(None))
             learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
@@ -130,6 +128,28 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
+
+
+def _classifier_of_file(
+    arrays: Arrays, searched: SearchedRecords, seed: int
+) -> PairClassifier:
+    """Return the classifiers, which learn anew if a file of an earlier version has none."""
+    training = part_of(arrays, "training")
+    pairs = get_array(training, "pairs", "iu", (None, 2))
+    X = training.get("X")
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) != len(pairs):
+        raise ValueError("X must have a row per training pair")
+    rows = TrainingRows(
+        pairs=check_numbers(pairs, searched.tables.n_records, "training pairs"),
+        X=X,
+        labels=get_array(training, "labels", "biuf", (len(pairs),)),
+        fold=get_array(training, "fold", "iu", (len(pairs),)),
+    )
+    classifier_arrays = part_of(arrays, "classifier")
+    if classifier_arrays:
+        return PairClassifier.from_arrays(classifier_arrays, rows)
+    with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
+        return PairClassifier.of_training(searched.records, rows, seed)
 
 
 def _measures(lines: list[dict[str, Any]]) -> Measures:

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from .blocks import row_blocks
-from .rows import Rows
+from .rows import Rows, joined_values
 from .string_similarities import StringSimilarities
 from .tables import Tables
-from .vocabulary import Tokens, Vocabulary
+from .vocabulary import TextReader, Tokens, Vocabulary
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
@@ -50,10 +50,10 @@ class Block(NamedTuple):
         """Return the rows of some records."""
         return Block(self.rows.take(records), self.squares[records])
 
-    def followed_by(self, later: Block) -> Block:
-        """Return these rows and later ones."""
-        squares = np.concatenate([self.squares, later.squares])
-        return Block(self.rows.followed_by(later.rows), squares)
+    def joined(self, later: Block, records: np.ndarray) -> Block:
+        """Return some of these rows and of later ones, numbered after these."""
+        squares = joined_values(self.squares, later.squares, records)
+        return Block(self.rows.joined(later.rows, records), squares)
 
     def cosine(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the cosine of pairs of records, NaN where a record has nothing."""
@@ -105,33 +105,36 @@ class RecordFeatures:
     def of_tables(
         cls,
         tables: Tables,
-        vocabulary: Vocabulary | None = None,
-        column_kinds: dict[str, str] | None = None,
+        reader: TextReader | None = None,
+        strings: StringSimilarities | None = None,
     ) -> RecordFeatures:
         """Return the records of tables.
 
-        Features, their weights and the kinds of columns are those of earlier records,
-        or of these where they are None.
+        Features and their weights are those of `reader`, or of these records where it
+        is None; `strings` are the comparisons of the same records, where
+        they are known.
         """
         columns = tables.shared_columns()[:MAX_COLUMNS]
         tokens = Tokens.of_texts(tables.texts())
-        if vocabulary is None:
+        if reader is None:
             # Single columns do not say how rare a feature is.
-            vocabulary = Vocabulary.of_tokens(tokens)
-        grams, words = vocabulary.weigh(tokens)
+            reader = TextReader(Vocabulary.of_tokens(tokens))
+        grams, words = reader.weigh(tokens)
         blocks = []
         for name in columns:
             grams_of_column = grams
             if not tables.have_only(name):
                 tokens = Tokens.of_texts(tables.column(name))
-                grams_of_column, _ = vocabulary.weigh(tokens)
+                grams_of_column, _ = reader.weigh(tokens)
             blocks.append(Block.of_rows(grams_of_column))
+        if strings is None:
+            strings = StringSimilarities.of_tables(tables)
         return cls(
             grams=Block.of_rows(grams),
             words=Block.of_rows(words),
             columns=blocks,
-            strings=StringSimilarities.of_tables(tables, column_kinds),
-            vocabulary=vocabulary,
+            strings=strings,
+            vocabulary=reader.vocabulary,
         )
 
     @property
@@ -139,14 +142,17 @@ class RecordFeatures:
         """How many records there are."""
         return self.grams.rows.n_rows
 
-    def followed_by(self, later: RecordFeatures) -> RecordFeatures:
-        """Return these records and later ones, by the vocabulary of the later ones."""
+    def joined(self, later: RecordFeatures, records: np.ndarray) -> RecordFeatures:
+        """Return some of these records and of later ones, numbered after these.
+
+        The vocabulary is that of the later ones.
+        """
         columns = zip(self._columns, later._columns, strict=True)
         return RecordFeatures(
-            grams=self.grams.followed_by(later.grams),
-            words=self.words.followed_by(later.words),
-            columns=[block.followed_by(later_block) for block, later_block in columns],
-            strings=self.strings.followed_by(later.strings),
+            grams=self.grams.joined(later.grams, records),
+            words=self.words.joined(later.words, records),
+            columns=[block.joined(others, records) for block, others in columns],
+            strings=self.strings.joined(later.strings, records),
             vocabulary=later.vocabulary,
         )
 

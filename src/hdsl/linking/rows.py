@@ -9,13 +9,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cpu.kernels.arrays import SparseArrays
-from ..cpu.kernels.record_pairs import pair_overlaps, pair_products, pair_sums
+from ..cpu.kernels.record_pairs import (
+    pair_overlaps,
+    pair_products,
+    pair_sums,
+    take_rows,
+)
 from ..cpu.rows import arrays_of
 from ..cpu.workers import Workers
 from ..wide_matrices import index_dtype
 
 #: Multiplications that a step along the features of a pair takes, about.
 STEP_COST = 4
+
+#: Pairs that one thread compares sooner than others could be asked.
+FEW_PAIRS = 100
 
 
 class Rows(NamedTuple):
@@ -70,16 +78,41 @@ class Rows(NamedTuple):
 
     def take(self, numbers: np.ndarray) -> Rows:
         """Return some rows, by number."""
-        starts = self.arrays.indptr[numbers]
-        sizes = self.arrays.indptr[numbers + 1] - starts
-        indptr = _ends(sizes)
-        entries = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
-        arrays = SparseArrays(
+        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+        indptr = _ends(self._sizes_of(numbers))
+        taken = SparseArrays(
             indptr=indptr,
-            indices=self.arrays.indices[entries],
-            data=self.arrays.data[entries],
+            indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
+            data=np.empty(indptr[-1]),
         )
-        return Rows(arrays)
+        positions = np.arange(len(numbers))
+        take_rows(0, len(numbers), numbers, self.arrays, positions, taken)
+        return Rows(taken)
+
+    def joined(self, later: Rows, numbers: np.ndarray) -> Rows:
+        """Return some of these rows and of later ones, numbered after these."""
+        numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+        is_later = numbers >= self.n_rows
+        own_numbers = numbers[~is_later]
+        later_numbers = numbers[is_later] - self.n_rows
+        sizes = np.empty(len(numbers), dtype=np.int64)
+        sizes[~is_later] = self._sizes_of(own_numbers)
+        sizes[is_later] = later._sizes_of(later_numbers)
+        indptr = _ends(sizes)
+        joined = SparseArrays(
+            indptr=indptr,
+            indices=np.empty(indptr[-1], dtype=self.arrays.indices.dtype),
+            data=np.empty(indptr[-1]),
+        )
+        positions = np.flatnonzero(~is_later)
+        take_rows(0, len(positions), own_numbers, self.arrays, positions, joined)
+        positions = np.flatnonzero(is_later)
+        take_rows(0, len(positions), later_numbers, later.arrays, positions, joined)
+        return Rows(joined)
+
+    def _sizes_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return how many features some rows have."""
+        return self.arrays.indptr[numbers + 1] - self.arrays.indptr[numbers]
 
     def followed_by(self, later: Rows) -> Rows:
         """Return these rows and later ones."""
@@ -112,8 +145,14 @@ class Rows(NamedTuple):
 
     def products(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the inner products of pairs of rows, shape (n_pairs,)."""
+        return self.products_with(self, pairs, n_jobs)
+
+    def products_with(
+        self, others: Rows, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the inner products of pairs of a row and one of others."""
         out = np.empty(len(pairs))
-        self._run(pair_products, pairs, n_jobs, out)
+        self._run(pair_products, pairs, n_jobs, others.arrays, out)
         return out
 
     def overlaps(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -151,15 +190,35 @@ class Rows(NamedTuple):
         kernel: Callable[..., Any],
         pairs: np.ndarray,
         n_jobs: int | None,
-        *args: np.ndarray,
+        *args: Any,
     ) -> None:
         """Call a kernel for all pairs, on several threads where that pays."""
         pairs = np.ascontiguousarray(pairs, dtype=np.int64)
+        if len(pairs) <= FEW_PAIRS:
+            kernel(0, len(pairs), pairs, self.arrays, *args)
+            return
         n_steps = 2 * self.arrays.indptr[-1] / max(self.n_rows, 1)
         with Workers(n_jobs) as workers:
             workers.run_pieces(
                 kernel, len(pairs), STEP_COST * n_steps, pairs, self.arrays, *args
             )
+
+
+def joined_values(
+    first: np.ndarray, later: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
+    """Return some values of two arrays, those of the later one numbered after the others.
+
+    Examples
+    --------
+    >>> joined_values(np.array([5, 6]), np.array([7, 8]), np.array([3, 0])).tolist()
+    [8, 5]
+    """
+    is_later = numbers >= len(first)
+    values = np.empty((len(numbers), *first.shape[1:]), dtype=first.dtype)
+    values[~is_later] = first[numbers[~is_later]]
+    values[is_later] = later[numbers[is_later] - len(first)]
+    return values
 
 
 def _ends(sizes: np.ndarray) -> np.ndarray:

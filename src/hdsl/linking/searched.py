@@ -9,13 +9,15 @@ import numpy as np
 from ..files.container import Arrays
 from ..files.tables import get_array
 from ..hdsl import HDSL
-from .layers import LayeredRows, Shortlist
+from .layers import LayeredRows
 from .nearest import NearestRecords, Standing
 from .records import RecordFeatures
+from .shortlist import Shortlist
 from .sides import Sides
 from .similarity import learned_layer
+from .string_similarities import StringSimilarities
 from .tables import Tables
-from .vocabulary import Tokens, Vocabulary
+from .vocabulary import TextReader, Tokens, Vocabulary
 
 
 class SearchedRecords(NamedTuple):
@@ -57,6 +59,11 @@ class SearchedRecords(NamedTuple):
         return self._replace(sides=sides, nearest=nearest, shortlist=None)
 
     @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return self.tables.n_records
+
+    @property
     def by_cosine(self) -> NearestRecords:
         """The nearest records by the cosine."""
         return self.nearest[1]
@@ -77,7 +84,8 @@ class SearchedRecords(NamedTuple):
     def lone_features(self) -> dict[str, int]:
         """Return the record of each feature that no other has, so that it does not count."""
         tokens = Tokens.of_texts(self.tables.texts())
-        missing = self.records.vocabulary.missing(tokens)
+        reader = TextReader(self.records.vocabulary, keeps_missing=True)
+        missing = reader.missing(tokens)
         return {name: record for record, names in enumerate(missing) for name in names}
 
     def to_arrays(self) -> Arrays:
@@ -106,7 +114,8 @@ class SearchedRecords(NamedTuple):
         sizes = get_array(arrays, "vocabulary_sizes", "iu", (2,))
         n_first, n_texts = sizes.tolist()
         vocabulary = Vocabulary(names, idf, n_first, n_texts)
-        records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
+        strings = StringSimilarities.of_tables(tables, column_kinds)
+        records = RecordFeatures.of_tables(tables, TextReader(vocabulary), strings)
         layered = LayeredRows.of_records(records)
         if model is not None:
             layered = layered.with_layer(learned_layer(model, records))

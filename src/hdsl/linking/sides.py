@@ -6,9 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..cpu.workers import Workers
 from .blocks import row_blocks
-from .layers import LastLayerIndex, Layer, LayeredIndex, LayeredRows, Shortlist
+from .both_sides import BothSides
+from .last_layer import LastLayerIndex
+from .layer_search import N_SPARE, LayerSearch, best_rows_first, listed_rows
+from .layered_index import LayeredIndex
+from .layers import Layer, LayeredRows
 from .nearest import DEPTH, NearestRecords
+from .shortlist import Shortlist, best_first
 
 #: Records that are known to be nearest by the cosine: the more of them, the fewer others
 #: need to be compared by the learned similarity.
@@ -58,10 +64,7 @@ class Sides:
 
     def with_layer(self, layer: Layer) -> Sides:
         """Return the records by one more similarity."""
-        sides = Sides(self.layered.with_layer(layer), self._n_left)
-        for searched, index in self._indexes.items():
-            sides._indexes[searched] = index.with_layer(layer)
-        return sides
+        return Sides(self.layered.with_layer(layer), self._n_left)
 
     def grown(
         self, layered: LayeredRows, n_left: int, later: LayeredRows, numbers: np.ndarray
@@ -97,20 +100,35 @@ class Sides:
     def search(self, n_jobs: int | None) -> tuple[list[NearestRecords], Shortlist]:
         """Return the nearest records by each layer, and more of them by the last one."""
         n_records = self.layered.n_records
+        n_listed = self.depth + N_SPARE
+        sizes = [n_listed] * self.layered.n_layers
+        sizes[-1] = max(n_listed, N_SHORTLIST + N_SPARE)
         every = [
             NearestRecords.empty(n_records, self.depth)
             for _ in range(self.layered.n_layers)
         ]
         shortlist = Shortlist.empty(n_records, N_SHORTLIST)
-        for side, records in self._queries(np.arange(n_records)):
-            queries = self.layered.take(records)
-            neighbors, scores, more = self.index(side).top_and_shortlist(
-                queries, self.depth, N_SHORTLIST, n_jobs
-            )
-            first = self.searched(side).start
-            for layer, nearest in enumerate(every):
-                nearest.fill(records, neighbors[layer], scores[layer], first)
-            shortlist.fill(records, more)
+        widths = [layer.n_features for layer in self.layered.layers]
+        cost = n_listed * self.layered.n_entries / max(n_records, 1)
+        with Workers(n_jobs) as workers:
+            tops = BothSides(self.layered, self._n_left).top(sizes, workers)
+            for side, records in self._queries(np.arange(n_records)):
+                lists = tuple(best_rows_first(top, records) for top in tops)
+                last = lists[-1]
+                shortlist.fill(
+                    records,
+                    Shortlist.of_lists(last, N_SHORTLIST, self.searched(side).start),
+                )
+                listed = listed_rows(lists, n_listed)
+                queries = self.layered.take(records)
+                search = LayerSearch(queries, self.layered, widths)
+                every_record = (0, n_records, 0)
+                workers.run_pieces(
+                    search.score, len(records), cost, every_record, listed
+                )
+                neighbors, scores = best_first(listed.rows, listed.scores)
+                for layer, nearest in enumerate(every):
+                    nearest.fill(records, neighbors[layer], scores[layer], first=0)
         for nearest in every:
             nearest.drop_self()
         return every, shortlist

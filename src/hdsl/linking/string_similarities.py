@@ -7,29 +7,33 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Self
 from unicodedata import normalize
 
 import numpy as np
-import scipy.sparse as sp
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
-from ..similarity.products import row_products
+from ..cpu.kernels.arrays import SparseArrays
 from .column_values import NUMBER, amount, are_values, day, first_number, read_values
+from .rows import Rows, joined_values
 from .tables import Tables
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
+
+#: Pairs from which on several threads compare texts: to start them takes milliseconds.
+MIN_PAIRS_OF_THREADS = 5000
 
 #: Characters of a text that are compared; the time grows with their square.
 MAX_LENGTH = 500
 
 Scorer = Callable[..., float]
 
-#: Similarities of whole records.
+#: Similarities of whole records whose words are in order, and of whole records.
+OF_SORTED_RECORDS: dict[str, Scorer] = {"words in any order": fuzz.ratio}
 OF_RECORDS: dict[str, Scorer] = {
-    "words in any order": fuzz.token_sort_ratio,
     "words that both have": fuzz.token_set_ratio,
     "letters": Levenshtein.normalized_similarity,
 }
@@ -74,14 +78,17 @@ class Comparison(ABC):
 
     def take(self, records: np.ndarray) -> Self:
         """Return the comparison of some records, in the order of their numbers."""
-        rows = {name: values[records] for name, values in self._rows().items()}
+        rows = {name: _taken(values, records) for name, values in self._rows().items()}
         return replace(self, **rows)
 
-    def followed_by(self, later: Self) -> Self:
-        """Return the comparison of these records and of later ones."""
+    def joined(self, later: Self, records: np.ndarray) -> Self:
+        """Return the comparison of some of these records and of later ones.
+
+        The later ones are numbered after these.
+        """
         rows_of_later = later._rows()
         rows = {
-            name: _stacked(values, rows_of_later[name])
+            name: _joined(values, rows_of_later[name], records)
             for name, values in self._rows().items()
         }
         return replace(self, **rows)
@@ -96,42 +103,57 @@ class Comparison(ABC):
 
 @dataclass(frozen=True)
 class WholeRecords(Comparison):
-    """Whole records, compared as texts."""
+    """Whole records, compared as texts; `in_order` has their words in order.
+
+    The words are put in order once: ``fuzz.token_sort_ratio`` would do it for each pair,
+    which takes five times as long.
+    """
 
     texts: np.ndarray
+    in_order: np.ndarray
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> WholeRecords:
+        """Return records as texts."""
+        in_order = [" ".join(sorted(text.split())) for text in texts]
+        return cls("whole record", _as_array(texts), _as_array(in_order))
 
     @property
     def names(self) -> list[str]:
         """What the numbers of a pair are called."""
-        return [*OF_RECORDS]
+        return [*OF_SORTED_RECORDS, *OF_RECORDS]
 
     def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
         """Return the similarities of pairs."""
-        return _similarities(OF_RECORDS, self.texts[left], self.texts[right], n_jobs)
+        of_sorted = _similarities(
+            OF_SORTED_RECORDS, self.in_order[left], self.in_order[right], n_jobs
+        )
+        of_texts = _similarities(
+            OF_RECORDS, self.texts[left], self.texts[right], n_jobs
+        )
+        return np.column_stack([of_sorted, of_texts])
 
 
 @dataclass(frozen=True)
 class WordCounts(Comparison):
     """Words of one kind, and how many of them two records have in common.
 
-    `words` has a 1 for each word of a record, in the column of its hash.
+    `words` has a 1 for each word of a record, by its hash.
     """
 
-    words: sp.csr_array
+    words: Rows
 
     @classmethod
     def of_kind(cls, kind: str, words: Sequence[Sequence[str]]) -> WordCounts:
         """Return the words of records that are of a kind."""
         pattern = KINDS[kind]
-        return cls(
-            kind,
-            _indicators(
-                [
-                    {word for word in record if pattern.fullmatch(word)}
-                    for record in words
-                ]
-            ),
-        )
+        every_word = {*chain.from_iterable(words)}
+        hash_of = {word: _hash(word) for word in every_word if pattern.fullmatch(word)}
+        hashes = [
+            sorted({hash_of[word] for word in record if word in hash_of})
+            for record in words
+        ]
+        return cls(kind, _indicators(hashes))
 
     @property
     def names(self) -> list[str]:
@@ -140,12 +162,9 @@ class WordCounts(Comparison):
 
     def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
         """Return how many words both records of pairs have, and only one of them."""
-        left_words = self.words[left]
-        right_words = self.words[right]
-        common = row_products(left_words, right_words)
-        left_only = np.diff(left_words.indptr) - common
-        right_only = np.diff(right_words.indptr) - common
-        return np.column_stack([common, left_only, right_only])
+        sizes = self.words.sizes
+        common = self.words.products(np.column_stack([left, right]), n_jobs)
+        return np.column_stack([common, sizes[left] - common, sizes[right] - common])
 
 
 @dataclass(frozen=True)
@@ -249,8 +268,8 @@ class StringSimilarities:
         """
         texts = [folded(text) for text in tables.texts()]
         words = [WORD.findall(text) for text in texts]
-        whole = _as_array([text[:MAX_LENGTH] for text in texts])
-        comparisons: list[Comparison] = [WholeRecords("whole record", whole)]
+        whole = WholeRecords.of_texts([text[:MAX_LENGTH] for text in texts])
+        comparisons: list[Comparison] = [whole]
         comparisons += [WordCounts.of_kind(kind, words) for kind in KINDS]
         for name in tables.shared_columns()[:MAX_COLUMNS]:
             values = [folded(text)[:MAX_LENGTH] for text in tables.column(name)]
@@ -291,11 +310,16 @@ class StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
 
-    def followed_by(self, later: StringSimilarities) -> StringSimilarities:
-        """Return the comparisons of these records and of later ones."""
+    def joined(
+        self, later: StringSimilarities, records: np.ndarray
+    ) -> StringSimilarities:
+        """Return the comparisons of some of these records and of later ones.
+
+        The later ones are numbered after these.
+        """
         pairs = zip(self.comparisons, later.comparisons, strict=True)
         return StringSimilarities(
-            [first.followed_by(second) for first, second in pairs]
+            [first.joined(second, records) for first, second in pairs]
         )
 
     def compare(self, pairs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
@@ -323,8 +347,11 @@ def _similarities(
     scorers: Mapping[str, Scorer], left: np.ndarray, right: np.ndarray, n_jobs: int
 ) -> np.ndarray:
     """Return similarities of texts, those of a row by all scorers, in 32 bits."""
+    n_threads = 1
+    if len(left) >= MIN_PAIRS_OF_THREADS:
+        n_threads = n_jobs
     columns = [
-        process.cpdist(left, right, scorer=scorer, workers=n_jobs, dtype=np.float32)
+        process.cpdist(left, right, scorer=scorer, workers=n_threads, dtype=np.float32)
         for scorer in scorers.values()
     ]
     return np.column_stack(columns)
@@ -341,21 +368,30 @@ def _as_array(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def _indicators(sets: list[set[str]]) -> sp.csr_array:
-    """Return a row per set, with a 1 in the column of the hash of each member."""
-    columns = [sorted({_hash(word) for word in words}) for words in sets]
-    indices = np.array([column for row in columns for column in row], dtype=np.int64)
-    indptr = np.cumsum([0, *map(len, columns)])
-    shape = (len(sets), N_HASHES)
-    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+def _indicators(hashes: list[list[int]]) -> Rows:
+    """Return a row per list of numbers, with a 1 for each."""
+    indices = np.array([*chain.from_iterable(hashes)], dtype=np.int32)
+    arrays = SparseArrays(
+        indptr=np.cumsum([0, *map(len, hashes)], dtype=np.int64),
+        indices=indices,
+        data=np.ones(len(indices)),
+    )
+    return Rows(arrays)
 
 
 def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
 
 
-def _stacked(first: Any, second: Any) -> Any:
-    """Return the rows of two arrays, or of two matrices."""
-    if sp.issparse(first):
-        return sp.csr_array(sp.vstack([first, second], format="csr"))
-    return np.concatenate([first, second])
+def _taken(values: Any, records: np.ndarray) -> Any:
+    """Return the rows of some records, of an array or as sparse rows."""
+    if isinstance(values, Rows):
+        return values.take(records)
+    return values[records]
+
+
+def _joined(first: Any, later: Any, records: np.ndarray) -> Any:
+    """Return the rows of some records, of two arrays or as sparse rows."""
+    if isinstance(first, Rows):
+        return first.joined(later, records)
+    return joined_values(first, later, records)

@@ -470,6 +470,10 @@ def text_of(value: Any) -> str:
     >>> text_of(np.datetime64("2024-03-01T00:00"))
     '2024-03-01'
     """
+    if isinstance(value, str):
+        return value.strip()
+    if type(value) is int:
+        return str(value)
     if is_missing(value):
         return ""
     if isinstance(value, datetime | np.datetime64):

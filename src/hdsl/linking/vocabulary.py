@@ -3,51 +3,73 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from copy import copy
+from itertools import chain, pairwise
 from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..cpu.kernels.arrays import SparseArrays
-from ..wide_matrices import index_dtype
+from ..cpu.kernels.text_features import TokenFeatures, count_features
 from .blocks import row_blocks
 from .rows import Rows
 
 #: Lengths of character n-grams.
 GRAM_LENGTHS = (3, 4)
 
+#: What is a word.
+WORD = re.compile(r"\w+")
+
 #: In more texts than this, a feature must be in two.
 MIN_TEXTS = 50
 
 
 class Tokens(NamedTuple):
-    """How often each text has each token; tokens are what spaces separate."""
+    """The tokens of texts; tokens are what spaces separate.
 
-    counts: sp.csr_array
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_texts + 1,)
+        Where the tokens of each text begin and end.
+    numbers : ndarray of shape (n,)
+        Their numbers, one that occurs twice in a text twice.
+    tokens : list of str
+    """
+
+    indptr: np.ndarray
+    numbers: np.ndarray
     tokens: list[str]
 
     @classmethod
     def of_texts(cls, texts: list[str]) -> Tokens:
         """Return the tokens of texts, in lower case."""
         number_of_token: dict[str, int] = {}
-        indices: list[int] = []
+        numbers: list[int] = []
         indptr = [0]
         for text in texts:
-            indices += [
+            numbers += [
                 number_of_token.setdefault(token, len(number_of_token))
                 for token in _fold_case(text).split()
             ]
-            indptr.append(len(indices))
-        counts = _counts(indices, indptr, n_columns=len(number_of_token))
-        return cls(counts, list(number_of_token))
+            indptr.append(len(numbers))
+        return cls(
+            np.array(indptr, dtype=np.int64),
+            np.array(numbers, dtype=np.int64),
+            list(number_of_token),
+        )
 
     @property
     def n_texts(self) -> int:
         """How many texts there are."""
-        return int(self.counts.shape[0])
+        return len(self.indptr) - 1
+
+
+class TokenNames(NamedTuple):
+    """The features of a token: numbers of those that count, and names of the others."""
+
+    numbers: list[int]
+    missing: list[str]
 
 
 class Vocabulary:
@@ -90,13 +112,6 @@ class Vocabulary:
         self._numbers = {name: number for number, name in enumerate(names)}
         self._later_numbers: dict[str, int] = {}
 
-    def _number(self, name: str) -> int | None:
-        """Return the number of a feature; None if the vocabulary does not have it."""
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._later_numbers.get(name)
-        return number
-
     @classmethod
     def of_tokens(cls, tokens: Tokens) -> Vocabulary:
         """Return the features of texts, and how rare they are among these."""
@@ -105,7 +120,7 @@ class Vocabulary:
         n_names = len(every_name)
         n_texts = tokens.n_texts
         every_feature = cls(every_name, np.ones(n_names), n_names, n_texts)
-        frequencies = every_feature._frequencies(tokens)
+        frequencies = TextReader(every_feature).frequencies(tokens)
         least = 2 if n_texts > MIN_TEXTS else 1
         kept = np.flatnonzero(frequencies >= least)
         if not len(kept):
@@ -151,80 +166,141 @@ class Vocabulary:
         """Return whether all features are those of the first texts."""
         return len(self.names) == self.n_first
 
-    def missing(self, tokens: Tokens) -> list[set[str]]:
-        """Return the features of each text that the vocabulary has not."""
-        missing_of_token = [
-            {name for name in words_and_grams(token) if self._number(name) is None}
-            for token in tokens.tokens
-        ]
-        numbers_of_text = np.split(tokens.counts.indices, tokens.counts.indptr[1:-1])
+    def read(self, token: str) -> TokenNames:
+        """Return the features of a token: those that count, and the others."""
+        numbers = []
         missing = []
-        for numbers in numbers_of_text:
-            names = set[str]()
-            for number in numbers.tolist():
-                names |= missing_of_token[number]
-            missing.append(names)
-        return missing
+        for name in words_and_grams(token):
+            number = self._numbers.get(name)
+            if number is None:
+                number = self._later_numbers.get(name)
+            if number is None:
+                missing.append(name)
+            else:
+                numbers.append(number)
+        return TokenNames(numbers, missing)
 
-    def weigh(self, tokens: Tokens) -> tuple[Rows, Rows]:
+    def read_again(self, names: TokenNames) -> TokenNames:
+        """Return the features of a token that was read before features were added."""
+        if self._later_numbers.keys().isdisjoint(names.missing):
+            return names
+        added = [self._later_numbers.get(name) for name in names.missing]
+        pairs = [*zip(names.missing, added, strict=True)]
+        return TokenNames(
+            numbers=names.numbers + [number for number in added if number is not None],
+            missing=[name for name, number in pairs if number is None],
+        )
+
+    def rows(self, counts: SparseArrays) -> tuple[Rows, Rows]:
         """Return the n-grams of texts and their words, each numbered on its own.
 
         Their weights are TF-IDF with the logarithm of counts.
         """
-        numbers, ends = self._numbers_of_tokens(tokens.tokens)
-        is_word = self._is_word[numbers]
-        return (
-            self._weighted(tokens, numbers, ends, ~is_word),
-            self._weighted(tokens, numbers, ends, is_word),
-        )
+        weights = (1.0 + np.log(counts.data)) * self.idf[counts.indices]
+        positions = self._positions[counts.indices].astype(np.int32)
+        is_word = self._is_word[counts.indices]
+        rows = Rows(counts._replace(indices=positions, data=weights))
+        return rows.with_features(~is_word), rows.with_features(is_word)
 
-    def _weighted(
-        self, tokens: Tokens, numbers: np.ndarray, ends: np.ndarray, is_kept: np.ndarray
-    ) -> Rows:
-        """Return texts as rows of weights, of words alone or of n-grams alone."""
-        kept = numbers[is_kept]
-        n_before = np.concatenate([[0], np.cumsum(is_kept)])
-        # No array is as long as the vocabulary: most of it may not occur.
-        used, columns = np.unique(kept, return_inverse=True)
-        features = _counts(columns, n_before[ends], n_columns=len(used))
-        idf = self.idf[used]
-        positions = self._positions[used].astype(np.int32)
-        parts = []
+
+class TextReader:
+    """Texts as rows of the features of a vocabulary; each token is looked up once.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+    keeps_missing : bool, default=False
+        Whether the features that the vocabulary has not are known too; they take much
+        memory.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, keeps_missing: bool = False) -> None:
+        self.vocabulary = vocabulary
+        self._keeps_missing = keeps_missing
+        self._names_of: dict[str, TokenNames] = {}
+
+    def extended(self, names: list[str]) -> TextReader:
+        """Return a reader that knows more features, and the tokens that this one read."""
+        assert self._keeps_missing
+        vocabulary = self.vocabulary.extended(names)
+        reader = TextReader(vocabulary, keeps_missing=True)
+        reader._names_of = {
+            token: reader.vocabulary.read_again(token_names)
+            for token, token_names in self._names_of.items()
+        }
+        return reader
+
+    def _names(self, tokens: Tokens) -> list[TokenNames]:
+        """Return the features of tokens."""
+        for token in tokens.tokens:
+            if token not in self._names_of:
+                names = self.vocabulary.read(token)
+                if not self._keeps_missing:
+                    names = TokenNames(names.numbers, [])
+                self._names_of[token] = names
+        return [self._names_of[token] for token in tokens.tokens]
+
+    def missing(self, tokens: Tokens) -> list[set[str]]:
+        """Return the features of each text that the vocabulary has not."""
+        assert self._keeps_missing
+        names = self._names(tokens)
+        numbers = tokens.numbers.tolist()
+        bounds = pairwise(tokens.indptr.tolist())
+        return [
+            {name for number in numbers[start:stop] for name in names[number].missing}
+            for start, stop in bounds
+        ]
+
+    def weigh(self, tokens: Tokens) -> tuple[Rows, Rows]:
+        """Return the n-grams of texts and their words, with their weights."""
+        features = self._features(tokens)
+        grams = []
+        words = []
         for texts in row_blocks(tokens.n_texts):
-            weights = sp.csr_array(tokens.counts[texts] @ features)
-            weights.sort_indices()
-            arrays = SparseArrays(
-                indptr=weights.indptr.astype(np.int64),
-                indices=positions[weights.indices],
-                data=(1.0 + np.log(weights.data)) * idf[weights.indices],
-            )
-            parts.append(Rows(arrays))
-        return Rows.stacked(parts)
+            counts = _counts(tokens, features, texts)
+            grams_of_texts, words_of_texts = self.vocabulary.rows(counts)
+            grams.append(grams_of_texts)
+            words.append(words_of_texts)
+        return Rows.stacked(grams), Rows.stacked(words)
 
-    def _frequencies(self, tokens: Tokens) -> np.ndarray:
+    def frequencies(self, tokens: Tokens) -> np.ndarray:
         """Return the number of texts that have each feature."""
-        numbers, ends = self._numbers_of_tokens(tokens.tokens)
-        features = _counts(numbers, ends, n_columns=len(self.names))
-        frequencies = np.zeros(len(self.names), dtype=np.int64)
+        features = self._features(tokens)
+        n_features = len(self.vocabulary.names)
+        frequencies = np.zeros(n_features, dtype=np.int64)
         for texts in row_blocks(tokens.n_texts):
-            counts = tokens.counts[texts] @ features
-            frequencies += np.bincount(counts.indices, minlength=len(self.names))
+            counts = _counts(tokens, features, texts)
+            frequencies += np.bincount(counts.indices, minlength=n_features)
         return frequencies
 
-    def _numbers_of_tokens(self, tokens: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the features of tokens, and where those of each end.
+    def _features(self, tokens: Tokens) -> TokenFeatures:
+        """Return the features of tokens."""
+        every = [names.numbers for names in self._names(tokens)]
+        sizes = [len(numbers) for numbers in every]
+        return TokenFeatures(
+            indptr=np.cumsum([0, *sizes], dtype=np.int64),
+            numbers=np.fromiter(chain.from_iterable(every), np.int64, sum(sizes)),
+        )
 
-        The ends begin with 0.
-        """
-        numbers: list[int] = []
-        ends = [0]
-        for token in tokens:
-            for name in words_and_grams(token):
-                number = self._number(name)
-                if number is not None:
-                    numbers.append(number)
-            ends.append(len(numbers))
-        return np.array(numbers, dtype=np.int64), np.array(ends)
+
+def _counts(tokens: Tokens, features: TokenFeatures, texts: slice) -> SparseArrays:
+    """Return how often texts have each feature, features in order."""
+    bounds = tokens.indptr[texts.start : texts.stop + 1]
+    numbers = tokens.numbers[bounds[0] : bounds[-1]]
+    text_tokens = TokenFeatures(bounds - bounds[0], numbers)
+    n_features = np.diff(features.indptr)[numbers]
+    most = np.concatenate([[0], np.cumsum(n_features)])[text_tokens.indptr]
+    counts = SparseArrays(
+        indptr=np.zeros(len(bounds), dtype=np.int64),
+        indices=np.empty(most[-1], dtype=np.int32),
+        data=np.empty(most[-1]),
+    )
+    longest = int(np.diff(most).max(initial=0))
+    count_features(text_tokens, features, np.empty(longest, dtype=np.int64), counts)
+    n_entries = counts.indptr[-1]
+    return counts._replace(
+        indices=counts.indices[:n_entries], data=counts.data[:n_entries]
+    )
 
 
 def _have_digit(words: list[str]) -> np.ndarray:
@@ -233,23 +309,6 @@ def _have_digit(words: list[str]) -> np.ndarray:
 
 def _idf(frequencies: np.ndarray, n_texts: int) -> np.ndarray:
     return np.log((n_texts + 1) / (frequencies + 1)) + 1.0
-
-
-def _counts(
-    indices: Sequence[int] | np.ndarray,
-    indptr: Sequence[int] | np.ndarray,
-    n_columns: int,
-) -> sp.csr_array:
-    """Return how often each row has each column, from the columns that it names."""
-    dtype = index_dtype(max(len(indices), n_columns))
-    arrays = (
-        np.ones(len(indices)),
-        np.array(indices, dtype=dtype),
-        np.array(indptr, dtype=dtype),
-    )
-    counts = sp.csr_array(arrays, shape=(len(indptr) - 1, n_columns))
-    counts.sum_duplicates()
-    return counts
 
 
 def words_and_grams(token: str) -> list[str]:
@@ -261,7 +320,7 @@ def words_and_grams(token: str) -> list[str]:
     ['x', '10', "' x-'", "'x-1'", "'-10'", "'10 '", "' x-1'", "'x-10'", "'-10 '"]
     """
     padded = f" {token} "
-    features = re.findall(r"\w+", token)
+    features = WORD.findall(token)
     for length in GRAM_LENGTHS:
         starts = range(len(padded) - length + 1)
         features += [repr(padded[start : start + length]) for start in starts]

@@ -15,20 +15,24 @@ import numpy as np
 
 from .arrays import SparseArrays
 from .compiled import kernel
+from .lines import LINE, reaching
 from .search import is_worse, replace_worst
 
-#: Rows that are looked at together.
+#: Rows that are looked at together: a constant number, so that the compiler makes
+#: vectors of their loop.
 TILE = 64
+
+#: Rows that are compared together, so that arrays are handed over once for many.
+N_LISTED = 4 * TILE
+
+#: Sums in float32 that are looked at together where rows are offered both ways.
+LINE_NUMBERS = LINE // 4
 
 #: What a product in float32 may be too small by, relative to its size.
 ROUNDING = 2.0**-23
 
 #: Roundings beside those of the products of a layer.
 MORE_ROUNDINGS = 8
-
-#: Whether a row of a block may be among the best, and whether it was compared.
-OPEN = 1
-COMPARED = 2
 
 
 class LayerRows(NamedTuple):
@@ -69,20 +73,32 @@ class LayerColumns(NamedTuple):
     longest: float
 
 
-class TopLists(NamedTuple):
-    """The best rows of each query by each of the last layers, as heaps.
+class TopRows(NamedTuple):
+    """The best rows of each query by one layer, as heaps.
 
     Attributes
     ----------
-    scores, rows : ndarray of shape (n_lists, n_queries, k)
-        -inf and -1 to begin with.
-    sizes : ndarray of shape (n_lists,), int64
-        How many of k each list has.
+    scores : ndarray of shape (n_queries, k), float32
+        -inf to begin with.
+    rows : ndarray of shape (n_queries, k), int32
+        -1 to begin with.
     """
 
     scores: np.ndarray
     rows: np.ndarray
-    sizes: np.ndarray
+
+
+class ListedRows(NamedTuple):
+    """Rows whose similarities to queries by each layer are computed.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_layers, n_queries, k), float64
+    rows : ndarray of shape (n_layers, n_queries, k), int32
+    """
+
+    scores: np.ndarray
+    rows: np.ndarray
 
 
 class NearLists(NamedTuple):
@@ -90,8 +106,8 @@ class NearLists(NamedTuple):
 
     Attributes
     ----------
-    scores, rows : ndarray of shape (1, n_queries, k)
-        As in `TopLists`.
+    scores, rows : ndarray of shape (n_queries, k), float64 and int32
+        The best rows, as heaps: -inf and -1 to begin with.
     shortlist : ndarray of shape (n_queries, n_shortlist), int32
         The rows that are most similar by the layer before, -1 where there are no more.
     shortlist_scores : ndarray of shape (n_queries, n_shortlist), float32
@@ -114,8 +130,10 @@ class LayerSpace(NamedTuple):
     ----------
     upper : ndarray of shape (n_layers, n_block_rows), float32
         The similarity of each row, or what it is at most.
-    marks : ndarray of shape (n_block_rows,), uint8
-        Whether a row may be among the best by any layer, and whether it was compared.
+    listed : ndarray of shape (n_listed,), int32
+        Rows that are compared together.
+    similarities : ndarray of shape (n_listed,), float64
+        Their similarities.
     unfolded : ndarray of shape (n_features,), float64
         A query, dense; zeros before and after. The features of one layer come after
         those of the layer before.
@@ -124,7 +142,8 @@ class LayerSpace(NamedTuple):
     """
 
     upper: np.ndarray
-    marks: np.ndarray
+    listed: np.ndarray
+    similarities: np.ndarray
     unfolded: np.ndarray
     firsts: np.ndarray
 
@@ -141,67 +160,116 @@ def top_by_layers(start, stop, queries, block, first, lists, space):
     block : tuple of LayerColumns
     first : int
         The number of the first row of the block.
-    lists : TopLists
+    lists : tuple of TopRows
     space : LayerSpace
     """
-    first_layer = len(queries) - lists.scores.shape[0]
     for query in range(start, stop):
         for layer in range(len(queries)):
             _sum_columns(query, layer, queries, block, space)
-            if layer >= first_layer:
-                number = layer - first_layer
-                _fill_list(
-                    space.upper[layer],
-                    first,
-                    lists.scores[number, query],
-                    lists.rows[number, query],
-                    lists.sizes[number],
-                )
+            scores = lists[layer].scores[query]
+            _fill_list(space.upper[layer], first, scores, lists[layer].rows[query])
 
 
 @kernel()
-def _fill_list(sums, first, scores, rows, size):
-    """Offer the rows of a block to a list; blocks come one after the other."""
-    limit = np.float32(scores[0])
-    for tile in range(0, sums.size, TILE):
-        tile_end = min(tile + TILE, sums.size)
-        is_above = np.int32(0)
-        for k in range(tile, tile_end):
-            is_above |= np.int32(sums[k] > limit)
-        if is_above:
-            for k in range(tile, tile_end):
-                if sums[k] > limit:
-                    replace_worst(scores, rows, size, np.float64(sums[k]), first + k)
-                    limit = np.float32(scores[0])
+def _fill_list(sums, first, scores, rows):
+    """Offer the rows of a block to a list."""
+    limit = scores[0]
+    n_tiles = sums.size // TILE
+    for number in range(n_tiles):
+        tile = TILE * number
+        is_of_use = np.int32(0)
+        for k in range(TILE):
+            is_of_use |= np.int32(sums[tile + k] >= limit)
+        if is_of_use:
+            _offer_sums(tile, tile + TILE, sums, first, scores, rows)
+            limit = scores[0]
+    _offer_sums(TILE * n_tiles, sums.size, sums, first, scores, rows)
+
+
+@kernel()
+def _offer_sums(start, stop, sums, first, scores, rows):
+    """Offer the rows [start, stop) of a block to a list."""
+    for k in range(start, stop):
+        if sums[k] >= scores[0]:
+            _offer(scores, rows, sums[k], first + k)
+
+
+@kernel()
+def compare_groups(start, stop, queries, block, first, lists, limits, space):
+    """Offer rows [start, stop) and those of a block to the lists of each other.
+
+    Parameters
+    ----------
+    start, stop : int
+    queries : tuple of LayerRows
+        All rows, one per layer.
+    block : tuple of LayerColumns
+    first : int
+        The number of the first row of the block, among all rows.
+    lists : tuple of TopRows
+        Of all rows.
+    limits : ndarray of shape (n_layers, n_block_rows), float32
+        The worst score in the lists of the block's rows: inf if none is to be offered.
+    space : LayerSpace
+    """
+    for query in range(start, stop):
+        for layer in range(len(queries)):
+            _sum_columns(query, layer, queries, block, space)
+            sums = space.upper[layer]
+            _fill_both(query, sums, first, lists[layer], limits[layer])
+
+
+@kernel()
+def _fill_both(query, sums, first, lists, limits):
+    """Offer a query and the rows of a block to the lists of each other, by one layer."""
+    scores = lists.scores[query]
+    n_lines = sums.size // LINE_NUMBERS
+    sum_address = sums.ctypes.data
+    limit_address = limits.ctypes.data
+    for line in range(n_lines):
+        reached = reaching(
+            scores[0], limit_address + LINE * line, sum_address + LINE * line
+        )
+        position = LINE_NUMBERS * line
+        while reached:
+            if reached & 1:
+                _offer_both(query, position, sums, first, lists, limits)
+            reached >>= 1
+            position += 1
+    for position in range(LINE_NUMBERS * n_lines, sums.size):
+        _offer_both(query, position, sums, first, lists, limits)
+
+
+@kernel()
+def _offer_both(query, position, sums, first, lists, limits):
+    """Offer a query and a row of a block to the lists of each other."""
+    score = sums[position]
+    row = first + position
+    if score >= lists.scores[query, 0]:
+        _offer(lists.scores[query], lists.rows[query], score, row)
+    if score >= limits[position]:
+        _offer(lists.scores[row], lists.rows[row], score, query)
+        limits[position] = lists.scores[row, 0]
 
 
 @kernel()
 def score_listed(start, stop, queries, rows, numbers, lists, space):
     """Compute the similarities of listed rows anew, for queries [start, stop).
 
-    `numbers` are the first number of the rows, the one after the last, and the row that
-    the first one is.
+    The lists are of the last layers. `numbers` are the first number of the rows, the
+    one after the last, and the row that the first one is.
     """
     n_lists = lists.scores.shape[0]
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
         for number in range(n_lists):
-            last = len(queries) - n_lists + number
-            for k in range(lists.sizes[number]):
-                row = lists.rows[number, query, k]
-                if numbers[0] <= row < numbers[1]:
-                    similarity = 0.0
-                    for layer in range(last + 1):
-                        similarity = _add_layer(
-                            query,
-                            numbers[2] + row - numbers[0],
-                            layer,
-                            queries,
-                            rows,
-                            space,
-                            similarity,
-                        )
-                    lists.scores[number, query, k] = similarity
+            listed = lists.rows[number, query]
+            scores = lists.scores[number, query]
+            for k in range(scores.size):
+                if numbers[0] <= listed[k] < numbers[1]:
+                    scores[k] = 0.0
+            for layer in range(len(queries) - n_lists + number + 1):
+                _add_layer(query, layer, queries, rows, numbers, listed, scores, space)
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -209,16 +277,18 @@ def score_listed(start, stop, queries, rows, numbers, lists, space):
 def compare_shortlist(start, stop, queries, rows, first, lists, space):
     """Offer the near rows of queries [start, stop), row 0 of which is row `first`."""
     last = len(queries) - 1
+    n_near = lists.shortlist.shape[1]
+    numbers = (0, rows[last].scales.size - first, first)
+    similarities = space.similarities[:n_near]
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
-        for k in range(lists.shortlist.shape[1]):
-            number = lists.shortlist[query, k]
-            if number >= 0:
-                before = np.float64(lists.shortlist_scores[query, k])
-                similarity = _add_layer(
-                    query, first + number, last, queries, rows, space, before
-                )
-                _offer(query, number, similarity, lists)
+        near = lists.shortlist[query]
+        for k in range(n_near):
+            similarities[k] = lists.shortlist_scores[query, k]
+        _add_layer(query, last, queries, rows, numbers, near, similarities, space)
+        for k in range(n_near):
+            if near[k] >= 0:
+                _offer(lists.scores[query], lists.rows[query], similarities[k], near[k])
         _unfold_layers(query, queries, space, 0.0)
 
 
@@ -242,48 +312,77 @@ def compare_beyond(start, stop, queries, block, rows, firsts, lists, space):
     space : LayerSpace
     """
     last = len(queries) - 1
+    upper = space.upper[last]
     for query in range(start, stop):
         _unfold_layers(query, queries, space, 1.0)
-        factor = lists.beyond[query] * queries[last].factors[query]
-        for k in range(space.marks.size):
-            space.marks[k] = 0
-            space.upper[last, k] = np.float32(factor) * block[0].factors[k]
-        upper = space.upper[last]
-        rounding = np.float32(_add_products(query, queries[last], block[0], upper))
-        for k in range(upper.size):
-            upper[k] += rounding
+        factor = np.float32(lists.beyond[query] * queries[last].factors[query])
+        _write_products(factor, block[0].factors, upper)
+        rounding = _add_products(query, queries[last], block[0], upper)
         for k in range(lists.shortlist.shape[1]):
             position = lists.shortlist[query, k] - firsts[1]
-            if 0 <= position < space.marks.size:
-                space.marks[position] = COMPARED
-        _open_rows(query, lists, space)
-        _compare_open(query, queries, rows, firsts, lists, space)
+            if 0 <= position < upper.size:
+                upper[position] = np.nan  # it is never large enough
+        _compare_open(query, rounding, queries, rows, firsts, lists, space)
         _unfold_layers(query, queries, space, 0.0)
 
 
 @kernel()
-def _open_rows(query, lists, space):
-    """Mark the rows that may be among the best of a query by the last layer."""
-    marks = space.marks
-    limit = np.float32(lists.scores[0, query, 0])
-    upper = space.upper[-1]
-    for k in range(marks.size):
-        marks[k] |= np.uint8(upper[k] >= limit)
+def _write_products(factor, numbers, products):
+    """Write a factor times numbers."""
+    for k in range(products.size):
+        products[k] = factor * numbers[k]
 
 
 @kernel()
-def _compare_open(query, queries, rows, firsts, lists, space):
-    """Compare the rows that are marked as open."""
-    marks = space.marks
-    for tile in range(0, marks.size, TILE):
-        tile_end = min(tile + TILE, marks.size)
-        every_mark = np.uint8(0)
-        for k in range(tile, tile_end):
-            every_mark |= marks[k]
-        if every_mark & OPEN:
-            for k in range(tile, tile_end):
-                if marks[k] == OPEN:
-                    _compare_row(query, k, queries, rows, firsts, lists, space)
+def _compare_open(query, rounding, queries, rows, firsts, lists, space):
+    """Compare the rows of a block that may be among the best of a query."""
+    upper = space.upper[-1]
+    scores = lists.scores[query]
+    numbers = (firsts[1], firsts[1] + upper.size, firsts[0])
+    limit = np.float32(scores[0] - rounding)
+    n_open = 0
+    for number in range(upper.size // TILE):
+        tile = TILE * number
+        is_open = np.int32(0)
+        for k in range(TILE):
+            is_open |= np.int32(upper[tile + k] >= limit)
+        if is_open:
+            n_open = _list_open(tile, tile + TILE, limit, n_open, numbers, space)
+            if n_open > space.listed.size - TILE:
+                _compare_rows(query, n_open, queries, rows, numbers, lists, space)
+                limit = np.float32(scores[0] - rounding)
+                n_open = 0
+    tile = upper.size - upper.size % TILE
+    n_open = _list_open(tile, upper.size, limit, n_open, numbers, space)
+    if n_open:
+        _compare_rows(query, n_open, queries, rows, numbers, lists, space)
+
+
+@kernel()
+def _list_open(start, stop, limit, n_open, numbers, space):
+    """List the rows [start, stop) of a block that reach a limit, after n_open others.
+
+    Returns how many are listed then.
+    """
+    upper = space.upper[-1]
+    for k in range(start, stop):
+        if upper[k] >= limit:
+            space.listed[n_open] = numbers[0] + k
+            n_open += 1
+    return n_open
+
+
+@kernel()
+def _compare_rows(query, n_open, queries, rows, numbers, lists, space):
+    """Offer the rows that are listed as open to a query, by their similarities."""
+    listed = space.listed[:n_open]
+    similarities = space.similarities[:n_open]
+    for k in range(n_open):
+        similarities[k] = 0.0
+    for layer in range(len(queries)):
+        _add_layer(query, layer, queries, rows, numbers, listed, similarities, space)
+    for k in range(n_open):
+        _offer(lists.scores[query], lists.rows[query], similarities[k], listed[k])
 
 
 @kernel()
@@ -339,40 +438,29 @@ def _add_products(query, rows, columns, sums):
 
 
 @kernel()
-def _compare_row(query, position, queries, rows, firsts, lists, space):
-    """Offer a row of a block to the lists of a query."""
-    space.marks[position] = COMPARED
-    row = firsts[0] + position
-    number = firsts[1] + position
-    _compare(query, row, number, queries, rows, lists, space)
+def _offer(scores, rows, score, row):
+    """Offer a row to a list."""
+    if is_worse(scores[0], rows[0], score, row):
+        replace_worst(scores, rows, scores.size, score, row)
 
 
 @kernel()
-def _compare(query, row, number, queries, rows, lists, space):
-    """Offer a row to the lists of a query, by its similarities."""
-    similarity = 0.0
-    for layer in range(len(queries)):
-        similarity = _add_layer(query, row, layer, queries, rows, space, similarity)
-    _offer(query, number, similarity, lists)
+def _add_layer(query, layer, queries, rows, numbers, listed, similarities, space):
+    """Turn similarities of a query by the layer before one into those by this one.
 
-
-@kernel()
-def _offer(query, number, similarity, lists):
-    """Offer a row to the list of a query."""
-    scores = lists.scores[0, query]
-    numbers = lists.rows[0, query]
-    if is_worse(scores[0], numbers[0], similarity, number):
-        replace_worst(scores, numbers, scores.size, similarity, number)
-
-
-@kernel()
-def _add_layer(query, row, layer, queries, rows, space, before):
-    """Return the similarity of a query and a row by a layer, from that by the one before."""
+    `numbers` are those of `score_listed`; other rows that are listed are left alone.
+    """
     arrays = rows[layer].arrays
-    first = space.firsts[layer]
-    total = 0.0
-    for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
-        total += arrays.data[e] * space.unfolded[first + arrays.indices[e]]
-    total *= queries[layer].scales[query] * rows[layer].scales[row]
-    factor = queries[layer].factors[query] * rows[layer].factors[row]
-    return before * factor + total
+    scales = rows[layer].scales
+    factors = rows[layer].factors
+    query_scale = queries[layer].scales[query]
+    query_factor = queries[layer].factors[query]
+    unfolded = space.unfolded[space.firsts[layer] :]
+    for k in range(listed.size):
+        if numbers[0] <= listed[k] < numbers[1]:
+            row = numbers[2] + listed[k] - numbers[0]
+            total = 0.0
+            for e in range(arrays.indptr[row], arrays.indptr[row + 1]):
+                total += arrays.data[e] * unfolded[arrays.indices[e]]
+            total *= query_scale * scales[row]
+            similarities[k] = similarities[k] * (query_factor * factors[row]) + total

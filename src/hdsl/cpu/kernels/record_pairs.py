@@ -6,24 +6,36 @@ from .compiled import kernel
 
 
 @kernel()
-def pair_products(start, stop, pairs, rows, out):
-    """Write the inner products of pairs [start, stop) of rows."""
+def pair_products(start, stop, pairs, rows, others, out):
+    """Write the inner products of pairs [start, stop): a row, and one of others."""
     for pair in range(start, stop):
         first = rows.indptr[pairs[pair, 0]]
         first_end = rows.indptr[pairs[pair, 0] + 1]
-        second = rows.indptr[pairs[pair, 1]]
-        second_end = rows.indptr[pairs[pair, 1] + 1]
+        second = others.indptr[pairs[pair, 1]]
+        second_end = others.indptr[pairs[pair, 1] + 1]
         total = 0.0
         while first < first_end and second < second_end:
-            if rows.indices[first] == rows.indices[second]:
-                total += rows.data[first] * rows.data[second]
+            if rows.indices[first] == others.indices[second]:
+                total += rows.data[first] * others.data[second]
                 first += 1
                 second += 1
-            elif rows.indices[first] < rows.indices[second]:
+            elif rows.indices[first] < others.indices[second]:
                 first += 1
             else:
                 second += 1
         out[pair] = total
+
+
+@kernel()
+def take_rows(start, stop, numbers, rows, positions, taken):
+    """Write the rows of numbers [start, stop) to positions; where each begins is known."""
+    for k in range(start, stop):
+        source = rows.indptr[numbers[k]]
+        row = positions[k]
+        for entry in range(taken.indptr[row], taken.indptr[row + 1]):
+            taken.indices[entry] = rows.indices[source]
+            taken.data[entry] = rows.data[source]
+            source += 1
 
 
 @kernel()
