@@ -40,11 +40,13 @@ class ClickedSearch(NamedTuple):
     Q: sp.csr_array
     relevant: list[set[int]]
 
-    def events(self, queries: np.ndarray, n_events: int, seed: int = 0) -> list[Event]:
+    def events(
+        self, queries: np.ndarray, n_events: int, seed: int = 0, bias: float = BIAS
+    ) -> list[Event]:
         """Return events of some queries in which a document was clicked, and one was not."""
         rng = np.random.default_rng(seed)
         shown = top_k(self.Q, self.D, N_SHOWN).rows
-        looks = np.arange(1.0, N_SHOWN + 1) ** BIAS
+        looks = np.arange(1.0, N_SHOWN + 1) ** bias
         events = []
         for query in rng.choice(queries, n_events).tolist():
             is_relevant = [d in self.relevant[query] for d in shown[query].tolist()]

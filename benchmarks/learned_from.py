@@ -18,11 +18,13 @@ from hdsl import HDSL
 from hdsl.evaluate import compare_triplets, ranking_quality
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE
+from hdsl.supervision.gains import gain_by_clicks
+from hdsl.supervision.shown_results import power_of_log
 from hdsl.triplets import relevance_triplets
 from reproduce import cisi
 
 from . import click_log
-from .click_log import Event
+from .click_log import ClickedSearch, Event
 from .table import aligned
 
 #: Gains of a model: by true relevance, and by the clicks of other queries.
@@ -33,13 +35,20 @@ SAID = [
     "nDCG@10 of clicks",
     "comparisons",
     "comparisons by position",
+    "by what was shown",
 ]
+
+#: How fast people stop to look, and what a log says of it.
+POWERS = ["queries", "power", "as estimated"]
 
 #: Priors of the models that clicks judge.
 PRIORS_OF_CLICKS = (4.0, 16.0, 64.0)
 
 #: Words of the queries of a log; None is all.
 QUERIES = {"clicks, whole sentences": None, "clicks, 4 words": 4}
+
+#: How likely people look at rank r: r to this power.
+BIASES = (0.0, -0.35, -0.7, -1.0)
 
 PRIORS = ("auto", 16.0, 64.0)
 N_FOLDS = 5
@@ -62,10 +71,17 @@ class Search(NamedTuple):
     relevant: list[set[int]]
 
     def learned(self, triplets: Triplets, prior: float | str) -> HDSL:
-        """Return a model of triplets."""
-        X = sp.csr_array(sp.vstack([self.D, self.Q]))
+        """Return a model of triplets, from the documents and their queries alone.
+
+        Other queries would be rows that a search may show.
+        """
+        n_documents = self.D.shape[0]
+        anchors = np.unique(triplets.rows[:, 0])
+        X = sp.csr_array(sp.vstack([self.D, self.Q[anchors - n_documents]]))
+        rows = triplets.rows.copy()
+        rows[:, 0] = n_documents + np.searchsorted(anchors, rows[:, 0])
         model = HDSL(prior=prior, random_state=0)
-        return model.fit(X, triplets=triplets.rows, sample_weight=triplets.weights)
+        return model.fit(X, triplets=rows, sample_weight=triplets.weights)
 
     def ndcgs(self, queries: np.ndarray, model: HDSL | None) -> np.ndarray:
         """Return the nDCG@10 of some queries, ranked as a model does, or by cosine."""
@@ -171,7 +187,7 @@ class Clicks(NamedTuple):
     def _compared(
         self, search: Search, queries: np.ndarray, *, above_only: bool, bias: float
     ) -> Triplets:
-        """Return clicked documents with others of the same event."""
+        """Return clicked documents with others of the same event; no bias is no position."""
         rows = []
         weights = []
         for event in self.of(queries):
@@ -184,6 +200,8 @@ class Clicks(NamedTuple):
                     weights.append((rank + 1.0) ** -bias)
         triplets = np.array(rows)
         triplets[:, 0] += search.D.shape[0]
+        if not bias:
+            return Triplets(triplets)
         return Triplets(triplets, np.array(weights))
 
     def clicked(self, queries: np.ndarray) -> list[tuple[int, int]]:
@@ -282,7 +300,24 @@ def said_by_clicks(name: str, search: Search, log: Clicks) -> list[list[str]]:
                 model, X, triplets.rows, sample_weight=triplets.weights, cosine=True
             )
             gains.append(errors.before.share - errors.after.share)
+        shown = gain_by_clicks(
+            model, COSINE, X, np.arange(search.D.shape[0]), *log.shown(search, new)
+        )
+        gains.append(np.nan if shown is None else shown.gain)
         lines.append([name, f"{prior:g}", *(f"{gain:+.3f}" for gain in gains)])
+    return lines
+
+
+def powers_of_logs(name: str, search: ClickedSearch) -> list[list[str]]:
+    """Return one line per log: how fast people stop to look, and what the log says of it."""
+    queries = np.arange(search.Q.shape[0])
+    X = sp.csr_array(sp.vstack([search.D, search.Q]))
+    lines = []
+    for bias in BIASES:
+        log = Clicks(search.events(queries, N_EVENTS, bias=bias))
+        triplets = log.shown(Search(*search), queries).rows
+        power = power_of_log(X, triplets)
+        lines.append([name, f"{abs(bias):g}", f"{power:.2f}"])
     return lines
 
 
@@ -293,6 +328,7 @@ def main() -> None:
     folder = parser.parse_args().data
     lines = []
     said = []
+    powers = []
     for name, n_words in QUERIES.items():
         clicked = click_log.load(n_words)
         search = Search(*clicked)
@@ -300,6 +336,7 @@ def main() -> None:
         log = Clicks(clicked.events(queries, N_EVENTS))
         lines += table(name, search, log.ways())
         said += said_by_clicks(name, search, log)
+        powers += powers_of_logs(name, clicked)
     if folder is not None:
         collection = cisi.load(folder)
         D = collection.D
@@ -309,6 +346,8 @@ def main() -> None:
     print(aligned(lines, headings, headings[2:]))
     print()
     print(aligned(said, SAID, SAID[1:]))
+    print()
+    print(aligned(powers, POWERS, POWERS[1:]))
 
 
 if __name__ == "__main__":

@@ -47,3 +47,23 @@ def better_by_product():
     """Return rows and triplets whose held-out queries find more by S as it is."""
     X, topics = collection(seed=6)
     return X, judged(X, topics, n_others=2, seed=6)
+
+
+def clicked(n_shown=6, seed=0):
+    """Return rows and triplets of a log: what is relevant among the first is clicked more."""
+    rng = np.random.default_rng(seed)
+    X, topics = collection(seed)
+    cosines = (X[N_DOCUMENTS:] @ X[:N_DOCUMENTS].T).toarray()
+    triplets = []
+    for query in range(N_QUERIES):
+        shown = np.argsort(-cosines[query], kind="stable")[:n_shown]
+        is_relevant = topics[shown] == topics[N_DOCUMENTS + query]
+        chances = np.where(is_relevant, 0.6, 0.2)
+        for _ in range(4):
+            is_clicked = rng.random(n_shown) < chances
+            triplets += [
+                (N_DOCUMENTS + query, row, other)
+                for row in shown[is_clicked].tolist()
+                for other in shown[~is_clicked].tolist()
+            ]
+    return X, np.array(triplets)

@@ -611,6 +611,15 @@ def judged_ranks(search, similarity, ranking):
     return np.array(ranks)
 
 
+def count_ranks(products, lengths, starts, upper, lower):
+    """Return how many scores of each query are above its thresholds, and reach them."""
+    scores = products / lengths
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    n_above = [np.sum(scores[q] > t) for q, t in zip(owners, upper, strict=True)]
+    n_from = [np.sum(scores[q] >= t) for q, t in zip(owners, lower, strict=True)]
+    return np.array(n_above, dtype=int), np.array(n_from, dtype=int)
+
+
 def discounted_gains(ranks, grades, queries):
     """Return the gain of each query as a share of the largest possible."""
     gains = []
@@ -629,30 +638,39 @@ def discounted_gains(ranks, grades, queries):
     return np.array(gains)
 
 
-def worth_of_shown(X, triplets, weights):
+def win_rates(triplets):
+    """Return how often rows of each anchor win, where a loss counts as the slope says."""
+    pairs = sorted({(anchor, row) for anchor, *rows in triplets for row in rows})
+    won = dict.fromkeys(pairs, 0.0)
+    lost = dict.fromkeys(pairs, 0.0)
+    for anchor, winner, loser in triplets:
+        won[anchor, winner] += 1.0
+        lost[anchor, loser] += 1.0
+    squares = 0.0
+    products = 0.0
+    for anchor in {anchor for anchor, _ in pairs}:
+        own = [pair for pair in pairs if pair[0] == anchor]
+        mean_won = np.mean([won[pair] for pair in own])
+        mean_lost = np.mean([lost[pair] for pair in own])
+        squares += sum((won[pair] - mean_won) ** 2 for pair in own)
+        products += sum((won[p] - mean_won) * (lost[p] - mean_lost) for p in own)
+    slope = squares / -products if products < -1e-9 else 1.0
+    return {pair: won[pair] / (won[pair] + slope * lost[pair]) for pair in pairs}
+
+
+def worth_of_shown(X, triplets, power):
     """Return the place by cosine and the credit of each row that an anchor is compared with."""
-    won = {}
-    n_compared = {}
-    for number, (anchor, winner, loser) in enumerate(triplets.tolist()):
-        worth = 1.0
-        if weights is not None:
-            worth = weights[number] ** 0.5
-        won[anchor, winner] = won.get((anchor, winner), 0.0) + worth
-        for row in (winner, loser):
-            n_compared[anchor, row] = n_compared.get((anchor, row), 0) + 1
+    rates = win_rates(triplets.tolist())
     worth_of = {}
-    for anchor, row in n_compared:
+    for anchor, row in rates:
         cosine = X[anchor] @ X[row]
         nearer = [
             other
-            for owner, other in n_compared
+            for owner, other in rates
             if owner == anchor and X[anchor] @ X[other] > cosine
         ]
         place = 1 + len(nearer)
-        credit = won.get((anchor, row), 0.0) / n_compared[anchor, row]
-        if weights is None:
-            credit *= place ** (1 / 3)
-        worth_of[anchor, row] = (place, credit)
+        worth_of[anchor, row] = (place, rates[anchor, row] * place**power)
     return worth_of
 
 

@@ -159,10 +159,12 @@ class HDSL(TakesCallbacks, SimilarityModel):
     choice_ : dict of str to ndarray, or None
         What was tried: prior (inf is the plain cosine), n_iter (0 where the model
         starts from that of the next larger prior), score on held-out data with its
-        standard error, mean reciprocal rank of known items, mean gain of a search among
-        all rows (NaN where none was made; 1 / rank, or Σ grade / log2(1 + rank) as a
-        share of the largest possible), which was chosen, and with an embedding its
-        weight. It prints as a table, and
+        standard error, mean reciprocal rank of known items, what held-out queries find
+        by a search among all rows (NaN where none was made; 1 / rank, or
+        Σ grade / log2(1 + rank) as a share of the largest possible), their gain over
+        the plain cosine with the bounds that decide, how many of how many queries find
+        more and less, whether they were judged by the clicks of a log, which was
+        chosen, and with an embedding its weight. It prints as a table, and
         ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
     ranking_ : {"cosine", "product"}
         How held-out anchors of triplets find more among all rows: by the learned

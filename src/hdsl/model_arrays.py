@@ -36,10 +36,34 @@ FLOATS = ("objective", "gap")
 COUNTS = {"n_iter": 0, "n_triplets": 1}
 
 #: Columns of what was tried for the prior, as `choose.table` has them.
-CHOICE = ("prior", "n_iter", "score", "error", "mrr", "search", "chosen")
+CHOICE = (
+    "prior",
+    "n_iter",
+    "score",
+    "error",
+    "mrr",
+    "search",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "n_better",
+    "n_worse",
+    "n_queries",
+    "by_clicks",
+    "chosen",
+)
 
-#: The column that older files do not have: nothing was searched among all rows.
-NEW_COLUMN = "search"
+#: The columns that older files do not have, as if nothing was searched among all rows.
+NEW_COLUMNS = {
+    "search": np.nan,
+    "gain": np.nan,
+    "gain_low": np.nan,
+    "gain_high": np.nan,
+    "n_better": 0,
+    "n_worse": 0,
+    "n_queries": 0,
+    "by_clicks": False,
+}
 
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -129,8 +153,12 @@ def choice_from(arrays: Arrays) -> Columns | None:
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
-    if NEW_COLUMN not in choice and "prior" in choice:
-        choice[NEW_COLUMN] = np.full_like(choice["prior"], np.nan)
+    if "prior" in choice:
+        unsearched = {
+            name: np.full(np.shape(choice["prior"]), value)
+            for name, value in NEW_COLUMNS.items()
+        }
+        choice = unsearched | choice
     names = [*CHOICE]
     if "embedding_weight" in choice:
         names.append("embedding_weight")

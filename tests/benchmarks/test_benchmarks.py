@@ -228,6 +228,9 @@ def test_what_is_learned_from_at_toy_size(monkeypatch):
     assert all("±" in line[2] for line in lines)
     said = learned_from.said_by_clicks("toy", search, log)
     assert len(said) == len(learned_from.PRIORS_OF_CLICKS)
+    powers = learned_from.powers_of_logs("toy", clicked)
+    assert [line[1] for line in powers] == ["0", "0.35", "0.7", "1"]
+    assert all(0.0 <= float(line[2]) <= 1.0 for line in powers)
     assert {len(line) for line in said} == {len(learned_from.SAID)}
 
 

@@ -9,11 +9,22 @@ import pytest
 from hdsl import HDSL, load
 from hdsl.choose import candidates
 from hdsl.choose.candidates import Candidate
+from hdsl.choose.choice import PartRuns
 from hdsl.choose.guard import SearchGuard
 from hdsl.choose.rule import keeps_search
+from hdsl.choose.searched import search_sentence
+from hdsl.evaluate.intervals import mean_interval
+from hdsl.model_arrays import NEW_COLUMNS
+from hdsl.search_gain import SearchGain
 from hdsl.similarity.cosine import COSINE, PRODUCT
 from hdsl.supervision.judges import Score
-from judged_queries import N_DOCUMENTS, better_by_product, collection, judged
+from judged_queries import (
+    N_DOCUMENTS,
+    better_by_product,
+    clicked,
+    collection,
+    judged,
+)
 from small_fits import labelled_counts
 
 # --- the rule -------------------------------------------------------------------------
@@ -32,26 +43,26 @@ def test_a_loss_is_bounded_and_not_forgiven_within_the_noise():
 
 
 class FixedSearch:
-    """A judge that knows the gains of each model, by the way to rank rows."""
+    """A judge of two ways to rank rows."""
 
     is_of_judgements = True
+    decides = False
     rankings = (COSINE, PRODUCT)
     max_harm = 0.01
 
-    def gains(self, model, ranking, n_threads):
-        return model[ranking]
-
 
 class FixedRuns:
-    """Runs of one part whose models are gains."""
+    """Runs of one part whose gains are known, by the way to rank rows."""
 
     search = FixedSearch()
 
     def __init__(self, cosine, product):
-        self.fits = SimpleNamespace(n_threads=1)
-        plain = {COSINE: np.full(50, 0.5), PRODUCT: np.full(50, 0.5)}
+        plain = {COSINE: np.full(50, 0.5)}
         learned = {COSINE: np.full(50, cosine), PRODUCT: np.full(50, product)}
-        self.models = {np.inf: plain, 8.0: learned}
+        self.known = {np.inf: plain, 8.0: learned}
+
+    def gains(self, prior):
+        return self.known[prior]
 
 
 def candidate(prior=8.0):
@@ -80,8 +91,46 @@ def test_without_a_search_every_candidate_is_kept():
     guard = SearchGuard([])
     assert guard.keeps_search(candidate())
     assert not guard.sees_harm(candidate())
-    assert (guard.ranking(8.0), guard.sentence(candidate())) == (COSINE, "")
+    assert guard.ranking(8.0) == COSINE
+    assert guard.columns([candidate()])["n_queries"].tolist() == [0]
     assert np.isnan(guard.mean(8.0))
+
+
+class CountedSearch(FixedSearch):
+    """A judge that decides, and counts the models that search."""
+
+    decides = True
+
+    def __init__(self):
+        self.n_searches = 0
+
+    def gains(self, similarity, rankings, n_threads):
+        self.n_searches += 1
+        return {ranking: np.full(4, 0.5) for ranking in rankings}
+
+
+class FixedFits:
+    """Fits that learn nothing."""
+
+    unit = 1.0
+    n_threads = 1
+
+    def solve(self, prior, max_iter, earlier, callback):
+        return SimpleNamespace(atoms=None, weights=None, n_iter=max_iter)
+
+    def similarity(self, atoms, weights, prior):
+        return None
+
+
+def test_each_model_searches_once_whoever_looks_at_it():
+    search = CountedSearch()
+    run = PartRuns(FixedFits(), None, search, is_relative=True)
+    guard = SearchGuard([run])
+    assert run.score_of(np.inf).units.tolist() == [0.5] * 4
+    run.next(8.0)
+    assert guard.keeps_search(candidate())
+    assert guard.ranking(8.0) == COSINE
+    assert search.n_searches == 2
 
 
 # --- fits -----------------------------------------------------------------------------
@@ -168,6 +217,91 @@ def test_labels_that_lose_rows_in_every_way_keep_what_loses_least(monkeypatch):
     table = model.choice_
     searched = table["search"][1:]
     assert table["search"][table["chosen"]].item() == np.nanmax(searched)
+
+
+# --- what was decided on --------------------------------------------------------------
+
+
+def test_a_table_says_what_queries_gained_as_the_model_ranks():
+    guard = SearchGuard([FixedRuns(0.5, 0.6)])
+    assert guard.keeps_search(candidate())
+    columns = guard.columns([candidate(np.inf), candidate(), candidate(4.0)])
+    assert columns["n_queries"].tolist() == [0, 50, 0]
+    assert columns["n_better"].tolist() == [0, 50, 0]
+    assert columns["n_worse"].tolist() == [0, 0, 0]
+    assert columns["gain"][1] == pytest.approx(0.1)  # by S as it is
+    assert columns["search"][:2] == pytest.approx([0.5, 0.6])
+    assert np.isnan(columns["gain"][[0, 2]]).all()
+
+
+def test_the_reason_counts_the_queries_that_find_more(capsys):
+    X, topics = collection()
+    model = fit(X, judged(X, topics), verbose=1)
+    table = model.choice_
+    line = np.flatnonzero(table["chosen"])[0]
+    counted = f"{table['n_better'][line]} of {table['n_queries'][line]} queries better"
+    assert counted in " ".join(capsys.readouterr().err.split())
+    assert not table["by_clicks"].any()
+    assert table["gain"][line] == pytest.approx(
+        table["search"][line] - table["search"][0]
+    )
+
+
+def test_what_clicks_say_is_told_as_such(monkeypatch):
+    X, triplets = clicked()
+    with warnings.catch_warnings(action="ignore"):  # few clicks may teach nothing
+        model = fit(X, triplets)
+    assert model.choice_["by_clicks"].all()
+    line = int(np.argmax(model.choice_["n_queries"] > 0))
+    assert "clicked" in search_sentence(model.choice_, line)
+    monkeypatch.setattr("hdsl.choose.guard.keeps_search", lambda *gains: False)
+    with pytest.warns(UserWarning, match="clicks"):
+        model = fit(X, triplets)
+    assert model.n_iter_ == 0
+
+
+def test_comparisons_that_are_chosen_against_the_cosine_measure_no_prior(capsys):
+    X, topics = collection()
+    triplets = judged(X, topics)
+    scores = [
+        (X[triplets[:, [0]].ravel()].multiply(X[triplets[:, side]])).sum(axis=1)
+        for side in (1, 2)
+    ]
+    against = triplets[np.asarray(scores[0] < scores[1]).ravel()]
+    with warnings.catch_warnings(action="ignore"):  # perhaps nothing is learned
+        model = fit(X, against, verbose=1)
+    assert model.prior_ >= candidates.FIXED_PRIOR * 0.999
+    assert "chosen against it" in " ".join(capsys.readouterr().err.split())
+    assert fit(X, triplets).choice_ is not None
+
+
+def test_a_loss_that_may_be_none_is_no_certain_gain():
+    nothing = np.zeros(4)
+    gains = np.array([0.1, 0.2, -0.1, 0.0])
+    gain = SearchGain.of(nothing, gains, mean_interval)
+    assert (gain.n_better, gain.n_worse, gain.n_queries) == (2, 1, 4)
+    assert gain.verdict == "no difference"
+    assert "Nothing certain" in gain.sentence
+    steady = np.array([0.2, 0.21, 0.19, 0.2])
+    assert SearchGain.of(nothing, steady, mean_interval).verdict == "better"
+    assert SearchGain.of(steady, nothing, mean_interval).verdict == "worse"
+
+
+def test_the_table_stands_in_the_file_and_older_files_have_none(tmp_path):
+    X, topics = collection()
+    model = fit(X, judged(X, topics))
+    arrays, header = model.to_arrays()
+    same = HDSL.from_arrays(arrays, header).choice_
+    assert repr(same) == repr(model.choice_)
+    older = {
+        name: array
+        for name, array in arrays.items()
+        if not any(name.endswith(column) for column in NEW_COLUMNS)
+    }
+    assert len(older) == len(arrays) - len(NEW_COLUMNS)
+    read = HDSL.from_arrays(older, header).choice_
+    assert [*read] == [*same]
+    assert search_sentence(read, 1) == ""
 
 
 # --- what is served is what was measured ----------------------------------------------

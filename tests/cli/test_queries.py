@@ -314,6 +314,34 @@ def test_positions_weigh_clicks_and_comparisons_decide(home):
     assert new["comparison"]["n"] == 120
 
 
+def test_clicks_on_the_first_results_are_judged_by_what_was_shown(home):
+    header = ("query", "event", "item", "clicked")
+    good("fit", "texts.csv", *FIT, *TABLES)
+    collection = load("model.hdsl")
+    rng = np.random.default_rng(0)
+    lines = []
+    for event in range(120):
+        query = question(event % N_QUERIES)
+        hits = collection.search(query, 5, plain=True)
+        clicked = rng.permutation([1, 1, 0, 0, 0]).tolist()
+        lines += [
+            (query, event, hit["id"], click)
+            for hit, click in zip(hits, clicked, strict=True)
+        ]
+    write_csv(home / "clicks.csv", lines, header)
+    facts = told("fit", "texts.csv", *FIT, "--clicks", "clicks.csv")
+    by_clicks = facts["by clicks"]
+    n_changed = by_clicks["n_better"] + by_clicks["n_worse"]
+    assert 0 < n_changed <= by_clicks["n_queries"]
+    low, high = by_clicks["gain_interval"]
+    assert low <= by_clicks["gain"] <= high
+    documents = load("model.hdsl").documents
+    assert documents.facts["verdict"] == by_clicks["verdict"]
+    printed = " ".join(good("evaluate", "model.hdsl").stdout.split())
+    assert by_clicks["sentence"] in printed
+    assert "comparisons held out" not in printed  # these did not decide
+
+
 def test_queries_without_a_known_word_are_counted(home):
     rows = [(f"q{k}", "unheard" if k % 3 else question(k)) for k in range(N_QUERIES)]
     write_csv(home / "queries.csv", rows, ("id", "body"))

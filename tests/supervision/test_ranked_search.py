@@ -5,17 +5,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
+from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
+from hdsl.cpu.kernels.ranks import FEW, Counts, Thresholds, count_ranks
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.cosine import COSINE, PRODUCT
 from hdsl.supervision import ranked_search
 from hdsl.supervision.compared_rows import ComparedRows
 from hdsl.supervision.gains import discounted_gains
 from hdsl.supervision.labeled_rows import LabeledRows
-from hdsl.supervision.ranked_search import RankedSearch, count_above
-from hdsl.triplets.graded_rows import graded_rows
+from hdsl.supervision.ranked_search import RankedSearch
+from hdsl.triplets.graded_rows import count_wins, graded_rows
 
 
 def similarity(n_features):
@@ -49,19 +51,40 @@ def test_ranks_are_those_of_all_scores(monkeypatch, ranking, at_a_time):
     for seed in range(5):
         search = searched(seed)
         model = similarity(5)
-        assert_array_equal(
-            search.ranks(model, ranking), reference.judged_ranks(search, model, ranking)
-        )
+        ranks = search.ranks(model, (ranking,))[ranking]
+        assert_array_equal(ranks, reference.judged_ranks(search, model, ranking))
 
 
-@given(
-    st.lists(st.integers(-3, 3), max_size=30),
-    st.lists(st.integers(-3, 3), min_size=1, max_size=20),
-)
-def test_values_are_counted_above_every_threshold(values, thresholds):
-    values = np.array(values, dtype=float)
-    expected = [np.sum(values > threshold) for threshold in thresholds]
-    assert count_above(values, np.array(thresholds, dtype=float)).tolist() == expected
+def test_both_ways_to_rank_are_counted_in_one_search():
+    search = searched()
+    model = similarity(5)
+    ranks = search.ranks(model, (COSINE, PRODUCT))
+    for ranking in (COSINE, PRODUCT):
+        alone = search.ranks(model, (ranking,))[ranking]
+        assert_array_equal(ranks[ranking], alone)
+    assert (ranks[COSINE] != ranks[PRODUCT]).any()
+
+
+@given(st.data())
+def test_scores_are_counted_above_every_threshold(data):
+    products = data.draw(arrays(float, (2, 12), elements=st.integers(-4, 4)))
+    products[0, 3] = -np.inf  # a row that is never shown
+    lengths = data.draw(arrays(float, 12, elements=st.sampled_from([0.5, 1.0, 2.0])))
+    sizes = data.draw(st.lists(st.integers(0, 2 * FEW), min_size=2, max_size=2))
+    scores = [
+        np.sort(data.draw(arrays(float, size, elements=st.integers(-5, 5))))
+        for size in sizes
+    ]
+    ties = np.concatenate(scores)
+    thresholds = Thresholds(
+        np.concatenate([[0], np.cumsum(sizes)]), ties + 0.25, ties - 0.25
+    )
+    n = sum(sizes)
+    counts = Counts(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64))
+    count_ranks(products, lengths, thresholds, counts)
+    expected = reference.count_ranks(products, lengths, *thresholds)
+    assert_array_equal(counts.n_above, expected[0])
+    assert_array_equal(counts.n_from, expected[1])
 
 
 @given(st.data())
@@ -84,7 +107,7 @@ def test_a_grade_is_the_share_of_comparisons_that_a_row_wins(triplets, data):
     weights = data.draw(
         st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=len(triplets))
     )[: len(triplets)]
-    judged = graded_rows(np.array(triplets), np.array(weights))
+    judged = graded_rows(count_wins(np.array(triplets), np.array(weights)))
     grades = {
         (anchor, row): grade
         for anchor, row, grade in zip(

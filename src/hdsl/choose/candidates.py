@@ -78,9 +78,9 @@ class Choice:
         Why, in one sentence.
     table : dict of str to ndarray or None
         One line per candidate: prior (as used; inf is the plain cosine), n_iter, score
-        with its standard error, mrr (NaN with comparisons), search (the mean gain of a
-        search among all rows, NaN where it was not looked at), chosen. None where
-        nothing was tried.
+        with its standard error, mrr (NaN with comparisons), what held-out queries gain
+        from a search among all rows (see `searched`), chosen. None where nothing was
+        tried.
     ranking : {"cosine", "product"}
         How rows are ranked best.
     """
@@ -93,7 +93,7 @@ class Choice:
 
 
 def table(
-    candidates: Sequence[Candidate], chosen: Candidate, search: Sequence[float]
+    candidates: Sequence[Candidate], chosen: Candidate, search: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return the columns of what was tried; a chosen prior and number of steps are one line."""
     scores = [candidate.score for candidate in candidates]
@@ -101,7 +101,7 @@ def table(
         "prior": np.array([candidate.prior for candidate in candidates]),
         "n_iter": np.array([candidate.n_iter for candidate in candidates]),
         **score_columns(scores),
-        "search": np.array(search),
+        **search,
         "chosen": np.array([candidate is chosen for candidate in candidates]),
     }
 

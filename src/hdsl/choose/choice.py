@@ -9,6 +9,7 @@ import numpy as np
 
 from ..input.errors import warn
 from ..similarity import Similarity
+from ..similarity.cosine import COSINE
 from ..solver.atoms import NOTHING
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.gains import SearchJudge
@@ -31,10 +32,16 @@ from .candidates import (
 from .guard import SearchGuard
 from .parts import MOST_TRAIN, make_parts
 from .rule import is_as_good, is_worse, keeps_known_items, may_improve, simplest
+from .searched import search_sentence
 
 if TYPE_CHECKING:
     from ..progress import Progress
     from ..solver.loop import Callback, Result, State
+
+
+#: Comparisons of which the plain cosine has at most this share right are chosen against
+#: it, as clicked results with those above them are.
+FEW_BY_COSINE = 0.05
 
 
 class PartFitter(Protocol):
@@ -87,7 +94,14 @@ def choose(
         PartRuns(start(part.train), part.judge, part.search, is_free) for part in parts
     ]
     guard = SearchGuard(runs if is_free else ())
-    if is_free:
+    if is_free and guard.is_of_judgements and _are_against_the_cosine(runs):
+        progress.say(
+            "the plain cosine is wrong in nearly all comparisons, as if they were "
+            "chosen against it, and any change seems a gain: only large priors are "
+            "tried. Give the comparisons in which it is right, too"
+        )
+        trial = _try_priors(runs, (FIXED_PRIOR,), guard, progress)
+    elif is_free:
         trial = _try_priors(runs, PRIORS, guard, progress)
         trial = _with_large_priors(trial, runs, data.n_units <= MOST_TRAIN, progress)
     else:
@@ -107,35 +121,37 @@ def choose(
         marked = steps[first_step]
         n_iter = marked.n_iter
     setting = f"prior {chosen.prior:g} and {n_iter} iterations"
+    candidates = [*trial, *steps]
+    tried = table(candidates, marked, guard.columns(candidates))
+    reason = _reason(setting, trial, chosen)
+    line = next(k for k, candidate in enumerate(candidates) if candidate is chosen)
+    searched = search_sentence(tried, line)
+    if searched:
+        reason = f"{reason}. {searched}"
     return Choice(
         prior=chosen.prior,
         n_iter=n_iter,
-        reason=_reason(setting, trial, chosen) + guard.sentence(chosen),
-        table=_table([*trial, *steps], marked, guard),
+        reason=reason,
+        table=tried,
         ranking=guard.ranking(chosen.prior),
     )
-
-
-def _table(
-    candidates: Sequence[Candidate], marked: Candidate, guard: SearchGuard
-) -> dict[str, np.ndarray]:
-    """Return the columns of what was tried; the steps of a prior are not searched by."""
-    search = [
-        guard.mean(candidate.prior) if candidate.n_iter == FROM_ANOTHER else np.nan
-        for candidate in candidates
-    ]
-    return table(candidates, marked, search)
 
 
 def _nothing_learned(trial: Sequence[Candidate], guard: SearchGuard) -> Choice:
     """Return the choice where every prior harms the search: the plain cosine stays."""
     cosine = trial[0]
+    tried = table(trial, cosine, guard.columns(trial))
     reason = (
         "nothing is learned: by every prior that was tried, held-out anchors may find "
         "less among all rows than by the cosine. More judged anchors may change that"
     )
+    if tried["by_clicks"].any():
+        reason = (
+            "nothing is learned: by no prior that was tried do the clicks of held-out "
+            "anchors say for certain that more is found. More clicks may change that"
+        )
     warn(f"{reason[0].upper()}{reason[1:]}.")
-    return Choice(FIXED_PRIOR, 0, reason, _table(trial, cosine, guard))
+    return Choice(FIXED_PRIOR, 0, reason, tried)
 
 
 def _without_data(model: Any) -> Choice:
@@ -149,6 +165,12 @@ def _without_data(model: Any) -> Choice:
     return Choice(prior, n_iter, reason)
 
 
+def _are_against_the_cosine(runs: Sequence[PartRuns]) -> bool:
+    """Return whether nearly all comparisons of rows contradict the plain cosine."""
+    shares = [run.judge(run.models[np.inf]).units for run in runs]
+    return float(np.concatenate(shares).mean()) <= FEW_BY_COSINE
+
+
 def _try_priors(
     runs: Sequence[PartRuns],
     priors: Sequence[float],
@@ -156,7 +178,7 @@ def _try_priors(
     progress: Progress,
 ) -> list[Candidate]:
     """Return the cosine and models of ever smaller priors, until these may not improve."""
-    nothing_learned = Score.joined([run.score_of_nothing() for run in runs])
+    nothing_learned = Score.joined([run.score_of(np.inf) for run in runs])
     trial = [Candidate(np.inf, FROM_ANOTHER, nothing_learned)]
     is_free = len(priors) > 1
     progress.stage("choosing the prior", (len(priors) + is_free) * len(runs))
@@ -252,12 +274,11 @@ class PartRuns:
     ) -> None:
         self.fits = fits
         self.judge = judge
-        if search is not None and search.decides:
-            self.judge = search.judge(fits.n_threads)
         self.search = search
         self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0
         self.models = {np.inf: self.similarity(*NOTHING, 1.0)}
+        self.searched: dict[float, dict[str, np.ndarray]] = {}
 
     def similarity(
         self, atoms: np.ndarray, weights: np.ndarray, prior: float
@@ -267,11 +288,32 @@ class PartRuns:
 
     def score(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Score:
         """Score the model of a run."""
-        return self.judge(self.similarity(atoms, weights, prior))
+        model = self.similarity(atoms, weights, prior)
+        if self.search is None or not self.search.decides:
+            return self.judge(model)
+        gains = self.search.gains(model, (COSINE,), self.fits.n_threads)
+        return Score(gains[COSINE], np.empty(0))
 
-    def score_of_nothing(self) -> Score:
-        """Score what is there before anything is learned."""
-        return self.judge(self.models[np.inf])
+    def score_of(self, prior: float) -> Score:
+        """Score the model of a prior; inf is what is there before anything is learned."""
+        if self.search is None or not self.search.decides:
+            return self.judge(self.models[prior])
+        return Score(self.gains(prior)[COSINE], np.empty(0))
+
+    def gains(self, prior: float) -> dict[str, np.ndarray]:
+        """Return what queries gain by the model of a prior, for each way to rank rows.
+
+        What has learned nothing ranks by cosine. Each model searches once.
+        """
+        assert self.search is not None
+        if prior not in self.searched:
+            rankings = self.search.rankings
+            if prior == np.inf:
+                rankings = (COSINE,)
+            self.searched[prior] = self.search.gains(
+                self.models[prior], rankings, self.fits.n_threads
+            )
+        return self.searched[prior]
 
     def start_anew(self) -> None:
         """Let the next run start from nothing: a model of a small prior has many atoms."""
@@ -281,9 +323,10 @@ class PartRuns:
         """Score the model of the next smaller prior."""
         n_iter = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
         self.last = self.fits.solve(prior / self.unit, n_iter, self.last, None)
-        model = self.similarity(self.last.atoms, self.last.weights, prior)
-        self.models[prior] = model
-        return self.judge(model)
+        atoms = self.last.atoms
+        self.models[prior] = self.similarity(atoms, self.last.weights, prior)
+        self.searched.pop(prior, None)
+        return self.score_of(prior)
 
     def path(self, prior: float) -> list[Score]:
         """Score the models of one path after each number of `STEPS`."""

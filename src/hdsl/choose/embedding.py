@@ -13,6 +13,7 @@ from ..supervision.judges import Score
 from ..supervision.supervision import Supervision
 from .candidates import FROM_ANOTHER, score_columns
 from .parts import MOST_HELD_OUT, MOST_TRAIN, split
+from .searched import UNKNOWN, search_columns
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -77,7 +78,8 @@ def choose_embedding_weight(
         scores.append(Score.joined([judge(similarity) for judge in judges]))
         if searches:
             by_part = [
-                search.gains(similarity, COSINE, n_threads) for search in searches
+                search.gains(similarity, (COSINE,), n_threads)[COSINE]
+                for search in searches
             ]
             gains[k] = np.concatenate(by_part).mean()
     means = np.array([float(score.units.mean()) for score in scores])
@@ -102,7 +104,7 @@ def _table(
         "prior": np.full(n, np.inf),
         "n_iter": np.full(n, FROM_ANOTHER),
         **score_columns(scores),
-        "search": gains,
+        **search_columns(gains.tolist(), [UNKNOWN] * n, by_clicks=False),
         "chosen": np.arange(n) == best,
         "embedding_weight": np.array(WEIGHTS),
     }

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, PRODUCT
-from .candidates import Candidate
-from .rule import is_better, keeps_search
+from .candidates import FROM_ANOTHER, Candidate
+from .rule import bounds, is_better, keeps_search
+from .searched import UNKNOWN, search_columns
 
 if TYPE_CHECKING:
     from .choice import PartRuns
@@ -38,16 +40,14 @@ class SearchGuard:
     """
 
     def __init__(self, runs: Sequence[PartRuns]) -> None:
-        self.searches = [
-            (run.search, run.models) for run in runs if run.search is not None
-        ]
-        self.n_threads = max((run.fits.n_threads for run in runs), default=1)
+        self.searches = [run.search for run in runs if run.search is not None]
+        self.runs = [run for run in runs if run.search is not None]
         self.gains: dict[tuple[float, str], Gains] = {}
 
     @property
     def is_of_judgements(self) -> bool:
         """Whether queries search for rows that were judged, not for themselves."""
-        return any(search.is_of_judgements for search, _ in self.searches)
+        return any(search.is_of_judgements for search in self.searches)
 
     def keeps_search(self, candidate: Candidate) -> bool:
         """Return whether a search by the candidate is kept; True where nothing is searched."""
@@ -85,31 +85,45 @@ class SearchGuard:
         """The ways to rank rows that are looked at."""
         if not self.searches:
             return ()
-        return self.searches[0][0].rankings
+        return self.searches[0].rankings
 
     def _gains(self, prior: float, ranking: str) -> Gains:
         """Return the gains of all parts by the models of a prior; inf has learned nothing."""
         if (prior, ranking) not in self.gains:
-            values = np.concatenate(
-                [
-                    search.gains(models[prior], ranking, self.n_threads)
-                    for search, models in self.searches
-                ]
-            )
+            values = np.concatenate([run.gains(prior)[ranking] for run in self.runs])
             are_kept = True
             if prior < np.inf:
                 plain = self._gains(np.inf, COSINE).values
-                max_harm = self.searches[0][0].max_harm
-                are_kept = keeps_search(values, plain, max_harm)
+                are_kept = keeps_search(values, plain, self.searches[0].max_harm)
             self.gains[prior, ranking] = Gains(values, are_kept)
         return self.gains[prior, ranking]
 
-    def sentence(self, chosen: Candidate) -> str:
-        """Return what a candidate does to the search, after a semicolon."""
-        if not self.searches:
-            return ""
-        mean = self.mean(chosen.prior, self.ranking(chosen.prior))
-        means = f"{mean:.3f}, cosine {self.mean(np.inf):.3f}"
-        if self.keeps_search(chosen):
-            return f"; a search among all rows gains {means}"
-        return f"; a search among all rows loses, and least by this prior: {means}"
+    def columns(self, candidates: Sequence[Candidate]) -> dict[str, np.ndarray]:
+        """Return what candidates gain, each as it ranks best; unknown where none looked.
+
+        The steps of a prior do not search.
+        """
+        priors = [
+            candidate.prior if candidate.n_iter == FROM_ANOTHER else np.nan
+            for candidate in candidates
+        ]
+        rankings = [self._best_known_ranking(prior) for prior in priors]
+        by_clicks = any(search.decides for search in self.searches)
+        return search_columns(
+            [self.mean(*way) for way in zip(priors, rankings, strict=True)],
+            [self._gain(*way) for way in zip(priors, rankings, strict=True)],
+            by_clicks=by_clicks,
+        )
+
+    def _best_known_ranking(self, prior: float) -> str:
+        """Return how a candidate ranks best, as far as it was looked at."""
+        if prior < np.inf and (prior, COSINE) in self.gains:
+            return self.ranking(prior)
+        return COSINE
+
+    def _gain(self, prior: float, ranking: str) -> SearchGain:
+        """Return what queries gain over the plain cosine; unknown where none looked."""
+        if (prior, ranking) not in self.gains or prior == np.inf:
+            return UNKNOWN
+        plain = self.gains[np.inf, COSINE].values
+        return SearchGain.of(plain, self.gains[prior, ranking].values, bounds)

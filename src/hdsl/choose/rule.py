@@ -58,9 +58,14 @@ def keeps_search(gains: np.ndarray, plain_gains: np.ndarray, max_harm: float) ->
 
     With few queries the bound is wide: what nothing is known of does not pass.
     """
-    lost = plain_gains - gains
-    bound = lost.mean() + BOUND_ERRORS * standard_error(lost)
-    return bool(bound <= max_harm * plain_gains.mean())
+    lowest, _ = bounds(gains - plain_gains)
+    return bool(-lowest <= max_harm * plain_gains.mean())
+
+
+def bounds(values: np.ndarray) -> tuple[float, float]:
+    """Return a lower and an upper bound of the mean: it is outside of each for 5 %."""
+    half = BOUND_ERRORS * standard_error(values)
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def is_better(units: np.ndarray, others: np.ndarray) -> bool:

@@ -11,6 +11,8 @@ from ..labels import LabelSets, split_labels
 from ..mixed_rows import MixedRows, sparse_block, stack_rows
 from ..relevance import Relevance
 from ..report import Measured, measure_judgements, measure_labels, measure_searches
+from ..similarity.cosine import ranking_of
+from ..supervision.gains import gain_by_clicks
 from ..text import Clicks, Collection, Documents, Queries, weigh_counts
 from ..triplets.equal_rows import row_keys
 from .data import Data
@@ -47,6 +49,8 @@ def facts_of(measured: Measured) -> dict[str, Any]:
         "comparison": measured.errors.to_dict(),
         "known item": known_items,
     }
+    if measured.by_clicks is not None:
+        facts["by clicks"] = measured.by_clicks.to_dict()
     if measured.searches is not None:
         facts["search"] = measured.searches.to_dict()
     elif measured.row_searches is not None:
@@ -132,14 +136,19 @@ def _searches(
     measured = measure_searches(scored, queries, documents, relevance)
     if clicks is None:
         return measured
+    X = stack_rows(documents, queries)
     errors = measure_judgements(
+        scored, X, clicks.triplets, clicks.weights, np.arange(0)
+    ).errors
+    by_clicks = gain_by_clicks(
         scored,
-        stack_rows(documents, queries),
+        ranking_of(scored),
+        X,
+        np.arange(documents.shape[0]),
         clicks.triplets,
         clicks.weights,
-        np.arange(0),
-    ).errors
-    return replace(measured, errors=errors, is_of_clicks=True)
+    )
+    return replace(measured, errors=errors, is_of_clicks=True, by_clicks=by_clicks)
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:

@@ -18,14 +18,21 @@ def show_measured(title: str, measured: Measured) -> None:
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
     if measured.searches is not None:
         _show_searches(measured.searches)
-    if measured.is_of_clicks:
+    if measured.by_clicks is not None:
+        show(
+            "Only what the old order showed was clicked, which favours it. So a "
+            "document that was never shown counts as much as those shown last, and "
+            f"that decides: {measured.by_clicks.sentence}"
+        )
+    elif measured.is_of_clicks:
         show(
             "Only what the old order showed was clicked, which favours it: the clicks "
             f"beside what was shown decide, {measured.n:,} comparisons held out.",
         )
     elif measured.searches is not None:
         show(measured.searches.sentence)
-    if measured.searches is None or measured.is_of_clicks:
+    is_by_comparisons = measured.is_of_clicks and measured.by_clicks is None
+    if measured.searches is None or is_by_comparisons:
         rows = [
             (*_error_cells(name, rate), _note(name, measured))
             for name, rate in measured.rates.items()

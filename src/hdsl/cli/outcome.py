@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..choose.searched import search_sentence
 from ..explain.tables import has_class
 from ..mixed_rows import count_features
 from ..report import Measured
@@ -125,7 +126,7 @@ class Outcome:
 
 
 def choice_of(model: Any) -> str | None:
-    """Return in one sentence how the prior was chosen; None where it was given."""
+    """Return how the prior was chosen, and by what; None where it was given."""
     table = getattr(model, "choice_", None)
     if not table or not np.any(table.get("chosen", False)):
         return None
@@ -134,18 +135,17 @@ def choice_of(model: Any) -> str | None:
     prior = table["prior"][chosen]
     n_priors = len(np.unique(table["prior"][is_learned]))
     if not np.isfinite(prior):
-        return (
-            f"Nothing was learned, and the order of the cosine is left alone: by none "
-            f"of {n_priors} priors do held-out queries surely find as much among all "
-            "rows."
-        )
+        return _nothing_learned(table, n_priors)
     if n_priors == 1:
         return f"One prior was tried on held-out rows, {prior:.4g}."
     score = table["score"][chosen]
     best = float(table["score"][is_learned].max())
-    rest = _search_sentence(table, chosen) + _ranking_sentence(model)
+    searched = search_sentence(table, _searched_line(table, chosen))
+    rest = "".join(f" {text}" for text in (searched, _ranking_sentence(model)) if text)
     tried = f"Of {n_priors} priors tried on held-out rows, {prior:.4g}"
     is_smaller = is_learned & (table["prior"] < prior)
+    if table["by_clicks"][chosen] and searched:
+        return f"{tried} is taken.{rest}"
     if np.isfinite(table["search"][is_smaller]).any():
         return (
             f"{tried} is taken, score {score:.3f}: smaller ones lose more of a search "
@@ -157,25 +157,35 @@ def choice_of(model: Any) -> str | None:
     )
 
 
-def _search_sentence(table: dict[str, np.ndarray], chosen: int) -> str:
-    """Return what the choice has seen of a search among all rows, after a space."""
-    gain = table["search"][chosen]
-    if not np.isfinite(gain):
-        return ""
-    is_plain = np.isinf(table["prior"])
-    plain = float(table["search"][is_plain][-1])
-    measure = "nDCG without a cut"
-    if np.isfinite(table["mrr"][chosen]):
-        measure = "mean reciprocal rank of a row by half of its features"
-    return f" Searched among all rows: {measure} {gain:.3f}, by cosine {plain:.3f}."
+def _nothing_learned(table: dict[str, np.ndarray], n_priors: int) -> str:
+    """Return that the cosine stays, and what the best of the candidates did."""
+    verdict = "do held-out queries surely find as much among all rows."
+    if table["by_clicks"].any():
+        verdict = "is anything gained for certain."
+    sentence = (
+        "Nothing was learned, and the order of the cosine is left alone: by none of "
+        f"{n_priors} priors {verdict}"
+    )
+    gains = np.nan_to_num(table["gain"], nan=-np.inf)
+    best = int(np.argmax(gains))
+    searched = search_sentence(table, best)
+    if not searched:
+        return sentence
+    return f"{sentence} The best was {table['prior'][best]:.4g}. {searched}"
+
+
+def _searched_line(table: dict[str, np.ndarray], chosen: int) -> int:
+    """Return the line of the prior that was chosen that searched; steps did not."""
+    is_prior = table["prior"] == table["prior"][chosen]
+    return int(np.argmax(is_prior & (table["n_queries"] > 0)))
 
 
 def _ranking_sentence(model: Any) -> str:
-    """Return how rows are ranked where it is not by the learned cosine, after a space."""
+    """Return how rows are ranked where it is not by the learned cosine."""
     if model.ranking_ == COSINE:
         return ""
     return (
-        " Rows are ranked by S, not divided by their learned length: held-out queries "
+        "Rows are ranked by S, not divided by their learned length: held-out queries "
         "find more."
     )
 

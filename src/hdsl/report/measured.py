@@ -25,10 +25,16 @@ from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
-from ..triplets.graded_rows import graded_rows, positions_among, rows_to_show
+from ..triplets.graded_rows import (
+    count_wins,
+    graded_rows,
+    positions_among,
+    rows_to_show,
+)
 from ..wide_matrices import drop_unused_columns
 from .rows import Rows, check_labels
 
@@ -107,6 +113,10 @@ class Measured:
     is_of_clicks : bool
         Whether what is relevant was clicked. Only what the old order showed can be, so
         that the errors of comparisons with what was shown beside it decide.
+    by_clicks : SearchGain or None
+        Of clicks on the first results by cosine, what they say of a search among all
+        documents, where one that was never shown counts as much as those shown last.
+        It then decides.
     """
 
     errors: ErrorComparison
@@ -118,6 +128,7 @@ class Measured:
     searches: SearchComparison | None = None
     row_searches: SearchComparison | None = None
     is_of_clicks: bool = False
+    by_clicks: SearchGain | None = None
 
     @property
     def n(self) -> int:
@@ -147,6 +158,8 @@ class Measured:
     @property
     def verdict(self) -> str:
         """Either "better", "worse" or "no difference", by judged searches where there are any."""
+        if self.by_clicks is not None:
+            return self.by_clicks.verdict
         if self.searches is not None and not self.is_of_clicks:
             return self.searches.verdict
         return self.errors.verdict
@@ -195,6 +208,11 @@ class Measured:
         if self.searches is not None and not self.is_of_clicks:
             facts["verdict"] = self.verdict
             facts["sentence"] = self.searches.sentence
+        if self.by_clicks is not None:
+            facts["sentence"] = (
+                f"{self.errors.sentence} Where a document that was never shown counts "
+                f"as much as those shown last: {self.by_clicks.sentence}"
+            )
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
             facts["known_items"] = ranks | {"sentence": self.ranks_sentence}
@@ -309,7 +327,7 @@ def _search_preferred_rows(
     """
     if comparisons.shape[1] != 3:
         return None
-    judged = graded_rows(comparisons, weights)
+    judged = graded_rows(count_wins(comparisons, weights))
     anchors = np.unique(judged.anchors)
     if len(anchors) > N_QUERIES:
         rng = np.random.default_rng(0)

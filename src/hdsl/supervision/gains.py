@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mixed_rows import MixedRows, sparse_block
-from ..similarity import Similarity
+from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, PRODUCT
 from ..similarity.known_items import half_rows
-from ..triplets.graded_rows import graded_rows
-from .judges import Judge, Score
+from ..similarity.rewriter import Rewriter
+from ..similarity.unlearned import unlearned
+from ..triplets.graded_rows import count_wins, graded_rows
 from .ranked_search import RankedSearch, SearchedPart
 from .shown_results import (
     ShownRows,
@@ -69,18 +70,11 @@ class SearchJudge:
     decides: bool = False
 
     def gains(
-        self, similarity: Similarity, ranking: str, n_threads: int = 1
-    ) -> np.ndarray:
-        """Return the gain of each query, where rows are ranked in one of the ways."""
-        return self.measure(self.searched.ranks(similarity, ranking, n_threads))
-
-    def judge(self, n_threads: int = 1) -> Judge:
-        """Return a judge of candidates by the gains of their learned cosine."""
-
-        def judge_by_gains(similarity: Similarity) -> Score:
-            return Score(self.gains(similarity, COSINE, n_threads), np.empty(0))
-
-        return judge_by_gains
+        self, similarity: Rewriter, rankings: Sequence[str], n_threads: int = 1
+    ) -> dict[str, np.ndarray]:
+        """Return the gain of each query, by each way to rank rows."""
+        ranks = self.searched.ranks(similarity, rankings, n_threads)
+        return {ranking: self.measure(ranks[ranking]) for ranking in rankings}
 
 
 def discounted_gains(
@@ -149,12 +143,13 @@ def search_judged_rows(
     weights : ndarray of shape (n_triplets,) or None
     rng : numpy.random.Generator
     """
-    results = shown_rows(X, triplets, weights)
-    searched = SearchedPart(shown, X[shown])
+    searched = SearchedPart.of(X, shown)
+    wins = count_wins(triplets, weights)
     (trial_rng,) = rng.spawn(1)
-    if are_first_results(X, searched, results, trial_rng):
+    if are_first_results(X, searched, wins, trial_rng):
+        results = shown_rows(X, triplets, weights)
         return _search_shown_rows(X, searched, results, rng)
-    judged = graded_rows(triplets, weights)
+    judged = graded_rows(wins)
     anchors = draw_queries(np.unique(judged.anchors), MOST_JUDGED, len(shown), rng)
     if not len(anchors):
         return None
@@ -191,6 +186,34 @@ def _search_shown_rows(
         is_of_judgements=True,
         decides=True,
     )
+
+
+def gain_by_clicks(
+    similarity: Rewriter,
+    ranking: str,
+    X: sp.csr_array | MixedRows,
+    shown: np.ndarray,
+    triplets: np.ndarray,
+    weights: np.ndarray | None,
+) -> SearchGain | None:
+    """Return what clicks on the first results by cosine say of a similarity; None of others.
+
+    Parameters
+    ----------
+    similarity : Rewriter
+    ranking : {"cosine", "product"}
+        How it ranks rows.
+    X, shown, triplets, weights
+        As in `search_judged_rows`.
+    """
+    from ..evaluate.intervals import mean_interval  # SciPy's statistics load slowly
+
+    judge = search_judged_rows(X, shown, triplets, weights, np.random.default_rng(0))
+    if judge is None or not judge.decides:
+        return None
+    before = judge.gains(unlearned(X), (COSINE,))[COSINE]
+    after = judge.gains(similarity, (ranking,))[ranking]
+    return SearchGain.of(before, after, mean_interval)
 
 
 def draw_queries(

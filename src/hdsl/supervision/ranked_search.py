@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import search
 from ..mixed_rows import MixedRows
-from ..similarity import Similarity
-from ..similarity.cosine import COSINE
+from ..similarity.cosine import COSINE, LearnedCosine
 from ..similarity.known_items import TIE
 from ..similarity.products import row_products
+from ..similarity.rewriter import Rewriter
 from ..triplets.graded_rows import positions_among
+
+if TYPE_CHECKING:
+    from ..cpu.kernels.ranks import Counts
 
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22
-
-#: So few thresholds are compared with all values one by one; more are sorted.
-FEW_THRESHOLDS = 8
 
 
 class SearchedPart(NamedTuple):
@@ -37,6 +37,21 @@ class SearchedPart(NamedTuple):
 
     numbers: np.ndarray
     rows: sp.csr_array | MixedRows
+
+    @classmethod
+    def of(cls, X: sp.csr_array | MixedRows, numbers: np.ndarray) -> SearchedPart:
+        """Return rows of X, which are not copied where they are all."""
+        if len(numbers) == X.shape[0]:
+            return cls(numbers, X)
+        return cls(numbers, X[numbers])
+
+    def sample(
+        self, n: int, others: np.ndarray, rng: np.random.Generator
+    ) -> SearchedPart:
+        """Return some of the rows, drawn at random, and all of the others."""
+        drawn = rng.choice(self.numbers, n, replace=False)
+        numbers = np.unique(np.concatenate([drawn, others]))
+        return SearchedPart(numbers, self.rows[np.searchsorted(self.numbers, numbers)])
 
 
 @dataclass(frozen=True)
@@ -91,37 +106,40 @@ class RankedSearch:
         )
 
     def ranks(
-        self, similarity: Similarity, ranking: str, n_threads: int = 1
-    ) -> np.ndarray:
-        """Return the rank of each judged row for its query, the middle one of ties."""
+        self, similarity: Rewriter, rankings: Sequence[str], n_threads: int = 1
+    ) -> dict[str, np.ndarray]:
+        """Return the ranks of the judged rows for their queries, by each way to rank rows.
+
+        Ties have their middle rank. Products are computed once for all ways.
+        """
         queries = similarity.rewrite(self.queries)
-        rows = similarity.index_rows(self.rows)
-        lengths = np.ones(rows.shape[0])
-        if ranking == COSINE:
-            lengths = similarity.own_lengths(self.rows)
-        thresholds = Thresholds(self._judged_scores(queries, rows, lengths), self)
+        judged_rows = self.rows[self.judged_rows]
+        judged = similarity.index_rows(judged_rows)
+        products = row_products(queries[self.judged_queries], judged)
+        ways = []
+        for ranking in rankings:
+            lengths = lengths_of_rows(similarity, judged_rows, ranking)
+            ways.append(RankedRows(self, products / lengths))
         size = max(1, SCORES_AT_A_TIME // max(1, queries.shape[0]))
 
-        def counts_of_block(start: int) -> Counts:
-            """Return how many rows of a block are above the judged ones."""
-            block = rows[start : start + size]
-            scores = np.zeros((queries.shape[0], block.shape[0]))
-            scores = search.add_products(queries, block, scores)
-            scores /= lengths[start : start + size]
+        def counts_of_block(start: int) -> list[Counts]:
+            """Return how many rows of a block are above the judged ones, in each way."""
+            rows = self.rows[start : start + size]
+            scores = np.zeros((queries.shape[0], rows.shape[0]))
+            scores = search.add_products(queries, similarity.index_rows(rows), scores)
             self._hide(scores, start)
-            return thresholds.count(scores)
+            return [
+                way.count(scores, lengths_of_rows(similarity, rows, ranking))
+                for ranking, way in zip(rankings, ways, strict=True)
+            ]
 
-        starts = range(0, rows.shape[0], size)
+        starts = range(0, self.rows.shape[0], size)
         with ThreadPoolExecutor(n_threads) as threads:
             counts = [*threads.map(counts_of_block, starts)]
-        return thresholds.middle_ranks(counts)
-
-    def _judged_scores(
-        self, queries: Any, rows: Any, lengths: np.ndarray
-    ) -> np.ndarray:
-        """Return the score of each judged row for its query."""
-        products = row_products(queries[self.judged_queries], rows[self.judged_rows])
-        return products / lengths[self.judged_rows]
+        return {
+            ranking: way.middle_ranks([of_block[k] for of_block in counts])
+            for k, (ranking, way) in enumerate(zip(rankings, ways, strict=True))
+        }
 
     def _hide(self, scores: np.ndarray, start: int) -> None:
         """Put the rows that are never shown last; the scores are of rows from `start` on."""
@@ -130,62 +148,53 @@ class RankedSearch:
         scores[is_inside, column[is_inside]] = -np.inf
 
 
-class Counts(NamedTuple):
-    """How many of some rows are above each judged row, or above it or tie with it."""
+def lengths_of_rows(
+    similarity: Rewriter, rows: sp.csr_array | MixedRows, ranking: str
+) -> np.ndarray:
+    """Return what products with rows are divided by, in one way to rank them."""
+    if ranking == COSINE:
+        return LearnedCosine(similarity).lengths(rows)
+    return np.ones(rows.shape[0])
 
-    n_above: np.ndarray
-    n_from: np.ndarray
 
+class RankedRows:
+    """Judged rows in one way to rank, and how many of other rows are above or tie with them.
 
-class Thresholds:
-    """The scores of judged rows, and how many of other rows are above them or tie with them."""
+    Parameters
+    ----------
+    searched : RankedSearch
+    judged_scores : ndarray of shape (n_judged,)
+    """
 
-    def __init__(self, judged_scores: np.ndarray, searched: RankedSearch) -> None:
+    def __init__(self, searched: RankedSearch, judged_scores: np.ndarray) -> None:
+        from ..cpu.kernels.ranks import Thresholds
+
         n_queries = searched.queries.shape[0]
         numbers = np.arange(n_queries + 1)
-        self.starts = np.searchsorted(searched.judged_queries, numbers)
         largest = np.zeros(n_queries)
         np.maximum.at(largest, searched.judged_queries, np.abs(judged_scores))
         tie = TIE * largest[searched.judged_queries]
-        self.upper = judged_scores + tie
-        self.lower = judged_scores - tie
+        self.order = np.lexsort((judged_scores, searched.judged_queries))
+        self.thresholds = Thresholds(
+            starts=np.searchsorted(searched.judged_queries, numbers).astype(np.int64),
+            upper=(judged_scores + tie)[self.order],
+            lower=(judged_scores - tie)[self.order],
+        )
 
-    def count(self, scores: np.ndarray) -> Counts:
-        """Return the counts of some rows; their scores have shape (n_queries, n_rows)."""
-        n_above = np.zeros(len(self.upper), dtype=np.int64)
-        n_from = np.zeros(len(self.upper), dtype=np.int64)
-        for query, query_scores in enumerate(scores):
-            judged = slice(self.starts[query], self.starts[query + 1])
-            n_above[judged] = count_above(query_scores, self.upper[judged])
-            n_from[judged] = len(query_scores) - count_above(
-                -query_scores, -self.lower[judged]
-            )
-        return Counts(n_above, n_from)
+    def count(self, products: np.ndarray, lengths: np.ndarray) -> Counts:
+        """Return the counts of some rows, whose products with queries are over their lengths."""
+        from ..cpu.kernels.ranks import Counts, count_ranks
+
+        n_judged = len(self.order)
+        counts = Counts(np.zeros(n_judged, np.int64), np.zeros(n_judged, np.int64))
+        count_ranks(products, lengths, self.thresholds, counts)
+        return counts
 
     def middle_ranks(self, counts: Sequence[Counts]) -> np.ndarray:
         """Return the rank of each judged row among the rows of all counts."""
         n_above = np.sum([count.n_above for count in counts], axis=0)
         n_from = np.sum([count.n_from for count in counts], axis=0)
         n_ties = n_from - n_above  # the row itself among them
-        return np.asarray(n_above + (n_ties + 1) / 2)
-
-
-def count_above(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Return how many values are above each threshold.
-
-    Examples
-    --------
-    >>> count_above(np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.0])).tolist()
-    [1, 3]
-    """
-    if len(thresholds) <= FEW_THRESHOLDS:
-        return np.array(
-            [np.count_nonzero(values > threshold) for threshold in thresholds],
-            dtype=np.int64,
-        )
-    order = np.argsort(thresholds, kind="stable")
-    n_below = np.searchsorted(thresholds[order], values)
-    n_reached = np.bincount(n_below, minlength=len(thresholds) + 1)
-    counts = np.empty(len(thresholds), dtype=np.int64)
-    counts[order] = n_reached[::-1].cumsum()[::-1][1:]
-    return counts
+        ranks = np.empty(len(self.order))
+        ranks[self.order] = n_above + (n_ties + 1) / 2
+        return ranks

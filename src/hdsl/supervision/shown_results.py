@@ -14,7 +14,7 @@ import numpy as np
 from ..similarity.cosine import COSINE
 from ..similarity.products import row_products
 from ..similarity.unlearned import unlearned
-from ..triplets.graded_rows import count_wins
+from ..triplets.graded_rows import GradedRows, Wins, count_wins, graded_rows
 from .ranked_search import RankedSearch, SearchedPart
 
 #: A log shows the first results of the plain cosine where so many of the rows that win
@@ -30,14 +30,22 @@ N_TRIED = 200
 
 N_TRIED_FIRST = 10
 
-#: A click at rank r is worth r to this power, where weights say the rank. How much less
-#: people look at rank r is not known: a larger power than theirs speaks for any other
-#: order, a smaller one only against some that are better.
-POWER_OF_WEIGHTS = 1 / 2
+#: Rows that these are looked for among, at first.
+N_SAMPLED = 10_000
 
-#: The same where the place by cosine stands for the rank: these may be judgements of
-#: people who look at all that is shown.
-POWER_OF_PLACES = 1 / 3
+#: Groups of rows of about the same cosine, which only their places tell apart.
+N_GROUPS = 50
+
+#: The power of a place by cosine that stands for the rank is found within these limits.
+MOST_POWER = 1.0
+
+#: Newton's steps, many more than a concave function of one number needs.
+N_STEPS = 50
+
+TOLERANCE = 1e-6
+
+#: A lower bound is so many standard errors below: 95 % are above.
+BOUND_ERRORS = 1.645
 
 #: The share of the rows of an anchor that were shown last.
 SHARE_LAST = 0.4
@@ -53,7 +61,7 @@ class ShownRows(NamedTuple):
     places : ndarray of shape (n_shown,)
         1 for the row that is nearest to the anchor by plain cosine, and so on.
     credits : ndarray of shape (n_shown,)
-        The weight of the comparisons that a row wins, per comparison that it is in.
+        How often a row wins, corrected by its place.
     """
 
     anchors: np.ndarray
@@ -75,36 +83,126 @@ def shown_rows(X: Any, triplets: np.ndarray, weights: np.ndarray | None) -> Show
     """Return the rows that anchors are compared with, those that never win among them.
 
     People look at the first results most: a row that was clicked far down is worth
-    more. Weights are taken to say so, else places do.
+    more, and the log says how much. Places by cosine stand for its ranks, and weights
+    only say which comparisons count.
 
     Examples
     --------
     >>> X = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
-    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), np.array([1, 1, 4]))
-    >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.tolist()
-    ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 1.0])
+    >>> shown = shown_rows(X, np.array([[0, 1, 2], [0, 1, 3], [0, 3, 2]]), None)
+    >>> shown.rows.tolist(), shown.places.tolist(), shown.credits.round(2).tolist()
+    ([1, 2, 3], [1, 2, 3], [1.0, 0.0, 0.5])
     """
-    worth = None
     if weights is not None:
-        worth = weights**POWER_OF_WEIGHTS
-    wins = count_wins(triplets, worth)
-    credits = wins.won / wins.n_comparisons
-    places = _places(X, wins.anchors, wins.rows)
-    if weights is None:
-        credits *= places**POWER_OF_PLACES
+        triplets = triplets[weights > 0]
+    wins = count_wins(triplets, None)
+    credits = win_rates(wins)
+    cosines = _cosines(X, wins)
+    places = _places(cosines, wins.anchors)
+    credits *= places ** power_of_places(credits, places, cosines)
     shown = ShownRows(wins.anchors, wins.rows, places, credits)
     return shown.take(shown.anchors != shown.rows)
 
 
-def _places(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def power_of_log(X: Any, triplets: np.ndarray) -> float:
+    """Return how fast people stop to look, as a log of the first results by cosine says."""
+    wins = count_wins(triplets, None)
+    cosines = _cosines(X, wins)
+    places = _places(cosines, wins.anchors)
+    return power_of_places(win_rates(wins), places, cosines)
+
+
+def win_rates(wins: Wins) -> np.ndarray:
+    """Return how often each row wins of the times that it was shown.
+
+    A row that is clicked is compared with all others of an event that are not, most of
+    them, and else with the few that are: its share of comparisons is too large. Of a
+    row that is always shown, what it loses is the less the more it wins, and the slope
+    says how much a loss counts in wins.
+
+    Examples
+    --------
+    >>> clicks = [(0, 1, 2), (0, 1, 3), (0, 1, 4), (0, 2, 1), (0, 2, 3), (0, 2, 4)]
+    >>> win_rates(count_wins(np.array(clicks), None)).tolist()
+    [0.5, 0.5, 0.0, 0.0]
+    """
+    _, first, sizes = np.unique(wins.anchors, return_index=True, return_counts=True)
+    won = wins.won - np.repeat(np.add.reduceat(wins.won, first) / sizes, sizes)
+    lost = wins.lost - np.repeat(np.add.reduceat(wins.lost, first) / sizes, sizes)
+    product = float(won @ lost)
+    losses = wins.lost
+    if product < 0.0:
+        losses = losses * (float(won @ won) / -product)
+    total = wins.won + losses
+    total[total == 0.0] = 1.0
+    return np.asarray(wins.won / total)
+
+
+def power_of_places(
+    shares: np.ndarray, places: np.ndarray, cosines: np.ndarray
+) -> float:
+    """Return how fast people stop to look: at place r with a chance of r to minus this power.
+
+    Rows of about the same cosine are about as relevant. Where some of them stand first,
+    and others behind nearer rows of another anchor, what they are clicked less there is
+    due to their place. The shares are fitted by a group's mean times r to minus the
+    power, as in a Poisson regression; of the estimate a lower bound is taken, since a
+    power that is too large speaks for any other order.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_shown,)
+        How often a row wins.
+    places : ndarray of shape (n_shown,)
+        From 1.
+    cosines : ndarray of shape (n_shown,)
+
+    Examples
+    --------
+    >>> places = np.tile([1, 2, 3, 4], 5000)
+    >>> round(power_of_places(places**-0.5, places, np.zeros(20000)), 1)
+    0.5
+    """
+    order = np.argsort(cosines, kind="stable")
+    n_groups = min(N_GROUPS, len(order))
+    groups = np.empty(len(order), dtype=np.int64)
+    groups[order] = np.arange(len(order)) * n_groups // max(1, len(order))
+    logs = np.log(places)
+    won = np.bincount(groups, shares, minlength=n_groups)
+    won_at = float(shares @ logs)
+    power = 0.0
+    information = 0.0
+    for _ in range(N_STEPS):
+        chances = np.exp(-power * logs)
+        total = np.bincount(groups, chances, minlength=n_groups)
+        mean = np.bincount(groups, chances * logs, minlength=n_groups) / total
+        squares = np.bincount(groups, chances * logs**2, minlength=n_groups) / total
+        information = float(won @ (squares - mean**2))
+        if information <= 0.0:
+            return 0.0
+        step = (float(won @ mean) - won_at) / information
+        power = float(np.clip(power + step, -MOST_POWER, 2.0 * MOST_POWER))
+        if abs(step) < TOLERANCE:
+            break
+    bound = power - BOUND_ERRORS / np.sqrt(information)
+    return float(np.clip(bound, 0.0, MOST_POWER))
+
+
+def _cosines(X: Any, wins: Wins) -> np.ndarray:
+    """Return the cosine of each row with its anchor."""
+    anchors = X[wins.anchors]
+    rows = X[wins.rows]
+    squares = row_products(anchors, anchors) * row_products(rows, rows)
+    lengths = np.sqrt(squares)
+    lengths[lengths == 0] = 1.0
+    return np.asarray(row_products(anchors, rows) / lengths)
+
+
+def _places(cosines: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     """Return the place of each row among those of its anchor by plain cosine, from 1.
 
     Anchors are sorted.
     """
-    compared = X[rows]
-    lengths = np.sqrt(row_products(compared, compared))
-    lengths[lengths == 0] = 1.0
-    cosines = row_products(X[anchors], compared) / lengths
     order = np.lexsort((-cosines, anchors))
     _, first = np.unique(anchors, return_index=True)
     n_before = np.repeat(first, np.diff(np.append(first, len(anchors))))
@@ -114,45 +212,54 @@ def _places(X: Any, anchors: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def are_first_results(
-    X: Any, searched: SearchedPart, shown: ShownRows, rng: np.random.Generator
+    X: Any, searched: SearchedPart, wins: Wins, rng: np.random.Generator
 ) -> bool:
     """Return whether the rows that win comparisons are the first ones by plain cosine.
 
-    Most comparisons are no such log, and a few anchors are enough to see that.
+    Most comparisons are no such log. A few anchors and a sample of the rows, among
+    which no row has a larger rank than among all, are enough to see that.
 
     Parameters
     ----------
     X : csr_array or MixedRows of shape (n_rows, n_features)
     searched : SearchedPart
-    shown : ShownRows
+    wins : Wins
+        Of the rows that anchors were compared with.
     rng : numpy.random.Generator
-        Draws the anchors that are looked at.
+        Draws the anchors that are looked at, and the sample.
     """
-    anchors = np.unique(shown.anchors)
+    others = wins.anchors[wins.anchors != wins.rows]
+    n_shown = np.bincount(others, minlength=X.shape[0])
+    anchors = np.unique(others)
     if len(anchors) > N_TRIED:
         anchors = np.sort(rng.choice(anchors, N_TRIED, replace=False))
-    looked_at = shown.take(np.isin(shown.anchors, anchors))
-    number = np.searchsorted(anchors, looked_at.anchors)
-    n_shown = np.bincount(number)[number]
-    wins = looked_at.credits > 0
-    n_wins = int(np.count_nonzero(wins))
-    n_first = n_wins
-    for block in (number < N_TRIED_FIRST, number >= N_TRIED_FIRST):
-        chosen = wins & block
-        if not chosen.any():
-            continue
-        ranked = RankedSearch.of_anchors(
-            X,
-            searched,
-            np.unique(looked_at.anchors[chosen]),
-            looked_at.anchors[chosen],
-            looked_at.rows[chosen],
-        )
-        ranks = ranked.ranks(unlearned(X), COSINE)
-        n_first -= int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[chosen]))
-        if n_first / n_wins < SHARE_AMONG_FIRST:
-            return False
-    return n_wins > 0
+    judged = graded_rows(wins)
+    judged = judged.take(np.isin(judged.anchors, anchors))
+    most_behind = (1.0 - SHARE_AMONG_FIRST) * len(judged.rows)
+    few = judged.take(np.isin(judged.anchors, anchors[:N_TRIED_FIRST]))
+    sample = searched
+    if len(searched.numbers) > N_SAMPLED:
+        sample = searched.sample(N_SAMPLED, few.rows, rng)
+    if _n_behind(X, sample, few, n_shown) > most_behind:
+        return False
+    n_behind = _n_behind(X, searched, judged, n_shown)
+    return len(judged.rows) > 0 and n_behind <= most_behind
+
+
+def _n_behind(
+    X: Any, searched: SearchedPart, judged: GradedRows, n_shown: np.ndarray
+) -> int:
+    """Return how many judged rows are not among the first ones for their anchors.
+
+    `n_shown` has the number of rows that each row of X is compared with.
+    """
+    if not len(judged.rows):
+        return 0
+    ranked = RankedSearch.of_anchors(
+        X, searched, np.unique(judged.anchors), judged.anchors, judged.rows
+    )
+    ranks = ranked.ranks(unlearned(X), (COSINE,))[COSINE]
+    return int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[judged.anchors]))
 
 
 def credit_of_unseen(shown: ShownRows) -> float:

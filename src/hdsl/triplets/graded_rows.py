@@ -40,13 +40,13 @@ def count_wins(triplets: np.ndarray, weights: np.ndarray | None) -> Wins:
         weights = np.ones(len(triplets))
     anchors = np.concatenate([triplets[:, 0], triplets[:, 0]])
     rows = np.concatenate([triplets[:, 1], triplets[:, 2]])
-    pairs = np.column_stack([anchors, rows])
-    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+    width = np.int64(rows.max(initial=0)) + 1
+    distinct, number = np.unique(anchors * width + rows, return_inverse=True)
     n_pairs = len(distinct)
     number = number.reshape(2, -1)
     return Wins(
-        anchors=distinct[:, 0],
-        rows=distinct[:, 1],
+        anchors=distinct // width,
+        rows=distinct % width,
         won=np.bincount(number[0], weights, minlength=n_pairs),
         lost=np.bincount(number[1], weights, minlength=n_pairs),
         n_comparisons=np.bincount(number.ravel(), minlength=n_pairs),
@@ -73,17 +73,17 @@ class GradedRows:
         return GradedRows(self.anchors[chosen], self.rows[chosen], self.grades[chosen])
 
 
-def graded_rows(triplets: np.ndarray, weights: np.ndarray | None) -> GradedRows:
+def graded_rows(wins: Wins) -> GradedRows:
     """Return the rows that win comparisons with an anchor, and the share that they win.
 
     An anchor that is compared with itself is left out.
 
     Examples
     --------
-    >>> graded_rows(np.array([[0, 1, 2], [0, 2, 3], [0, 2, 1]]), None).grades.round(2).tolist()
+    >>> wins = count_wins(np.array([[0, 1, 2], [0, 2, 3], [0, 2, 1]]), None)
+    >>> graded_rows(wins).grades.round(2).tolist()
     [0.5, 0.67]
     """
-    wins = count_wins(triplets, weights)
     is_graded = (wins.won > 0) & (wins.anchors != wins.rows)
     won = wins.won[is_graded]
     return GradedRows(
