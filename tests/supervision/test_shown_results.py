@@ -159,6 +159,16 @@ def test_a_log_of_the_first_results_is_known_by_where_clicks_are():
     assert not are_first_results(X, everything, wins, rng)
 
 
+def test_a_log_shows_any_of_the_rows_that_are_equal():
+    X = sp.csr_array(sp.vstack([unit_rows(20)] * 40))
+    rng = np.random.default_rng(0)
+    scores = (X @ X.T).toarray() + 1e-9 * rng.random((800, 800))
+    np.fill_diagonal(scores, -1.0)
+    first = np.argsort(-scores, axis=1)[:, :10]
+    wins = count_wins(log_of(X, first, rng.random(first.shape) < 0.3), None)
+    assert are_first_results(X, SearchedPart(np.arange(800), X), wins, rng)
+
+
 @pytest.mark.parametrize("n_sampled", [1, 50, 10_000])
 def test_a_sample_of_the_rows_takes_no_log_for_another(monkeypatch, n_sampled):
     monkeypatch.setattr(shown_results, "N_SAMPLED", n_sampled)

@@ -21,6 +21,10 @@ from ..triplets.graded_rows import positions_among
 if TYPE_CHECKING:
     from ..cpu.kernels.ranks import Counts
 
+#: The rank of rows that tie: the middle one of theirs, or the first one.
+MIDDLE = "middle"
+FIRST = "first"
+
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22
 
@@ -106,11 +110,16 @@ class RankedSearch:
         )
 
     def ranks(
-        self, similarity: Rewriter, rankings: Sequence[str], n_threads: int = 1
+        self,
+        similarity: Rewriter,
+        rankings: Sequence[str],
+        n_threads: int = 1,
+        ties: str = MIDDLE,
     ) -> dict[str, np.ndarray]:
         """Return the ranks of the judged rows for their queries, by each way to rank rows.
 
-        Ties have their middle rank. Products are computed once for all ways.
+        Ties have their middle rank, or all the first one. Products are computed once
+        for all ways.
         """
         queries = similarity.rewrite(self.queries)
         judged_rows = self.rows[self.judged_rows]
@@ -137,7 +146,7 @@ class RankedSearch:
         with ThreadPoolExecutor(n_threads) as threads:
             counts = [*threads.map(counts_of_block, starts)]
         return {
-            ranking: way.middle_ranks([of_block[k] for of_block in counts])
+            ranking: way.ranks([of_block[k] for of_block in counts], ties)
             for k, (ranking, way) in enumerate(zip(rankings, ways, strict=True))
         }
 
@@ -190,11 +199,13 @@ class RankedRows:
         count_ranks(products, lengths, self.thresholds, counts)
         return counts
 
-    def middle_ranks(self, counts: Sequence[Counts]) -> np.ndarray:
+    def ranks(self, counts: Sequence[Counts], ties: str) -> np.ndarray:
         """Return the rank of each judged row among the rows of all counts."""
         n_above = np.sum([count.n_above for count in counts], axis=0)
         n_from = np.sum([count.n_from for count in counts], axis=0)
         n_ties = n_from - n_above  # the row itself among them
         ranks = np.empty(len(self.order))
-        ranks[self.order] = n_above + (n_ties + 1) / 2
+        ranks[self.order] = n_above + 1.0
+        if ties == MIDDLE:
+            ranks[self.order] = n_above + (n_ties + 1) / 2
         return ranks

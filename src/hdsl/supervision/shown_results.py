@@ -15,7 +15,7 @@ from ..similarity.cosine import COSINE
 from ..similarity.products import row_products
 from ..similarity.unlearned import unlearned
 from ..triplets.graded_rows import GradedRows, Wins, count_wins, graded_rows
-from .ranked_search import RankedSearch, SearchedPart
+from .ranked_search import FIRST, RankedSearch, SearchedPart
 
 #: A log shows the first results of the plain cosine where so many of the rows that win
 #: comparisons are among so many times as many first rows as their anchor is compared
@@ -258,7 +258,8 @@ def _n_behind(
     ranked = RankedSearch.of_anchors(
         X, searched, np.unique(judged.anchors), judged.anchors, judged.rows
     )
-    ranks = ranked.ranks(unlearned(X), (COSINE,))[COSINE]
+    # Of rows that are equal, a search may show any.
+    ranks = ranked.ranks(unlearned(X), (COSINE,), ties=FIRST)[COSINE]
     return int(np.count_nonzero(ranks > TIMES_AS_MANY * n_shown[judged.anchors]))
 
 
