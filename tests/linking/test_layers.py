@@ -112,32 +112,35 @@ def test_records_near_by_cosine_lead_to_those_near_as_learned(monkeypatch, n_sho
 
 
 @pytest.mark.parametrize("group_size", [3, 2**13])
-@pytest.mark.parametrize("is_single", [True, False])
-def test_both_sides_find_what_one_finds_in_the_other(
-    monkeypatch, group_size, is_single
-):
+@pytest.mark.parametrize("n_left", [1, 70, 137])
+def test_both_sides_find_what_one_finds_in_the_other(monkeypatch, group_size, n_left):
     monkeypatch.setattr(both_sides, "GROUP_SIZE", group_size)
     monkeypatch.setattr(sides, "DEPTH", 9)
     records, n = record_features()
     rows = LayeredRows.of_records(records)
-    if is_single:
-        n = 2 * n
-    every, shortlist = sides.Sides(rows, n).search(n_jobs=2)
-    for searched, queries in ((range(n, 2 * n), range(n)), (range(n), range(n, 2 * n))):
-        if is_single:
-            searched = range(n)
-            queries = range(n)
+    every, shortlist = sides.Sides(rows, n_left).search(n_jobs=2)
+    left = range(n_left)
+    right = range(n_left, 2 * n)
+    for searched, queries in ((right, left), (left, right)):
         index = LayeredIndex(rows, searched)
-        depth = 9 + is_single
-        records, scores = index.top(rows.take(np.array(queries)), depth, 1)
+        neighbors, scores = index.top(rows.take(np.array(queries)), 9, 1)
         for layer, nearest in enumerate(every):
-            is_neighbor = np.ones(records[layer].shape, dtype=bool)
-            if is_single:
-                is_neighbor = records[layer] != np.array(queries)[:, None]
-            expected = np.where(is_neighbor, scores[layer], -np.inf)
-            assert_array_equal(nearest.scores[queries], expected)
-        first = shortlist.records[queries][:, :depth] + searched.start
-        assert_array_equal(first, records[-1] + searched.start)
+            assert_array_equal(nearest.scores[queries], scores[layer])
+        assert_array_equal(shortlist.records[queries][:, :9], neighbors[-1])
+
+
+@pytest.mark.parametrize("group_size", [3, 2**13])
+def test_one_table_is_both_sides(monkeypatch, group_size):
+    monkeypatch.setattr(both_sides, "GROUP_SIZE", group_size)
+    monkeypatch.setattr(sides, "DEPTH", 9)
+    records, n = record_features()
+    rows = LayeredRows.of_records(records)
+    every, _ = sides.Sides(rows, 2 * n).search(n_jobs=2)
+    neighbors, scores = LayeredIndex(rows).top(rows, 10, 1)
+    for layer, nearest in enumerate(every):
+        is_itself = neighbors[layer] == np.arange(2 * n)[:, None]
+        expected = np.where(is_itself, -np.inf, scores[layer])
+        assert_array_equal(nearest.scores, expected)
 
 
 def test_blocks_change_nothing(monkeypatch):
