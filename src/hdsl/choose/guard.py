@@ -109,9 +109,10 @@ class SearchGuard:
         ]
         rankings = [self._best_known_ranking(prior) for prior in priors]
         by_clicks = any(search.decides for search in self.searches)
+        ways = [*zip(priors, rankings, strict=True)]
         return search_columns(
-            [self.mean(*way) for way in zip(priors, rankings, strict=True)],
-            [self._gain(*way) for way in zip(priors, rankings, strict=True)],
+            [self.mean(prior, ranking) for prior, ranking in ways],
+            [self._gain(prior, ranking) for prior, ranking in ways],
             by_clicks=by_clicks,
         )
 

@@ -17,7 +17,12 @@ from ..cpu.kernels.layers import TopRows
 from ..cpu.workers import Workers
 from ..progress import Progress
 from ..search.all_pairs import round_robin
-from .layer_search import LOOK_COST, ColumnsOfLayer, LayerSearch, empty_lists
+from .layer_search import (
+    ColumnsOfLayer,
+    LayerSearch,
+    cost_of_query,
+    empty_lists,
+)
 from .layers import LayeredRows
 
 #: Groups of a side: as many for any number of threads, so that sums are the same bits.
@@ -30,7 +35,7 @@ GROUP_SIZE = 2**13
 N_AT_A_TIME = 2**9
 
 
-class Meeting(NamedTuple):
+class Comparison(NamedTuple):
     """Records that are compared with a group.
 
     Attributes
@@ -84,29 +89,29 @@ class BothSides:
         widths = [columns.n_features for columns in self._columns]
         search = LayerSearch(self._layered, self._layered, widths)
         lists = empty_lists(self._layered.n_records, sizes)
-        cost = self._cost()
+        cost_per_query = cost_of_query(self._columns, self._layered) / self._n_groups
+        cost = cost_per_query * len(self._members(0))
 
-        def compare(start: int, stop: int, meetings: list[Meeting]) -> None:
-            for meeting in meetings[start:stop]:
-                self._compare(meeting, search, lists)
+        def compare(start: int, stop: int, comparisons: list[Comparison]) -> None:
+            for comparison in comparisons[start:stop]:
+                self._compare(comparison, search, lists)
 
         progress.stage("searching by cosine", self._n_groups)
-        for meetings in progress.each(self._rounds()):
-            workers.run_pieces(compare, len(meetings), cost, meetings)
+        for comparisons in progress.each(self._rounds()):
+            workers.run_pieces(compare, len(comparisons), cost, comparisons)
         return lists
 
     def _compare(
-        self, meeting: Meeting, search: LayerSearch, lists: tuple[TopRows, ...]
+        self, comparison: Comparison, search: LayerSearch, lists: tuple[TopRows, ...]
     ) -> None:
         """Compare records with a group, some at a time."""
-        group = self._group(meeting.group)
-        block = tuple(columns.blocks[meeting.group] for columns in self._columns)
+        group = self._group(comparison.group)
+        block = tuple(columns.blocks[comparison.group] for columns in self._columns)
         limits = np.stack([each.scores[group.start : group.stop, 0] for each in lists])
-        if (
-            meeting.is_same
-        ):  # each record meets every one: one of the two lists is enough
+        # Of a group and itself each record meets every one: one of two lists is enough.
+        if comparison.is_same:
             limits[:] = np.inf
-        records = meeting.records
+        records = comparison.records
         for start in range(records.start, records.stop, N_AT_A_TIME):
             stop = min(start + N_AT_A_TIME, records.stop)
             search.compare(start, stop, block, group.start, lists, limits)
@@ -116,17 +121,19 @@ class BothSides:
         first = number * self._group_size
         return self._right[first : first + self._group_size]
 
-    def _rounds(self) -> Iterator[list[Meeting]]:
-        """Yield meetings that write to different lists."""
+    def _rounds(self) -> Iterator[list[Comparison]]:
+        """Yield comparisons that write to different lists."""
         for pairs in self._pairs_of_groups():
-            meetings = [
-                Meeting(self._members(left), right, self._is_single and left == right)
+            comparisons = [
+                Comparison(
+                    self._members(left), right, self._is_single and left == right
+                )
                 for left, right in pairs
             ]
             yield [
-                meeting
-                for meeting in meetings
-                if len(meeting.records) and len(self._group(meeting.group))
+                comparison
+                for comparison in comparisons
+                if len(comparison.records) and len(self._group(comparison.group))
             ]
 
     def _members(self, number: int) -> range:
@@ -145,11 +152,3 @@ class BothSides:
             return
         for turn in groups:
             yield [(group, (group + turn) % self._n_groups) for group in groups]
-
-    def _cost(self) -> float:
-        """Return the number of multiplications of one meeting, about."""
-        pairs = zip(self._columns, self._layered.layers, strict=True)
-        n_products = sum(columns.n_products(layer.rows) for columns, layer in pairs)
-        looks = LOOK_COST * len(self._right) * len(self._columns)
-        per_query = (n_products + looks) / self._n_groups
-        return per_query * len(self._members(0))

@@ -154,8 +154,8 @@ class BoostedTrees(NamedTuple):
         them itself.
         """
         rows = X[:N_CHECKED]
-        unknown_form = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-        with suppress(*unknown_form):
+        # What reading another form may raise.
+        with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
             boosted = cls._of_state(classifier.__getstate__())
             sums = np.full(len(rows), boosted.baseline)
             boosted.trees.add(rows, sums, n_jobs=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from threading import local
 
@@ -162,6 +162,7 @@ class ColumnsOfLayer:
         indices = layer.rows.arrays.indices
         indices = indices[indptr[records.start] : indptr[records.stop]]
         self._block_size = block_size
+        self.n_rows = len(records)
         self.n_features = 1 + int(indices.max(initial=-1))
         self._n_records = np.bincount(indices, minlength=self.n_features)
         self.blocks = [
@@ -207,3 +208,11 @@ class ColumnsOfLayer:
         features = arrays.indices[: arrays.indptr[n_queries]]
         known = features[features < self.n_features]
         return float(self._n_records[known].sum() / max(n_queries, 1))
+
+
+def cost_of_query(columns: Sequence[ColumnsOfLayer], queries: LayeredRows) -> float:
+    """Return the number of multiplications of one of the queries and all records, about."""
+    pairs = zip(columns, queries.layers, strict=True)
+    n_products = sum(each.n_products(layer.rows) for each, layer in pairs)
+    n_looks = sum(each.n_rows for each in columns)
+    return n_products + LOOK_COST * n_looks

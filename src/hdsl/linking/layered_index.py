@@ -10,10 +10,10 @@ from ..cpu.kernels.layers import ListedRows, TopRows
 from ..cpu.workers import Workers
 from .layer_search import (
     BLOCK_SIZE,
-    LOOK_COST,
     N_SPARE,
     ColumnsOfLayer,
     LayerSearch,
+    cost_of_query,
     empty_lists,
     listed_rows,
 )
@@ -153,7 +153,7 @@ class _Chunk:
     ) -> None:
         """Offer the records to the lists of queries, numbered from `first` on."""
         search = LayerSearch(queries, self.layered, self._widths)
-        cost = self._cost(queries)
+        cost = cost_of_query(self._columns, queries) / max(self._n_blocks, 1)
         for number in range(self._n_blocks):
             block = tuple(columns.blocks[number] for columns in self._columns)
             row = first + number * BLOCK_SIZE
@@ -179,10 +179,3 @@ class _Chunk:
     @property
     def _n_blocks(self) -> int:
         return len(self._columns[0].blocks)
-
-    def _cost(self, queries: LayeredRows) -> float:
-        """Return the number of multiplications of a query and a block, about."""
-        pairs = zip(self._columns, queries.layers, strict=True)
-        n_products = sum(columns.n_products(layer.rows) for columns, layer in pairs)
-        looks = LOOK_COST * self.n_records * len(self._columns)
-        return (n_products + looks) / max(self._n_blocks, 1)

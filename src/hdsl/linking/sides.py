@@ -113,6 +113,7 @@ class Sides:
         ]
         shortlist = Shortlist.empty(n_records, N_SHORTLIST)
         both_sides = BothSides(self.layered, self._n_left)
+        widths = [layer.n_features for layer in self.layered.layers]
         with Workers(n_jobs) as workers:
             tops = both_sides.top(sizes, workers, progress or Progress(0))
             for side, records in self._queries(np.arange(n_records)):
@@ -121,7 +122,7 @@ class Sides:
                 nearby = Shortlist.of_lists(lists[-1], N_SHORTLIST, first)
                 shortlist.fill(records, nearby)
                 listed = listed_rows(lists, n_listed)
-                neighbors, scores = self._scored(records, listed, workers)
+                neighbors, scores = self._scored(records, listed, widths, workers)
                 for layer, nearest in enumerate(every):
                     nearest.fill(records, neighbors[layer], scores[layer], first=0)
         for nearest in every:
@@ -129,12 +130,18 @@ class Sides:
         return every, shortlist
 
     def _scored(
-        self, records: np.ndarray, listed: ListedRows, workers: Workers
+        self,
+        records: np.ndarray,
+        listed: ListedRows,
+        widths: list[int],
+        workers: Workers,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lists of records by their similarities in float64, best first."""
+        """Return lists of records by their similarities in float64, best first.
+
+        `widths` are how many features each layer has.
+        """
         layered = self.layered
         queries = layered.take(records)
-        widths = [layer.n_features for layer in layered.layers]
         search = LayerSearch(queries, layered, widths)
         cost = listed.rows.shape[2] * layered.n_entries / layered.n_records
         every_record = (0, layered.n_records, 0)
