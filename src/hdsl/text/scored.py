@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain.tables import CLASS
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity.cosine import COSINE
 
 #: The weight of an embedding that class scores see and the similarity leaves out: too
@@ -82,10 +82,10 @@ class Scored:
         """
         if self.scores is None:
             return X
-        if isinstance(X, MixedRows):
-            scored, embedding = self.scores.transform(X)
-            return MixedRows(sp.csr_array(scored), embedding)
-        return sp.csr_array(self.scores.transform(X))
+        scored = self.scores.transform(X)
+        if isinstance(scored, Rows):
+            return scored
+        return sp.csr_array(scored)
 
     def names(self, names: np.ndarray | None) -> np.ndarray | None:
         """Return the names of the features, then ``class:LABEL`` for each score."""
