@@ -104,9 +104,9 @@ def test_rows_columns_and_blocks_are_those_of_one_matrix(case, data):
     assert_allclose(stacked.to_sparse().toarray(), X, rtol=1e-6)
 
 
-def test_queries_and_rows_must_both_be_pairs():
+def test_queries_and_index_must_both_have_an_embedding():
     rows = Rows(sp.csr_array((2, 3)), np.ones((2, 2)))
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="must both be"):
         Index(rows).top_k(np.ones((1, 5)), 1)
 
 

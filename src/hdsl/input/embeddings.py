@@ -66,7 +66,7 @@ def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> Any:
 def _check_both(estimator: Any, X: Any, name: str) -> None:
     """Raise ValueError for words alone, or vectors alone, where a model was fitted on both."""
     width = getattr(estimator, "embedding_width_", 0)
-    shape = getattr(X, "shape", ())
+    shape: tuple[Any, ...] = getattr(X, "shape", ())
     if not width or len(shape) != 2:
         return
     n_features = estimator.n_features_in_ - width
