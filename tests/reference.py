@@ -85,7 +85,17 @@ def similarity_matrix(similarity):
     """Return the matrix S of a similarity without norms: S(x, y) = xᵀSy."""
     d = similarity.n_features
     M = model_matrix(similarity.atoms, similarity.weights, d, similarity.scale)
-    return fixed_matrix(similarity.fixed, d) + M
+    return fixed_matrix(similarity.fixed, d) + M + embedding_part(similarity)
+
+
+def embedding_part(similarity):
+    """Return the matrix of d × d with W = Σ vvᵀ in its last rows and columns."""
+    d = similarity.n_features
+    W = np.zeros((d, d))
+    if similarity.directions is not None:
+        for v in similarity.directions:
+            W[-len(v) :, -len(v) :] += np.outer(v, v)
+    return W
 
 
 def is_psd(M):

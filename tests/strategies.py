@@ -182,6 +182,15 @@ def models_beside(fixed, d):
 
 
 @st.composite
+def directions_beside(draw, fixed, d):
+    """None, or up to three rows of V that are learned in the columns of a dense part."""
+    if fixed[-1].by_feature:
+        return None
+    shape = (draw(st.integers(0, 3)), d - fixed[-1].start)
+    return draw(st.none() | arrays(np.float64, shape, elements=INTEGERS | FLOATS))
+
+
+@st.composite
 def triplet_weights(draw, T):
     """No weights, or T positive ones."""
     weight = st.sampled_from([1.0, 2.0, 3.0]) | st.floats(0.1, 5.0)

@@ -173,6 +173,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
         this was not measured.
     embedding_weight_ : float or None
         The value used; None without an embedding.
+    directions_ : ndarray of shape (n_directions, embedding_width_) or None
+        V of the part W = VᵀV that is learned inside the embedding: orthogonal rows, the
+        longest first; None where nothing is.
     embedding_width_ : int
         Number of the last columns that are an embedding, 0 without one.
     norm_ : {"l2", None}
@@ -412,6 +415,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
             self.scale_,
             fixed_parts(self),
             self.n_features_in_,
+            self.directions_,
         )
 
     def at(self, n_iter: int) -> HDSL:

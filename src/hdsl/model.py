@@ -37,6 +37,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         """Rows sqrt(λ·weight)(e_i ± e_j), shape (n_atoms, n_features)."""
         return self.similarity_.components
 
+    def embedding_matrix(self) -> np.ndarray:
+        """Return W, the learned part of an embedding, dense, of shape (width, width)."""
+        return self.similarity_.embedding_matrix()
+
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M as a sparse array of shape (n_features, n_features).
 
@@ -60,7 +64,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms +
         n_features)
             The atoms' components, then sqrt(prior)·X where prior > 0, and so on for
-            each fixed part.
+            each fixed part, then the embedding along its learned directions.
         """
         similarity, rows = self._similarity_and(X)
         Z = similarity.transform(rows)
@@ -78,6 +82,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         max_weight: float | None = None,
     ) -> Any:
         """Return queries whose dot products with rows y are S(x, y): prior·X + XM.
+
+        An embedding z beside X becomes prior·w·z + Wz.
 
         Parameters
         ----------
@@ -166,7 +172,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         return check_rows(self, X, reset=False, name=name)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
+        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``.
+
+        The learned directions of an embedding are ``direction0`` and so on.
+        """
         similarity = self.similarity_
         n_features = self.n_features_in_
         features = self._feature_names(input_features)
@@ -174,8 +183,13 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         weighted = [
             fixed_part for fixed_part in similarity.fixed if fixed_part.weight != 0
         ]
+        directions = []
+        if similarity.has_directions:
+            n_directions = len(similarity.directions)
+            directions = [f"direction{k}" for k in range(n_directions)]
+        learned_last = np.array(directions, dtype=object)
         if not weighted:
-            return pairs
+            return np.append(pairs, learned_last)
         if features is None:
             why = (
                 "The transform has a column per feature "
@@ -183,7 +197,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             )
             features = numbered_names(n_features, why)
         blocks = [features[block.start : block.stop] for block in weighted]
-        return np.concatenate([pairs, *blocks])
+        return np.concatenate([pairs, *blocks, learned_last])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
         """Return the names given to ``fit`` or to this; None where there are none."""

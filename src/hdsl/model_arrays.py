@@ -108,6 +108,7 @@ def _set_similarity(model: Any, similarity: Similarity, header: dict[str, Any]) 
     model.atoms_ = similarity.atoms
     model.weights_ = similarity.weights
     model.scale_ = similarity.scale
+    model.directions_ = similarity.directions
     model.n_features_in_ = similarity.n_features
     prior = similarity.fixed[0]
     model.prior_ = prior.weight

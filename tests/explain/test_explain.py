@@ -17,10 +17,17 @@ from sklearn.exceptions import NotFittedError
 import reference
 from hdsl import HDSL
 from hdsl.explain import explain, importance
-from hdsl.explain.parts import MEANING
+from hdsl.explain.parts import DIRECTIONS, LEARNED_MEANING, MEANING
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.fixed import NO_FEATURE
-from strategies import SCALES, fixed_parts, matrices, models, models_beside
+from strategies import (
+    SCALES,
+    directions_beside,
+    fixed_parts,
+    matrices,
+    models,
+    models_beside,
+)
 
 NAMES = ["goal", "match", "profit", "shares"]
 HOSTILE = [
@@ -48,6 +55,8 @@ def learned_matrix(similarity):
 def rounding(similarity, x, y):
     """Return what the roundings in S(x, y) may come to: 16 units in the last place of its terms."""
     absolute = replace(similarity, atoms=np.abs(similarity.atoms))
+    if similarity.directions is not None:
+        absolute = replace(absolute, directions=np.abs(similarity.directions))
     return (
         16
         * np.finfo(float).eps
@@ -61,7 +70,8 @@ def cases(draw):
     X = draw(matrices())
     fixed = draw(fixed_parts(X.shape[1]))
     atoms, weights = draw(models_beside(fixed, X.shape[1]))
-    similarity = Similarity(atoms, weights, draw(SCALES), fixed, X.shape[1])
+    directions = draw(directions_beside(fixed, X.shape[1]))
+    similarity = Similarity(atoms, weights, draw(SCALES), fixed, X.shape[1], directions)
     return similarity, X[
         draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))
     ]
@@ -107,7 +117,14 @@ def test_parts_are_those_of_their_formulas(case):
     tolerance = rounding(similarity, x, y) + 1e-300
     for by in ("pair", "atom"):
         parts = explain(similarity, x, y, by=by).parts
-        assert set(parts["kind"]) <= {by, *(part.name for part in similarity.fixed)}
+        of_fixed = {part.name for part in similarity.fixed}
+        assert set(parts["kind"]) <= {by, DIRECTIONS, *of_fixed}
+        inside = parts[parts["kind"] == DIRECTIONS]
+        assert set(inside["name"]) <= {LEARNED_MEANING}
+        assert (inside["i"] == NO_FEATURE).all()
+        along = x @ reference.embedding_part(similarity) @ y
+        assert_allclose(inside["value"].sum(), along, rtol=0, atol=tolerance)
+        parts = parts[parts["kind"] != DIRECTIONS]
         of_block = parts[np.isin(parts["kind"], as_one)]
         assert set(of_block["name"]) <= {MEANING}
         assert (of_block["i"] == NO_FEATURE).all()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+import reference
 import strategies
 from hdsl import load
 from hdsl.files import container
@@ -27,10 +28,13 @@ def test_every_fixed_part_comes_back(d, data):
     n_columns = d - last.start
     columns = np.arange(data.draw(st.integers(1, n_columns)))
     last = dataclasses.replace(last, norm="l2", length_columns=columns)
-    similarity = Similarity(atoms, weights, 2.0, (*others, last), d)
+    directions = data.draw(strategies.directions_beside(fixed, d))
+    similarity = Similarity(atoms, weights, 2.0, (*others, last), d, directions)
     again = similarity_from_arrays(*similarity_to_arrays(similarity))
     assert_array_equal(again.atoms, atoms)
     assert_array_equal(again.weights, weights)
+    W = reference.embedding_part(similarity)
+    assert_array_equal(reference.embedding_part(again), W)
     assert (again.scale, again.n_features) == (2.0, d)
     assert_array_equal(again.fixed[-1].length_columns, columns)
     *_, last_again = again.fixed

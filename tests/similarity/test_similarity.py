@@ -29,7 +29,10 @@ def cases(draw):
     d = X.shape[1]
     fixed = draw(strategies.fixed_parts(d))
     atoms, weights = draw(strategies.models_beside(fixed, d))
-    similarity = Similarity(atoms, weights, draw(strategies.SCALES), fixed, d)
+    directions = draw(strategies.directions_beside(fixed, d))
+    similarity = Similarity(
+        atoms, weights, draw(strategies.SCALES), fixed, d, directions
+    )
     Y = X[draw(st.permutations(range(len(X))))][: draw(st.integers(1, len(X)))]
     return similarity, reference.similarity_matrix(similarity), X, Y
 
@@ -54,6 +57,7 @@ def tolerance(S, X, rtol=1e-12):
 def test_matrix_is_the_combination_of_its_atoms(case):
     similarity, S, X, _ = case
     M = S - reference.fixed_matrix(similarity.fixed, len(S))
+    M -= reference.embedding_part(similarity)
     tol = tolerance(S, X)
     assert_allclose(similarity.matrix().toarray(), M, atol=tol)
     L = similarity.components
@@ -142,7 +146,10 @@ def test_transform_puts_components_before_the_fixed_parts(case):
         for part in similarity.fixed
         if part.weight > 0
     ]
-    assert_allclose(Z[:, k:], np.hstack([X[:, :0], *blocks]), rtol=1e-15)
+    if similarity.directions is not None:
+        blocks.append(X[:, similarity.n_paired :] @ similarity.directions.T)
+    expected = np.hstack([X[:, :0], *blocks])
+    assert_allclose(Z[:, k:], expected, rtol=1e-15, atol=tolerance(S, X))
 
 
 @forms

@@ -36,6 +36,10 @@ BY = ("pair", "atom")
 #: What the part of an embedding is about, where others name a feature or a pair.
 MEANING = "meaning"
 
+#: The kind and the name of the part that is learned inside an embedding.
+DIRECTIONS = "direction"
+LEARNED_MEANING = "meaning, learned"
+
 #: Words that are shown behind the score of a class.
 MOST_WORDS = 4
 
@@ -70,8 +74,9 @@ class Explanation(Readable):
     total : float
         The correctly rounded sum of all parts, ``math.fsum(parts["value"])``.
     parts : structured ndarray of shape (n_parts,)
-        kind ("pair", "atom", or the name of a fixed part such as "prior"), name, i, j,
-        value. For a single feature j is i, and for a fixed part as a whole both are -1.
+        kind ("pair", "atom", "direction", or the name of a fixed part such as "prior"),
+        name, i, j, value. For a single feature j is i, and for a part of an embedding
+        as a whole, fixed or learned, both are -1.
         Parts of value 0 are left out.
     of : str
         What is explained, such as "S(x, y)".
@@ -93,7 +98,7 @@ class Explanation(Readable):
 
     @property
     def learned(self) -> float:
-        """The part of xᵀMy in the total."""
+        """The part of xᵀMy and zᵀWz' in the total."""
         is_fixed = np.isin(self.parts["kind"], self.fixed)
         return math.fsum(self.parts["value"][~is_fixed])
 
@@ -271,7 +276,8 @@ def explain(
         fixed = [
             _terms_of_fixed(fixed_part, rows, names) for fixed_part in similarity.fixed
         ]
-    parts = _table_of_parts([learned, *fixed])
+        inside = _terms_of_directions(similarity, rows)
+    parts = _table_of_parts([learned, *fixed, inside])
     if not np.isfinite(parts["value"]).all():
         raise ValueError(
             f"A part of {what} is too large for a float: the values of the rows are up "
@@ -397,6 +403,19 @@ def _terms_of_fixed(fixed_part: FixedPart, rows: _ComparedRows, names: Any) -> _
     else:
         labels = np.full(len(features), MEANING, dtype=object)
     return _Terms(fixed_part.name, labels, features, features, values)
+
+
+def _terms_of_directions(similarity: Similarity, rows: _ComparedRows) -> _Terms:
+    """Return zᵀWz' of the embedding as one number, none without a learned part."""
+    values = np.empty(0)
+    if similarity.directions is not None:
+        is_dense = rows.features >= similarity.n_paired
+        V = similarity.directions[:, rows.features[is_dense] - similarity.n_paired]
+        along = (V @ rows.x[is_dense]) * (V @ rows.y[is_dense])
+        values = np.array([math.fsum(along)])
+    features = np.full(len(values), NO_FEATURE)
+    labels = np.full(len(values), LEARNED_MEANING, dtype=object)
+    return _Terms(DIRECTIONS, labels, features, features, values)
 
 
 def _table_of_parts(terms: list[_Terms]) -> np.ndarray:

@@ -46,6 +46,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     for name in FITTED:
         setattr(model, name + "_", getattr(learned.result, name))
     model.scale_ = learned.scale
+    model.directions_ = None
     model.prior_ = learned.prior
     model.embedding_weight_ = learned.embedding_weight
     model.choice_ = None

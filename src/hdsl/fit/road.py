@@ -199,6 +199,7 @@ def _listener(run: CheckedInput, settings: Settings) -> Callback | None:
             "atoms_": state.atoms,
             "weights_": state.weights,
             "scale_": settings.scale,
+            "directions_": None,
             "prior_": settings.prior,
             "embedding_weight_": None,
             "n_iter_": state.n_iter,

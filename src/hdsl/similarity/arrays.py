@@ -24,6 +24,8 @@ def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]
         "atoms": similarity.atoms,
         "weights": np.asarray(similarity.weights, np.float64),
     }
+    if similarity.has_directions:
+        arrays["directions"] = np.asarray(similarity.directions, np.float64)
     fixed = []
     for k, fixed_part in enumerate(similarity.fixed):
         fixed.append({name: getattr(fixed_part, name) for name in PART_VALUES})
@@ -54,7 +56,10 @@ def similarity_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Similarity
     atoms = get_array(arrays, "atoms", "i")
     weights = get_array(arrays, "weights", "f")
     check_atoms(atoms, weights, n_features)
-    return Similarity(atoms, weights, scale, fixed, n_features)
+    directions = None
+    if "directions" in arrays:
+        directions = get_array(arrays, "directions", "f", (None, None))
+    return Similarity(atoms, weights, scale, fixed, n_features, directions)
 
 
 def ranking_from(header: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The similarity: S(x, y) = Σ fixed parts + xᵀMy, where M = Σ weight·atom is learned."""
+"""The similarity: S(x, y) = Σ fixed parts + xᵀMy + zᵀWz', where M and W are learned."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class Similarity:
         blocks of the parts follow each other and cover all columns. At most one, the
         last, is a dense embedding.
     n_features : int
+    directions : ndarray of shape (n_directions, width), default=None
+        V of the part W = VᵀV that is learned inside the embedding; None is W = 0.
     """
 
     atoms: np.ndarray
@@ -49,6 +51,7 @@ class Similarity:
     scale: float
     fixed: tuple[FixedPart, ...]
     n_features: int
+    directions: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not cover_columns(self.fixed, self.n_features):
@@ -65,14 +68,23 @@ class Similarity:
             raise ValueError(
                 f"An atom is no (i, j, sign) with i < j < {self.n_paired}."
             )
+        shape = np.shape(self.directions)
+        if self.has_directions and shape[1:] != (self.n_features - self.n_paired,):
+            raise ValueError(
+                f"directions has shape {shape}, expected a row of the "
+                f"{self.n_features - self.n_paired} columns of the embedding each."
+            )
 
     def __repr__(self) -> str:
         parts = [
             f"{fixed_part.name} {fixed_part.weight:.4g}" for fixed_part in self.fixed
         ]
+        directions = ""
+        if self.has_directions:
+            directions = f", {len(self.directions):,} directions of the embedding"
         return (
             f"<Similarity: {len(self.weights):,} atoms of {self.n_features:,} "
-            f"features, scale {self.scale:.4g}, {', '.join(parts)}>"
+            f"features, scale {self.scale:.4g}, {', '.join(parts)}{directions}>"
         )
 
     # --- rows -------------------------------------------------------------------------
@@ -88,6 +100,11 @@ class Similarity:
         if self.fixed[-1].is_dense:
             return self.fixed[-1].start
         return self.n_features
+
+    @property
+    def has_directions(self) -> bool:
+        """Whether something is learned inside the embedding."""
+        return self.directions is not None and len(self.directions) > 0
 
     @property
     def embedding_weight(self) -> float:
@@ -126,7 +143,8 @@ class Similarity:
         """Return rows whose dot products are the similarity.
 
         The components of the atoms come first, then sqrt(weight) · block of each fixed
-        part that has a weight.
+        part that has a weight, and at the end those of the embedding along the learned
+        directions.
         """
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -135,6 +153,8 @@ class Similarity:
                 if fixed_part.weight != 0:
                     root = np.sqrt(fixed_part.weight)
                     blocks.append(_times(fixed_part.block(X), root))
+            if self.has_directions:
+                blocks.append(self.along_directions(X))
             Z = _side_by_side(blocks)
         return check_result(Z, "The transform of X")
 
@@ -149,11 +169,16 @@ class Similarity:
         root = np.sqrt(self.scale * self.weights)
         return (X[:, i] + X[:, j] * sign.astype(X.dtype)) * root.astype(X.dtype)
 
+    def along_directions(self, X: Any) -> np.ndarray:
+        """Return ZVᵀ of the embedding Z of rows as S compares them, in its dtype."""
+        Z = self.fixed[-1].block(X)
+        return Z @ self.directions.astype(Z.dtype).T
+
     def rewrite(self, X: Any) -> Any:
         """Return the query side: its dot products with rows y are S(x, y).
 
-        It is XM + weight · block of each fixed part, for rows X as S compares them: see
-        ``index_rows``.
+        It is XM + weight · block of each fixed part, plus ZW of an embedding Z, for
+        rows X as S compares them: see ``index_rows``.
         """
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -169,10 +194,14 @@ class Similarity:
         return check_result(Z, "The rewritten X")
 
     def _plus_learned(self, X: Any, fixed: Any) -> Any:
-        """Return XM plus what fixed parts rewrite X to; M has no column of an embedding."""
+        """Return XM and ZW plus what fixed parts rewrite X to."""
         if isinstance(X, MixedRows):
             sparse = self._times_matrix(X.sparse) + fixed.sparse
-            return MixedRows(sparse, fixed.dense)
+            dense = fixed.dense
+            if self.has_directions:
+                Y = self.along_directions(X)
+                dense = dense + Y @ self.directions.astype(Y.dtype)
+            return MixedRows(sparse, dense)
         return self._times_matrix(X) + fixed
 
     def _times_matrix(self, X: Any) -> Any:
@@ -199,6 +228,13 @@ class Similarity:
         """Return L for rows of so many columns, which are all or those that atoms may name."""
         roots = np.sqrt(self.scale * self.weights)
         return atoms_module.factors(self.atoms, roots, n_columns)
+
+    def embedding_matrix(self) -> np.ndarray:
+        """Return W, dense, of shape (width, width)."""
+        width = self.n_features - self.n_paired
+        if not self.has_directions:
+            return np.zeros((width, width))
+        return self.directions.T @ self.directions
 
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M, sparse, shape (n_features, n_features).
@@ -249,6 +285,9 @@ class Similarity:
                 else:
                     own_products = row_products(block, block)
                 squares = squares + fixed_part.weight * own_products
+        if self.has_directions:
+            along = self.along_directions(rows)
+            squares = squares + dense_row_products(along, along)
         return lengths_from_squares(squares)
 
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
@@ -285,11 +324,18 @@ def _with_dtypes_of(X: Any, Z: Any) -> Any:
 
 
 def _side_by_side(blocks: list[Any]) -> Any:
-    """Return the columns of all blocks as one matrix, sparse where the blocks are."""
+    """Return the columns of all blocks as one matrix, sparse where the blocks are.
+
+    Dense blocks that follow sparse ones are an embedding beside them.
+    """
     if len(blocks) == 1:
         return blocks[0]
-    if sp.issparse(blocks[0]) and not sp.issparse(blocks[-1]):
-        return MixedRows(_side_by_side(blocks[:-1]), blocks[-1])
-    if sp.issparse(blocks[0]):
-        return sp.hstack(blocks, format="csr")
-    return np.hstack(blocks)
+    n_sparse = sum(map(sp.issparse, blocks))
+    if not n_sparse:
+        return np.hstack(blocks)
+    sparse = blocks[0]
+    if n_sparse > 1:
+        sparse = sp.hstack(blocks[:n_sparse], format="csr")
+    if n_sparse == len(blocks):
+        return sparse
+    return MixedRows(sparse, _side_by_side(blocks[n_sparse:]))
