@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: help loads no NumPy.
 LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
 ORACLES = ("ascent", "heuristic", "exact")
+TOKENS = ("auto", "words", "characters", "identifiers")
+STOP_WORDS = ("none", "english")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
 #: Options that are parameters of HDSL under the same name.
@@ -113,12 +115,19 @@ def _add_data(options: OptionGroup) -> None:
 
 def _add_words(options: OptionGroup) -> None:
     """Add the options of which words texts are split into."""
-    about_tokens = "identifiers: camelCase and snake_case are two words each."
-    options.add_choice("--tokens", about_tokens, ("words", "identifiers"))
+    about_tokens = (
+        "What texts are cut into. auto: words, or n-grams of characters where texts have "
+        "few words; letters and pairs of them where a script has no spaces. "
+        "identifiers: camelCase and snake_case are two words each."
+    )
+    options.add_choice("--tokens", about_tokens, TOKENS)
     options.add_integer("--ngrams", "2 adds pairs of consecutive words.", 1)
-    options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 2.0)
+    options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 1.0)
     options.add_number("--max-df", "Most texts with a word; up to 1, a share.", 1.0)
-    options.add_choice("--stop-words", "Words to leave out.", ("english", "none"))
+    about_stop_words = (
+        "Words to leave out. english: for queries that are whole sentences."
+    )
+    options.add_choice("--stop-words", about_stop_words, STOP_WORDS)
     about_encoder = (
         "Compare texts by an embedding too: folder or name of a model that "
         "sentence-transformers or model2vec loads (pip install hdsl[embed])."

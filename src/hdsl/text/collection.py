@@ -219,11 +219,19 @@ class Collection:
     def row_of_text(self, text: str) -> Any:
         """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if is_empty(row):
+        if not is_empty(row):
+            return row
+        scripts = self.words.unknown_scripts(text) if self.words else []
+        if not scripts:
             raise ValueError(
                 f"The model knows none of the words of {text[:60]!r}: try others."
             )
-        return row
+        raise ValueError(
+            f"The model knows none of the words of {text[:60]!r}: none of its words has "
+            f"{' or '.join(scripts)} letters. Search in a language of its texts, learn "
+            "again with texts in this one, or with an encoder that knows both "
+            "languages (--encoder)."
+        )
 
     def search(
         self,
