@@ -91,11 +91,14 @@ def main() -> None:
         name: np.unique([line["label"] for line in lines], return_inverse=True)[1]
         for name, lines in sets.items()
     }
-    table = [["set", "words per text", "words", "characters"]]
+    headings = ["set", "words per text", "words", "characters"]
+    table = []
     for name, lines in sets.items():
         for n_words in N_WORDS:
             texts = [
-                " ".join([w for w in line["text"].split() if w.isalnum()][2 : n_words + 2])
+                " ".join(
+                    [w for w in line["text"].split() if w.isalnum()][2 : n_words + 2]
+                )
                 for line in lines
             ]
             errors = [
@@ -103,12 +106,10 @@ def main() -> None:
                 for tokens in ("words", "characters")
             ]
             table.append([name, str(n_words), *(f"{100 * e:.1f} %" for e in errors)])
-    print(*aligned(table), sep="\n")
+    print(aligned(table, headings, headings[1:]), end="\n\n")
     columns = [f"min_df {least}, {stop}" for least, stop in OPTIONS]
-    table = [["set", *columns]]
-    words = [
-        Words("words", min_df=least, stop_words=stop) for least, stop in OPTIONS
-    ]
+    table = []
+    words = [Words("words", min_df=least, stop_words=stop) for least, stop in OPTIONS]
     for name, lines in sets.items():
         texts = [line["text"] for line in lines]
         errors = [error(reader, texts, labels[name]) for reader in words]
@@ -118,7 +119,7 @@ def main() -> None:
             gains = [ndcg(reader, data / name, n_words) for reader in words]
             about = "whole queries" if n_words is None else f"{n_words} words"
             table.append([f"{name}, {about}", *(f"{gain:.3f}" for gain in gains)])
-    print(*aligned(table), sep="\n")
+    print(aligned(table, ["set", *columns], columns))
 
 
 if __name__ == "__main__":

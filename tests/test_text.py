@@ -9,11 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
+import reference
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
+from hdsl.evaluate import compare_searches
 from hdsl.files import container
 from hdsl.similarity.cosine import LearnedCosine
 from hdsl.text import (
+    BM25,
     TEST,
     TRAIN,
     Collection,
@@ -316,6 +319,50 @@ def test_rows_are_those_of_scikit_learn(options):
     assert words.transform(["", "zebra"]).nnz == 0
 
 
+# --- BM25 -----------------------------------------------------------------------------
+
+
+def test_rows_of_bm25_have_its_scores_as_dot_products():
+    """Of queries without repeated words, up to one factor per query."""
+    words = Words("words", weights="bm25", norm=None).fit(TEXTS)
+    X = words.transform(TEXTS)
+    counts = words.count(TEXTS).toarray()
+    by_document = reference.bm25(counts, counts, 1.2, 0.75, "exact")
+    for text in ("late goal", "the profit of the bank"[4:], "goal"):
+        query = words.count([text]).toarray()
+        expected = (by_document @ query.T).ravel()
+        scores = (X @ words.transform([text]).T).toarray().ravel()
+        assert_allclose(scores / scores.max(), expected / expected.max(), atol=1e-12)
+    lengths = np.sqrt((X.toarray() ** 2).sum(axis=1))
+    assert lengths.mean() == pytest.approx(1.0)
+    at_unit_length = Words("words", weights="bm25").fit(TEXTS).transform(TEXTS)
+    assert_allclose((at_unit_length.toarray() ** 2).sum(axis=1), 1.0)
+
+
+def test_a_search_is_compared_with_that_by_bm25(collection):
+    scores = collection.bm25_scores(["late goal goal", "zebra"])
+    counts = collection.words.count(TEXTS).toarray()
+    query = collection.words.count(["late goal goal"]).toarray()
+    expected = reference.bm25(counts, counts, 1.2, 0.75, "exact") @ query.T
+    assert_allclose(scores.toarray()[0], expected.ravel(), atol=1e-12)
+    assert scores[[1]].nnz == 0
+    D = collection.words.count(TEXTS)
+    Q = collection.words.count(["late goal"])
+    searches = compare_searches(BM25.of(D), Q, D, [{0, 4, 8}])
+    assert searches.after.ndcg == 1.0
+    with pytest.raises(ValueError, match="no texts of documents"):
+        Collection(collection.model, collection.words).bm25_scores(["goal"])
+
+
+def test_words_of_bm25_are_read_back(tmp_path):
+    words = Words("words", weights="bm25", norm=None)
+    collection = learn(TEXTS, LABELS, words=words, model=HDSL(**MODEL, norm=None))
+    save(collection, tmp_path / "m.hdsl")
+    again = load(tmp_path / "m.hdsl").words
+    assert (again.transform(TEXTS) != words.transform(TEXTS)).nnz == 0
+    assert (again.weights, again.norm) == ("bm25", None)
+
+
 # --- a collection ---------------------------------------------------------------------
 
 
@@ -533,6 +580,8 @@ def test_damaged_arrays_are_refused(path, name, value):
     [
         ("words", {"tokens": "eval"}),
         ("words", {"stop_words": [3]}),
+        ("words", {"weights": "eval"}),
+        ("words", {"average_length": "long"}),
         ("model", {"kind": "Collection"}),
         ("model", {"kind": "os.system"}),
         ("documents", []),

@@ -18,6 +18,7 @@ LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
 ORACLES = ("ascent", "heuristic", "exact")
 TOKENS = ("auto", "words", "characters", "identifiers")
 STOP_WORDS = ("none", "english")
+WEIGHTS = ("tfidf", "bm25")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
 #: Options that are parameters of HDSL under the same name.
@@ -128,6 +129,11 @@ def _add_words(options: OptionGroup) -> None:
         "Words to leave out. english: for queries that are whole sentences."
     )
     options.add_choice("--stop-words", about_stop_words, STOP_WORDS)
+    about_weights = (
+        "Weights of words. bm25: as full-text engines weigh them; with queries that are "
+        "no rows, texts keep their lengths."
+    )
+    options.add_choice("--weights", about_weights, WEIGHTS)
     about_encoder = (
         "Compare texts by an embedding too: folder or name of a model that "
         "sentence-transformers or model2vec loads (pip install hdsl[embed])."
@@ -207,7 +213,7 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
     parameters["embedding_weight"] = _number_or_auto(
         arguments.embedding_weight, "--embedding-weight"
     )
-    parameters["norm"] = _word_or_none(arguments.norm)
+    parameters["norm"] = _norm(arguments)
     parameters["n_jobs"] = arguments.jobs
     parameters["random_state"] = arguments.seed
     parameters["memory_limit"] = _memory_limit(arguments.memory_limit)
@@ -215,6 +221,14 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
         parameters["max_iter"] = arguments.max_iter
     _check_parameters(parameters)
     return parameters
+
+
+def _norm(arguments: Namespace) -> str | None:
+    """Return the norm of rows: none where BM25 ranks for queries, by lengths."""
+    has_queries = arguments.judgements is not None or arguments.clicks is not None
+    if arguments.weights == "bm25" and has_queries:
+        return None
+    return _word_or_none(arguments.norm)
 
 
 def _check_parameters(parameters: dict[str, Any]) -> None:
@@ -265,6 +279,8 @@ def words_of(arguments: Namespace) -> Words:
         stop_words=arguments.stop_words,
         min_df=_count_or_share(arguments.min_df),
         max_df=_count_or_share(arguments.max_df, share=1.0),
+        weights=arguments.weights,
+        norm=_norm(arguments) if arguments.weights == "bm25" else "l2",
     )
 
 

@@ -17,6 +17,7 @@ from ..files.tables import get_array, get_value
 from ..input.errors import short
 from ..input.matrices import INDEX_LIMIT, canonical
 from ..input.parameters import check_number, check_word
+from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
 from .characters import (
     LONGEST_GRAM,
@@ -28,11 +29,13 @@ from .characters import (
     scripts_of,
     spaceless_class,
 )
-from .counts import inverse_frequencies, weigh_counts
+from .counts import BM25, inverse_frequencies, weigh_counts
 
 TOKENS = ("auto", "words", "characters", "identifiers")
 
 STOP_WORDS = ("none", "english")
+
+WEIGHTS = ("tfidf", "bm25")
 
 #: Where camelCase and snake_case words begin.
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
@@ -57,7 +60,7 @@ _READ_AS = {
 
 
 class Words:
-    """TF-IDF rows of texts: logarithmic counts times weights of words, at unit length.
+    """Weighted rows of texts: TF-IDF at unit length, or BM25.
 
     A word has two or more letters, digits or underscores with their marks, in
     Unicode's form NFKC and in lower case. A script without spaces between words, such
@@ -78,13 +81,21 @@ class Words:
         Words to leave out before n-grams are made.
     min_df, max_df : int or float
         Fewest and most documents that contain a word, as a number or as a share.
+    weights : {"tfidf", "bm25"}, default="tfidf"
+        "tfidf": 1 + ln(count), times `idf`. "bm25": counts saturate, sooner in longer
+        texts, and have the roots of the weights of BM25, so that the dot product of a
+        document and a query is BM25.
+    norm : {"l2", None}, default="l2"
+        "l2" puts rows at unit length. With "bm25", None keeps their lengths, which
+        BM25 ranks by, on a scale on which texts have length 1 on average.
 
     Attributes
     ----------
     names : ndarray of shape (n_features,)
         The words, sorted.
     idf : ndarray of shape (n_features,)
-        1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents.
+        1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents; with "bm25"
+        ln(1 + (n - n_w + 1/2) / (n_w + 1/2)).
     unit : {"words", "characters", "identifiers"}
         What "auto" is, after the fit.
     reading : str
@@ -106,18 +117,27 @@ class Words:
         stop_words: str | Sequence[str] = "none",
         min_df: int | float = 1,
         max_df: int | float = 1.0,
+        weights: str = "tfidf",
+        norm: str | None = "l2",
     ) -> None:
         check_word("Words", "tokens", tokens, TOKENS)
         check_number("Words", "ngrams", ngrams, low=1, integer=True)
         if isinstance(stop_words, str):
             check_word("Words", "stop_words", stop_words, STOP_WORDS)
+        check_word("Words", "weights", weights, WEIGHTS)
+        if norm is not None:
+            check_word("Words", "norm", norm, ("l2",), also=" or None")
         self.tokens = tokens
         self.ngrams = int(ngrams)
         self.stop_words = stop_words
         self.min_df = min_df
         self.max_df = max_df
+        self.weights = weights
+        self.norm = norm
         self.names = np.empty(0, dtype=object)
         self.idf = np.empty(0)
+        self._average_length = 0.0
+        self._scale = 1.0
         self.unit = "words" if tokens == "auto" else tokens
         self.reading = ""
         self._index: dict[str, int] = {}
@@ -202,7 +222,16 @@ class Words:
         if not len(names):
             raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
         columns = [index[name] for name in names]
-        self._set(names, inverse_frequencies(counts)[columns])
+        counts = counts[:, columns]
+        if self.weights == "tfidf":
+            self._set(names, inverse_frequencies(counts))
+            return self
+        bm25 = BM25.of(counts)
+        self._set(names, bm25.idf)
+        self._average_length = bm25.average_length
+        rows = bm25.weigh(counts)
+        lengths = np.sqrt(row_products(rows, rows))
+        self._scale = 1.0 / (float(lengths.mean()) or 1.0)
         return self
 
     def _read(self, texts: list[str]) -> None:
@@ -228,10 +257,20 @@ class Words:
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored."""
+        counts = self.count(texts)
+        if self.weights == "tfidf":
+            rows = weigh_counts(counts, self.idf)
+        else:
+            rows = self._scale * BM25(self.idf, self._average_length).weigh(counts)
+        if self.norm is None:
+            return rows
+        return unit_rows(rows)
+
+    def count(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return how often each text has each known word."""
         if not self._index:
             raise ValueError("Words.transform: fit comes first.")
-        counts = self._count(texts, self._index, grow=False)
-        return unit_rows(weigh_counts(counts, self.idf))
+        return self._count(texts, self._index, grow=False)
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
         """Take words and their weights."""
@@ -273,6 +312,10 @@ class Words:
             "tokens": self.unit,
             "ngrams": self.ngrams,
             "stop_words": sorted(self.left_out),
+            "weights": self.weights,
+            "norm": self.norm,
+            "average_length": self._average_length,
+            "scale": self._scale,
         }
         return arrays, header
 
@@ -284,12 +327,27 @@ class Words:
             raise ValueError("stop words are not words")
         tokens = get_value(header, "tokens", str)
         ngrams = get_value(header, "ngrams", int)
-        words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
+        words = cls(
+            tokens,
+            ngrams=min(ngrams, 100),
+            stop_words=stop_words,
+            weights=header.get("weights", "tfidf"),  # older files have only these
+            norm=header.get("norm", "l2"),
+        )
+        words._average_length = _positive(header.get("average_length", 0.0))
+        words._scale = _positive(header.get("scale", 1.0))
         names = tables.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
         return words
+
+
+def _positive(value: Any) -> float:
+    """Return a number of a file that is finite and not negative; ValueError without."""
+    if not isinstance(value, int | float) or not 0 <= value < np.inf:
+        raise ValueError("a length of texts is not a number")
+    return float(value)
 
 
 def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
