@@ -214,7 +214,7 @@ def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:
     except ValueError as error:
         raise ValueError(
             f"No word is left to learn from ({error}): lower --min-df, raise --max-df, "
-            "or try --stop-words none."
+            "or try --stop-words none or --tokens characters."
         ) from None
     return words.transform(data.texts)
 

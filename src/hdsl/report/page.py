@@ -18,7 +18,16 @@ from .measured import Measured, measure_test_rows
 from .rows import check_rows
 
 #: The files of the script in their order; they share one scope.
-SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
+SCRIPT = (
+    "data",
+    "elements",
+    "words",
+    "result",
+    "charts",
+    "pairs",
+    "neighbors",
+    "main",
+)
 
 #: What error messages call the file.
 WHAT = "the report"
