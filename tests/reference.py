@@ -714,3 +714,53 @@ def merged_list(neighbors, scores, entries, depth):
     best = sorted(known, key=lambda entry: (-entry[1], entry[0]))[:depth]
     missing = [(-1, -np.inf)] * (len(neighbors) - len(best))
     return [*best, *missing]
+
+
+def remembered(similarities, grades, weight, power):
+    """Return what a query gets for each document: weight · Σ w_k r(k, d) / √(Σ w_k)."""
+    added = np.zeros(grades.shape[1])
+    total = 0.0
+    for similarity, of_query in zip(similarities, grades, strict=True):
+        if not (of_query > 0).any():
+            continue
+        closeness = max(similarity, 0.0) ** power
+        total += closeness
+        relevant = np.maximum(of_query, 0.0)
+        added += closeness * relevant / np.sqrt((relevant**2).sum())
+    if total == 0.0:
+        return added
+    return weight * added / np.sqrt(total)
+
+
+def ndcg(scores, grades, k=10):
+    """Return Σ grade / log2(1 + rank) of the first k, as a share of the largest possible."""
+    discounts = 1 / np.log2(1 + np.arange(1, k + 1))
+    order = np.argsort(-scores, kind="stable")[:k]
+    best = np.sort(grades)[::-1][:k]
+    return (grades[order] @ discounts[: len(order)]) / (best @ discounts[: len(best)])
+
+
+def tried_memories(cosines, similarities, grades, shares, powers):
+    """Return share, power, weight and mean nDCG@10 where each query in turn is new."""
+    n_queries = len(grades)
+    best_similarity = cosines.max(axis=1).mean()
+    alone = [ndcg(cosines[q], grades[q]) for q in range(n_queries)]
+    tried = [(0.0, 1.0, 0.0, np.mean(alone))]
+    for power in powers:
+        added = []
+        for query in range(n_queries):
+            others = np.array([k != query for k in range(n_queries)])
+            others &= similarities[query] < 1 - 1e-6
+            others = np.where(others, similarities[query], 0.0)
+            added.append(remembered(others, grades, 1.0, power))
+        best = np.mean([row.max() for row in added])
+        if best == 0.0:
+            continue
+        for share in shares:
+            weight = share * best_similarity / best
+            ndcgs = [
+                ndcg(cosines[q] + weight * added[q], grades[q])
+                for q in range(n_queries)
+            ]
+            tried.append((share, power, weight, np.mean(ndcgs)))
+    return np.array(tried)
