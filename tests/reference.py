@@ -716,8 +716,8 @@ def merged_list(neighbors, scores, entries, depth):
     return [*best, *missing]
 
 
-def remembered(similarities, grades, weight, power):
-    """Return what a query gets for each document: weight · Σ w_k r(k, d) / √(Σ w_k)."""
+def remembered(similarities, grades, weight, power, density=0.0):
+    """Return what a query gets for each document: a mean near the query, shrunken."""
     added = np.zeros(grades.shape[1])
     total = 0.0
     for similarity, of_query in zip(similarities, grades, strict=True):
@@ -729,7 +729,7 @@ def remembered(similarities, grades, weight, power):
         added += closeness * relevant / np.sqrt((relevant**2).sum())
     if total == 0.0:
         return added
-    return weight * added / np.sqrt(total)
+    return weight * np.sqrt(total / (total + density)) * added / total
 
 
 def ndcg(scores, grades, k=10):
@@ -747,12 +747,10 @@ def tried_memories(cosines, similarities, grades, shares, powers):
     alone = [ndcg(cosines[q], grades[q]) for q in range(n_queries)]
     tried = [(0.0, 1.0, 0.0, np.mean(alone))]
     for power in powers:
-        added = []
-        for query in range(n_queries):
-            others = np.array([k != query for k in range(n_queries)])
-            others &= similarities[query] < 1 - 1e-6
-            others = np.where(others, similarities[query], 0.0)
-            added.append(remembered(others, grades, 1.0, power))
+        others = np.where(similarities < 1 - 1e-6, similarities, 0.0)
+        others[np.arange(n_queries), np.arange(n_queries)] = 0.0
+        density = (np.maximum(others, 0.0) ** power).sum(axis=1).mean()
+        added = [remembered(row, grades, 1.0, power, density) for row in others]
         best = np.mean([row.max() for row in added])
         if best == 0.0:
             continue

@@ -178,6 +178,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
         ``rewrite(X, cosine=model.ranking_ == "cosine")`` serves what was measured;
         `hdsl search`, `export`, `evaluate` and `fit` do so. It is "cosine" wherever
         this was not measured.
+    memory_ : hdsl.evaluate.QueryMemory or None
+        What was judged relevant, or clicked, for known queries, where the goal is
+        "search": it is added to what ranks documents, where that finds more for held-out
+        queries. ``memory_.top_k`` searches with it, ``memory_.forget`` forgets a
+        judgement, and ``partial_fit`` adds those of its data.
     embedding_weight_ : float or None
         The value used; None without an embedding.
     embedding_width_ : int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,15 @@ from ..similarity.cosine import ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import products
 from ..similarity.query_memory import (
+    SAME_QUERY,
     SCORES_AT_A_TIME,
     QueryMemory,
-    smoothing_weights,
+    closeness,
+    smoothed,
 )
 from ..similarity.rows import unit_rows
 from ..tabular import Columns
+from ..triplets.rows import ShownRows
 from .rows import checked_rows
 
 #: The weight of the memory is such a share of S: what it adds to its best document, as
@@ -35,9 +39,6 @@ N_COUNTED = 10
 #: Most known queries that are searched with in turn: the standard error of their nDCG
 #: is then below 0.02.
 MOST_MEASURED = 500
-
-#: Queries of a larger cosine are the same query, which is not new.
-SAME_QUERY = 1.0 - 1e-6
 
 
 def remember(
@@ -128,6 +129,7 @@ def choose_memory(
     *,
     searched: tuple[Any, Any] | None = None,
     own_rows: np.ndarray | None = None,
+    shown: tuple[np.ndarray, np.ndarray] | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> QueryMemory:
@@ -144,10 +146,15 @@ def choose_memory(
         products are S; the weight is in its scale. None is the plain cosine.
     own_rows : ndarray of shape (n_queries,), default=None
         The document that a known query is itself, and never finds; -1 is none.
+    shown : tuple, default=None
+        Of clicks: known queries and the documents that were shown for them, two arrays.
+        Only these are ranked, since nothing is known of others. None ranks all.
     random_state : int, default=0
     n_jobs : int, default=None
     """
-    searches = _SearchesInTurn.of(memory, documents, own_rows, random_state, n_jobs)
+    searches = _SearchesInTurn.of(
+        memory, documents, own_rows, shown, random_state, n_jobs
+    )
     without = searches.ndcgs(None, 0.0)
     rows = [(0.0, 1.0, 0.0, float(without.mean()), 0.0, 0.0)]
     for power in POWERS:
@@ -176,14 +183,37 @@ def choose_memory(
     chosen = np.arange(len(table)) == best_row
     names = ("share", "power", "weight", "ndcg", "gain", "error")
     columns = dict(zip(names, table.T.copy(), strict=True))
-    return QueryMemory(
-        memory.queries,
-        memory.relevance,
-        memory.n_documents,
-        weight=float(weight),
-        power=float(power),
-        names=memory.names.tolist(),
-        choice=Columns({**columns, "chosen": chosen}),
+    chosen_memory = copy(memory)
+    chosen_memory.weight = float(weight)
+    chosen_memory.power = float(power)
+    chosen_memory.density = searches.density(float(power))
+    chosen_memory.choice = Columns({**columns, "chosen": chosen})
+    return chosen_memory
+
+
+def clicked_relevance(shown: ShownRows) -> Relevance:
+    """Return clicks over looks as grades of rows for queries, at most 1.
+
+    A row at rank r is looked at with a chance of 1 / r. One look without a click is
+    added, so that few looks say little.
+
+    Examples
+    --------
+    >>> lines = np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.array([5, 7])
+    >>> shown = ShownRows(*lines, np.array([1.0, 2.0]), np.array([False, True]))
+    >>> relevance = clicked_relevance(shown)
+    >>> relevance.documents.tolist(), relevance.grades.round(2).tolist()
+    ([7], [0.67])
+    """
+    pairs = np.column_stack([shown.queries, shown.rows])
+    unique_pairs, number = np.unique(pairs, axis=0, return_inverse=True)
+    number = number.ravel()
+    clicks = np.bincount(number, shown.are_clicked)
+    looks = np.bincount(number, 1.0 / shown.positions)
+    grades = np.minimum(clicks / (looks + 1.0), 1.0)
+    is_clicked = grades > 0
+    return Relevance(
+        unique_pairs[is_clicked, 0], unique_pairs[is_clicked, 1], grades[is_clicked]
     )
 
 
@@ -196,12 +226,13 @@ class _SearchesInTurn(NamedTuple):
         Their numbers.
     similarities : ndarray of shape (n_measured, n_queries)
         With the known queries, 0 with themselves.
-    shares, grades : csr_array of shape (n_queries, n_judged)
-        What is remembered, and the grades.
+    shares : csr_array of shape (n_queries, n_judged)
+        What is remembered, of documents that were judged or shown.
+    grades : csr_array of shape (n_measured, n_judged)
     of_judged : ndarray of shape (n_measured, n_judged)
-        The cosines with the documents that were judged.
+        The cosines with these documents.
     of_others : ndarray of shape (n_measured, 10)
-        The largest cosines with other documents.
+        The largest cosines with other documents; minus infinity is none.
     best : ndarray of shape (n_measured,)
         The largest possible discounted gain.
     own_rows : ndarray of shape (n_measured,)
@@ -223,6 +254,7 @@ class _SearchesInTurn(NamedTuple):
         memory: QueryMemory,
         documents: Any,
         own_rows: np.ndarray | None,
+        shown: tuple[np.ndarray, np.ndarray] | None,
         random_state: int,
         n_jobs: int | None,
     ) -> _SearchesInTurn:
@@ -238,30 +270,30 @@ class _SearchesInTurn(NamedTuple):
         similarities = memory.similarities(queries)
         similarities[similarities >= SAME_QUERY] = 0.0
         similarities[np.arange(len(measured)), measured] = 0.0
-        columns = np.searchsorted(memory.documents, memory.relevance.documents)
+        numbers = memory.documents
+        if shown is not None:
+            numbers = np.union1d(numbers, shown[1])
+        columns = np.searchsorted(numbers, memory.relevance.documents)
         grades = sp.csr_array(
             (memory.relevance.grades, (memory.relevance.queries, columns)),
-            shape=(memory.n_queries, len(memory.documents)),
+            shape=(memory.n_queries, len(numbers)),
         )
-        is_other = np.ones(memory.n_documents, dtype=bool)
-        is_other[memory.documents] = False
         own_measured = own[measured]
-        of_judged = products(queries, documents[memory.documents])
-        of_judged[memory.documents[None, :] == own_measured[:, None]] = -np.inf
+        of_judged = np.array(products(queries, documents[numbers]), dtype=np.float64)
+        of_judged[numbers[None, :] == own_measured[:, None]] = -np.inf
         others = np.full((len(measured), N_COUNTED), -np.inf)
-        if is_other.any():
-            numbers = np.flatnonzero(is_other)
-            found = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
-            rows = np.where(found.rows >= 0, numbers[found.rows], -1)
-            found.scores[(rows == own_measured[:, None]) & (rows >= 0)] = -np.inf
-            found_scores = -np.sort(-found.scores, axis=1)[:, :N_COUNTED]
-            others[:, : found_scores.shape[1]] = found_scores
+        if shown is None:
+            others = _nearest_others(queries, documents, numbers, own_measured, n_jobs)
+        else:
+            is_shown = np.zeros((memory.n_queries, len(numbers)), dtype=bool)
+            is_shown[shown[0], np.searchsorted(numbers, shown[1])] = True
+            of_judged[~is_shown[measured]] = -np.inf
         return cls(
             measured=measured,
             similarities=similarities,
             shares=unit_rows(grades),
             grades=grades[measured],
-            of_judged=np.asarray(of_judged, dtype=np.float64),
+            of_judged=of_judged,
             of_others=others,
             best=_best_gains(grades[measured]),
             own_rows=own_measured,
@@ -276,11 +308,17 @@ class _SearchesInTurn(NamedTuple):
 
     def remembered(self, power: float) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield what is remembered for a few queries at a time, in units of the weight."""
+        density = self.density(power)
         step = max(1, SCORES_AT_A_TIME // max(1, self.of_judged.shape[1]))
         for start in range(0, len(self.measured), step):
             rows = slice(start, start + step)
-            weights = smoothing_weights(self.similarities[rows], power)
+            weights = closeness(self.similarities[rows], power)
+            weights = smoothed(weights, weights.sum(axis=1), density)
             yield rows, np.asarray(weights @ self.shares)
+
+    def density(self, power: float) -> float:
+        """Return the sum of the weights of known queries, in the mean over the others."""
+        return float(closeness(self.similarities, power).sum(axis=1).mean())
 
     def best_remembered(self, power: float) -> float:
         """Return the mean of what is remembered for the best document of a query."""
@@ -320,6 +358,28 @@ class _SearchesInTurn(NamedTuple):
         is_own = found.rows[:, 0] == self.own_rows
         best = np.where(is_own, found.scores[:, -1], found.scores[:, 0])
         return float(best[np.isfinite(best)].mean())
+
+
+def _nearest_others(
+    queries: Any,
+    documents: Any,
+    judged: np.ndarray,
+    own_rows: np.ndarray,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Return the ten largest cosines of each query with documents that were not judged."""
+    nearest = np.full((len(own_rows), N_COUNTED), -np.inf)
+    is_other = np.ones(documents.shape[0], dtype=bool)
+    is_other[judged] = False
+    numbers = np.flatnonzero(is_other)
+    if not len(numbers):
+        return nearest
+    found = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
+    is_own = numbers[found.rows] == own_rows[:, None]
+    scores = np.where(is_own, -np.inf, found.scores)
+    ordered = -np.sort(-scores, axis=1)[:, :N_COUNTED]
+    nearest[:, : ordered.shape[1]] = ordered
+    return nearest
 
 
 def _discounts(k: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..neighbor_lists import Neighbors
 from ..relevance import Relevance
 from ..search import top_k
 from ..tabular import Columns
-from .products import products
+from .products import products, row_products
 from .rows import unit_rows
 
 #: Scores that are computed at a time, 32 MB.
@@ -29,6 +29,9 @@ LENGTH_TOLERANCE = 1e-3
 
 #: Larger powers of a cosine are 0 for all but equal queries.
 MOST_POWER = 64.0
+
+#: Queries of a larger cosine are the same query.
+SAME_QUERY = 1.0 - 1e-6
 
 #: Columns of what was tried, as `hdsl.evaluate.remember` has them.
 CHOICE = ("share", "power", "weight", "ndcg", "gain", "error", "chosen")
@@ -60,10 +63,11 @@ class Remembered(NamedTuple):
 class QueryMemory:
     """What was judged relevant for known queries: it is relevant for queries like these.
 
-    It adds m(q, d) = weight · Σ_k w_k r(k, d) / √(Σ_k w_k) to S(q, d), with w_k =
-    max(⟨q, k⟩, 0)^power for the cosine of a query q and a known query k, and r(k, ·)
-    the grades of k at unit length. Documents that were never judged relevant get
-    nothing.
+    It adds m(q, d) = weight · √(s / (s + density)) · Σ_k w_k r(k, d) / s to S(q, d),
+    with w_k = max(⟨q, k⟩, 0)^power for the cosine of a query q and a known query k, s =
+    Σ_k w_k, and r(k, ·) the grades of k at unit length: a mean over the known queries
+    near q, which counts less where fewer than usual are near. Documents that were never
+    judged relevant get nothing.
 
     Parameters
     ----------
@@ -75,6 +79,9 @@ class QueryMemory:
     weight : float >= 0
         0 adds nothing.
     power : float >= 1
+    density : float >= 0, default=0.0
+        s as it is between known queries, in the mean. With 0 the mean always counts in
+        full.
     names : sequence of str, default=None
         Texts or ids of the queries, all different; None is their numbers.
     choice : Columns, default=None
@@ -82,7 +89,7 @@ class QueryMemory:
 
     Attributes
     ----------
-    weight, power, n_documents, choice
+    weight, power, density, n_documents, choice
         As passed.
     queries : csr_array, ndarray or MixedRows of shape (n_queries, n_features)
         Known queries with a judgement.
@@ -107,6 +114,7 @@ class QueryMemory:
         *,
         weight: float,
         power: float,
+        density: float = 0.0,
         names: Sequence[str] | None = None,
         choice: Columns | None = None,
     ) -> None:
@@ -115,6 +123,7 @@ class QueryMemory:
         self.n_documents = int(n_documents)
         self.weight = float(weight)
         self.power = float(power)
+        self.density = float(density)
         self.choice = choice
         _check_numbers(relevance, self.queries.shape[0], self.n_documents)
         self._keep(relevance)
@@ -124,6 +133,28 @@ class QueryMemory:
         return (
             f"<QueryMemory: {n_judgements:,} judgements of {self.n_queries:,} queries, "
             f"weight {self.weight:.3g}, power {self.power:g}>"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What is remembered, and what the choice measured, in words."""
+        n_judgements = len(self.relevance.queries)
+        sentence = f"{n_judgements:,} judgements of {self.n_queries:,} known queries"
+        if self.choice is None:
+            return f"Remembers {sentence}."
+        chosen = int(np.argmax(self.choice["chosen"]))
+        before = float(self.choice["ndcg"][0])
+        measured = "with each known query in turn as a new one"
+        if chosen == 0:
+            best = float(self.choice["ndcg"].max())
+            return (
+                f"{sentence} are known and not used: {measured}, nDCG@10 is "
+                f"{before:.3f} without them and {best:.3f} at best with them."
+            )
+        return (
+            f"Remembers {sentence}: {measured}, nDCG@10 is "
+            f"{float(self.choice['ndcg'][chosen]):.3f}, by the cosine alone "
+            f"{before:.3f}."
         )
 
     @property
@@ -151,9 +182,14 @@ class QueryMemory:
         rows = _like(unit_rows(_as_rows(queries)), self.queries)
         return np.asarray(products(rows, self.queries), dtype=np.float64)
 
+    def _weights(self, similarities: np.ndarray) -> np.ndarray:
+        """Return how much each known query counts for queries."""
+        weights = closeness(similarities, self.power)
+        return smoothed(weights, weights.sum(axis=1), self.density)
+
     def scores_of_judged(self, queries: Any) -> np.ndarray:
         """Return what is added to S for each of `documents`, shape (n_rows, n_judged)."""
-        weights = smoothing_weights(self.similarities(queries), self.power)
+        weights = self._weights(self.similarities(queries))
         return self.weight * np.asarray(weights @ self._shares)
 
     def scores(self, queries: Any) -> sp.csr_array:
@@ -241,7 +277,7 @@ class QueryMemory:
             added.
         """
         similarities = self.similarities(query)[0]
-        weights = smoothing_weights(similarities[None, :], self.power)[0]
+        weights = self._weights(similarities[None, :])[0]
         squares = np.bincount(
             self.relevance.queries, self.relevance.grades**2, minlength=self.n_queries
         )
@@ -263,7 +299,12 @@ class QueryMemory:
     # --- change -----------------------------------------------------------------------
 
     def add(
-        self, queries: Any, relevance: Relevance, names: Sequence[str] | None = None
+        self,
+        queries: Any,
+        relevance: Relevance,
+        names: Sequence[str] | None = None,
+        *,
+        n_documents: int | None = None,
     ) -> QueryMemory:
         """Remember more judgements, with the same weight and power; return the memory.
 
@@ -274,28 +315,29 @@ class QueryMemory:
             Grades for them, numbered from 0. Of a query that is known by its name the
             new grade of a document counts, and grade 0 is forgotten.
         names : sequence of str of length n_new, default=None
-            None: the next numbers.
+            None: an equal row is a known query, and others have the next numbers.
+        n_documents : int, default=None
+            How many documents there are now, where new ones follow the known ones.
         """
-        rows = unit_rows(_as_rows(queries))
-        n_known = self.n_queries
+        rows = _like(unit_rows(_as_rows(queries)), self.queries)
         if names is None:
-            taken = set(self.names.tolist())
-            numbers = iter(range(n_known, n_known + len(taken) + rows.shape[0] + 1))
-            free = (str(number) for number in numbers if str(number) not in taken)
-            names = [next(free) for _ in range(rows.shape[0])]
+            names = self._names_of_rows(rows)
         new_names = _names(names, rows.shape[0])
-        _check_numbers(relevance, rows.shape[0], self.n_documents)
-        if rows.shape[1] != self.queries.shape[1]:
+        if n_documents is None:
+            n_documents = self.n_documents
+        if n_documents < self.n_documents:
             raise ValueError(
-                f"The queries have {rows.shape[1]} features, but the known ones have "
-                f"{self.queries.shape[1]}: make rows of both in the same way."
+                f"The memory is of {self.n_documents} documents, and not of "
+                f"{n_documents}: new documents follow the known ones."
             )
+        _check_numbers(relevance, rows.shape[0], n_documents)
+        self.n_documents = int(n_documents)
         number_of = {name: k for k, name in enumerate(self.names.tolist())}
         is_new = np.array([name not in number_of for name in new_names], dtype=bool)
         for name in new_names[is_new].tolist():
             number_of[name] = len(number_of)
         numbers_of_rows = np.array([number_of[name] for name in new_names], dtype=int)
-        self.queries = stack_rows(self.queries, _like(rows[is_new], self.queries))
+        self.queries = _stacked(self.queries, rows[is_new])
         self.names = np.concatenate([self.names, new_names[is_new]])
         known = self.relevance
         grades = dict(zip(_pairs(known), known.grades.tolist(), strict=True))
@@ -305,6 +347,24 @@ class QueryMemory:
         values = np.array(list(grades.values()), dtype=np.float64)
         self._keep(Relevance(pairs[:, 0], pairs[:, 1], values))
         return self
+
+    def _names_of_rows(self, rows: Any) -> list[str]:
+        """Return the names of known queries that are equal to rows, and new ones of others."""
+        names = self.names.tolist()
+        taken = set(names)
+        number = len(names)
+        of_rows: list[str] = []
+        for similarities in self.similarities(rows):
+            nearest = int(np.argmax(similarities)) if len(names) else 0
+            is_known = len(names) > 0 and similarities[nearest] >= SAME_QUERY
+            if is_known and names[nearest] not in of_rows:
+                of_rows.append(names[nearest])
+                continue
+            while str(number) in taken:
+                number += 1
+            taken.add(str(number))
+            of_rows.append(str(number))
+        return of_rows
 
     def forget(self, query: str, document: int | None = None) -> QueryMemory:
         """Forget one judgement, or all of a known query; return the memory.
@@ -362,6 +422,7 @@ class QueryMemory:
         header = {
             "weight": self.weight,
             "power": self.power,
+            "density": self.density,
             "n_documents": self.n_documents,
         }
         return arrays, header
@@ -373,11 +434,14 @@ class QueryMemory:
         """Return the memory of `to_arrays`; raise ValueError where it is damaged."""
         weight = get_value(header, "weight", float)
         power = get_value(header, "power", float)
+        density = get_value(header, "density", float)
         n_documents = get_value(header, "n_documents", int)
         if not 0.0 <= weight < np.inf:
             raise ValueError(f"weight of the memory is {weight}, expected >= 0")
         if not 1.0 <= power <= MOST_POWER:
             raise ValueError(f"power of the memory is {power}, expected >= 1")
+        if not 0.0 <= density < np.inf:
+            raise ValueError(f"density of the memory is {density}, expected >= 0")
         if not 1 <= n_documents < 2**63:
             raise ValueError(f"a memory of {short(n_documents)} documents")
         queries = _rows_from_arrays(arrays, n_features)
@@ -393,30 +457,51 @@ class QueryMemory:
         if len(np.unique(numbers)) < queries.shape[0]:
             raise ValueError("a known query of the memory has no judgement")
         choice = _choice_from(tables.part_of(arrays, "choice"))
-        return cls(
+        memory = cls(
             queries,
             relevance,
             n_documents,
             weight=weight,
             power=power,
+            density=density,
             names=names.tolist(),
             choice=choice,
         )
+        if not np.allclose(
+            _lengths(queries), _lengths(memory.queries), atol=LENGTH_TOLERANCE
+        ):
+            raise ValueError("a known query of the memory is not at unit length")
+        memory.queries = queries  # to the last bit
+        return memory
 
 
-def smoothing_weights(similarities: np.ndarray, power: float) -> np.ndarray:
-    """Return w_k / √(Σ_k w_k) of each row, with w_k = max(similarity, 0)^power.
+def _lengths(rows: Any) -> np.ndarray:
+    """Return the length of each row."""
+    return np.sqrt(row_products(rows, rows))
+
+
+def closeness(similarities: np.ndarray, power: float) -> np.ndarray:
+    """Return how close queries are to known ones: max(similarity, 0)^power.
 
     Examples
     --------
-    >>> smoothing_weights(np.array([[0.0, 1.0, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0]]), 2.0).round(3)
-    array([[0.   , 0.707, 0.707, 0.   ],
-           [0.   , 0.   , 0.   , 0.   ]])
+    >>> closeness(np.array([[0.5, -0.5, 1.0]]), 2.0).tolist()
+    [[0.25, 0.0, 1.0]]
     """
-    weights = np.maximum(similarities, 0.0) ** power
-    sums = weights.sum(axis=1)
-    sums[sums == 0.0] = 1.0
-    return np.asarray(weights / np.sqrt(sums)[:, None])
+    return np.asarray(np.maximum(similarities, 0.0) ** power)
+
+
+def smoothed(weights: np.ndarray, sums: np.ndarray, density: float) -> np.ndarray:
+    """Return weights over √(sum · (sum + density)) of their row, 0 for a sum of 0.
+
+    Examples
+    --------
+    >>> smoothed(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([4.0, 0.0]), 0.0).tolist()
+    [[0.25, 0.75], [0.0, 0.0]]
+    """
+    divisors = np.sqrt(sums) * np.sqrt(sums + density)
+    divisors[divisors == 0.0] = 1.0
+    return np.asarray(weights / divisors[:, None])
 
 
 def _as_rows(X: Any) -> Any:
@@ -442,6 +527,13 @@ def _like(rows: Any, known: Any) -> Any:
             f"{known.shape[1]}: make rows of both in the same way."
         )
     return rows
+
+
+def _stacked(known: Any, rows: Any) -> Any:
+    """Return known rows and new ones after them, in blocks of the same kind."""
+    if isinstance(known, np.ndarray):
+        return np.vstack([known, rows])
+    return stack_rows(known, rows)
 
 
 def _names(names: Sequence[str] | None, n_queries: int) -> np.ndarray:

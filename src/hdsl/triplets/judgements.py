@@ -307,6 +307,7 @@ def choice_triplets(
         kind=CLICKS,
         n_documents=None if queries is None else first_anchor,
         shown=shown.take(order),
+        query_names=queries,
     )
 
 

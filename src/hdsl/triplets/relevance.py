@@ -123,6 +123,7 @@ def relevance_triplets(
         kind=JUDGED,
         n_documents=D.shape[0],
         grades=relevance._replace(queries=relevance.queries + D.shape[0]),
+        query_names=query_ids,
     )
 
 

@@ -70,6 +70,8 @@ class Judgements:
         Query row, document row and grade of what was judged, in rows of X.
     shown : ShownRows, default=None
         What was shown and clicked, in rows of X.
+    query_names : sequence of str, default=None
+        Texts or ids of the rows of X after the documents.
     """
 
     triplets: np.ndarray
@@ -80,6 +82,7 @@ class Judgements:
     n_documents: int | None = None
     grades: Relevance | None = None
     shown: ShownRows | None = None
+    query_names: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         yield self.triplets
