@@ -302,11 +302,7 @@ def _training_of_queries(
             grade="grades",
             random_state=seed,
         )
-        return {
-            "X": judged.X,
-            "triplets": judged.triplets,
-            "sample_weight": judged.weights,
-        }
+        return {"X": judged}
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
     learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
     if not len(learned.triplets):

@@ -38,6 +38,7 @@ class FitOutcome(NamedTuple):
     choice: dict[str, np.ndarray] | None = None
     embedding_weight: float | None = None
     ranking: str = COSINE
+    memory: Any = None
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -53,6 +54,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     if learned.choice is not None:
         model.choice_ = Columns(learned.choice)
     model.ranking_ = learned.ranking
+    model.memory_ = learned.memory
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 
