@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .input.printable import printable
+from .printable import printable
 
 #: How flags are shown.
 FLAGS = {True: "yes", False: ""}

@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from ..input.printable import unturned
+from ..printable import unturned
 from ..report.page import policy
 from .link_tables import Record
 from .output import table_lines

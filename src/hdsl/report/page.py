@@ -12,7 +12,7 @@ from typing import Any
 from ..files.atomic import atomic_write, check_can_write
 from ..input.parameters import check_number
 from ..input.paths import FilePath
-from ..input.printable import TURNS, unturned
+from ..printable import TURNS, unturned
 from . import content
 from .measured import Measured, measure_test_rows
 from .rows import check_rows
