@@ -108,7 +108,7 @@ def test_both_kinds_of_atoms_against_dense_algebra(twin, data):
 
 @given(twins())
 def test_the_best_direction_is_the_best_of_all(twin):
-    ours, dense, _ = twin
+    ours, _, _ = twin
     margins = ours.margins(*NOTHING)
     gradient = ours.gradient(margins)
     vertices = gradient.best_directions(3)
