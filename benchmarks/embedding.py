@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hdsl import HDSL
+from hdsl import HDSL, Rows
 from hdsl.search import top_k
 
 from .many_rows import short_texts
@@ -72,21 +72,21 @@ def measure(n_rows: int, n_threads: int, device: str, n_repeats: int) -> list[st
         "device": device,
     }
     few = np.arange(400)
-    for rows in (X[few], (X[few], Z[few])):
+    for rows in (X[few], Rows(X, Z)[few]):
         HDSL(**parameters).fit(rows, y[few])  # compiles
     words = fit_seconds(parameters, X, y, n_repeats)
-    both = fit_seconds(parameters, (X, Z), y, n_repeats)
-    model = HDSL(**parameters, prior=16.0, max_iter=3).fit((X, Z), y)
+    both = fit_seconds(parameters, Rows(X, Z), y, n_repeats)
+    model = HDSL(**parameters, prior=16.0, max_iter=3).fit(Rows(X, Z), y)
     queries = np.arange(min(N_QUERIES, n_rows))
-    rewritten = model.rewrite((X[queries], Z[queries]))
-    indexed = model.index_rows((X, Z))
+    rewritten = model.rewrite(Rows(X, Z)[queries])
+    indexed = model.index_rows(Rows(X, Z))
     of_words = seconds(
-        lambda: top_k(rewritten[0], indexed[0], 10, n_jobs=n_threads), n_repeats
+        lambda: top_k(rewritten.sparse, indexed.sparse, 10, n_jobs=n_threads), n_repeats
     )
     of_both = seconds(
         lambda: top_k(rewritten, indexed, 10, n_jobs=n_threads), n_repeats
     )
-    of_product = seconds(lambda: rewritten[1] @ indexed[1].T, n_repeats)
+    of_product = seconds(lambda: rewritten.dense @ indexed.dense.T, n_repeats)
     return [
         f"{n_rows:,}",
         str(n_threads),

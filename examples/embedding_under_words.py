@@ -26,7 +26,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL
+from hdsl import HDSL, Rows
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
 
@@ -61,8 +61,8 @@ measured = set(new_texts)
 encoder = PartsOfWords([text for text in everything.texts if text not in measured])
 
 # %%
-# Words and embedding are a pair
-# ------------------------------
+# Rows of words and embedding
+# ---------------------------
 # 200 texts have labels: the module that each is from. The weight of the embedding is
 # chosen on rows held out from these, before anything is learned. 0 is a candidate.
 
@@ -71,16 +71,18 @@ X = vectorizer.fit_transform(texts)
 X_new = vectorizer.transform(new_texts)
 Z = encoder.encode(texts)
 Z_new = encoder.encode(new_texts)
+rows = Rows(X, Z)
+rows_new = Rows(X_new, Z_new)
 
 words = HDSL(random_state=0).fit(X, y)
-both = HDSL(random_state=0).fit((X, Z), y)
+both = HDSL(random_state=0).fit(rows, y)
 print(f"The weight of the embedding is {both.embedding_weight_:g}.")
 
 errors = {
     "words, by cosine": knn_error(None, X, y, X_new, y_new),
     "words, learned": knn_error(words, X, y, X_new, y_new, cosine=True),
     "embedding, by cosine": knn_error(None, Z, y, Z_new, y_new),
-    "both, learned": knn_error(both, (X, Z), y, (X_new, Z_new), y_new, cosine=True),
+    "both, learned": knn_error(both, rows, y, rows_new, y_new, cosine=True),
 }
 for name, error in errors.items():
     print(f"{name:22}{error:6.1%} wrong")
@@ -108,12 +110,12 @@ axes.set_ylabel("score on held-out rows")
 # An explanation has a line per word and pair of words, and one for the whole
 # embedding, *meaning*. The sum is exact.
 
-nearest = int(np.argmax(both.similarity((X_new[:1], Z_new[:1]), (X, Z))))
+nearest = int(np.argmax(both.similarity(rows_new[0], rows)))
 print(f"\n{new_texts[0]!r} found {texts[nearest]!r}")
 print(
     both.explain(
-        (X_new[:1], Z_new[:1]),
-        (X[[nearest]], Z[[nearest]]),
+        rows_new[0],
+        rows[nearest],
         feature_names=vectorizer.get_feature_names_out(),
         top=6,
     )

@@ -94,6 +94,19 @@ def command_line() -> argparse.ArgumentParser:
         help="folder of the results (results, results/quick)",
     )
     parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of a sentence model, for adapters and embeddings",
+    )
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        default=(),
+        metavar="SET",
+        help="sets of adapters to run (all)",
+    )
+    parser.add_argument(
         "--jobs", type=int, default=2, metavar="N", help="processes (2)"
     )
     parser.add_argument(
@@ -121,5 +134,12 @@ def main(arguments: list[str] | None = None) -> int:
     out = options.out
     if out is None:
         out = Path("results/quick") if options.quick else Path("results")
-    settings = Settings(out, options.data, options.jobs, options.quick)
+    settings = Settings(
+        out,
+        options.data,
+        options.jobs,
+        options.quick,
+        model=options.model,
+        sets=tuple(options.sets),
+    )
     return reproduce_all(options.names, settings, say_aside)

@@ -19,10 +19,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
-from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import RankingQuality, ranking_quality
-from hdsl.mixed_rows import MixedRows
 from hdsl.search import top_k
 from hdsl.similarity.cosine import ranked_by
 from hdsl.similarity.rows import unit_rows
@@ -76,7 +75,7 @@ def cells(settings: Settings) -> list[Cell]:
         names.append("movie_reviews")
     all_encoders = settings.by_size(full=list(encoders.ENCODERS), quick=["static"])
     for encoder in all_encoders:
-        encoders.check(encoder)
+        encoders.check(settings, encoder)
     found = [
         {"set": name, "encoder": "none", "method": method}
         for name in names
@@ -108,7 +107,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     X: Any = sp.csr_array(words.transform(texts.texts))
     if cell["encoder"] != "none":
         Z = encoders.embedding(settings, cell["encoder"], cell["set"], texts.texts)
-        X = MixedRows(X, Z)
+        X = Rows(X, Z)
     return errors(cell["method"], X, texts)
 
 
@@ -176,7 +175,7 @@ def errors(method: str, X: Any, texts: Texts) -> dict[str, Any]:
 
 def _one_matrix(X: Any) -> Any:
     """Return rows for a linear classifier: words, and the embedding at unit length."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return sp.csr_matrix(X.map(unit_rows).to_sparse())
     return sp.csr_matrix(X)
 
@@ -192,7 +191,7 @@ def compute_search(settings: Settings, encoder: str, fold: int) -> dict[str, Any
     n_documents = collection.n_documents
     Z = encoders.embedding(settings, encoder, "cisi", texts.documents + texts.queries)
     words = sp.csr_array(sp.vstack([collection.D, collection.Q]))
-    X = MixedRows(words, Z)
+    X = Rows(words, Z)
     order = np.random.default_rng(0).permutation(len(collection.relevant))
     is_held_out = np.arange(len(order)) % FOLDS == fold
     held_out = order[is_held_out]
@@ -215,7 +214,7 @@ def compute_search(settings: Settings, encoder: str, fold: int) -> dict[str, Any
     answer["words"] = ndcg(None, unit.sparse)
     answer["embedding"] = ndcg(None, unit.dense)
     for name, rows in (("words", unit.sparse), ("both", unit)):
-        model = _learn(rows, n_documents, known, collection.relevant)
+        model = learn_judged(rows, n_documents, known, collection.relevant)
         learned = ranked_by(model.ranking_, model.similarity_)
         answer[f"{name}_learned"] = ndcg(learned, rows)
         answer[f"{name}_prior"] = model.prior_
@@ -224,8 +223,12 @@ def compute_search(settings: Settings, encoder: str, fold: int) -> dict[str, Any
     return answer
 
 
-def _learn(
-    rows: Any, n_documents: int, known: np.ndarray, relevant: list[set[int]]
+def learn_judged(
+    rows: Any,
+    n_documents: int,
+    known: np.ndarray,
+    relevant: list[set[int]],
+    **options: Any,
 ) -> HDSL:
     """Return `HDSL()` of the judgements of some queries, as `relevance_triplets` makes them."""
     table = {
@@ -239,7 +242,7 @@ def _learn(
         grade=None,
         random_state=0,
     )
-    model = HDSL(random_state=0)
+    model = HDSL(random_state=0, **options)
     model.fit(judged.X, triplets=judged.triplets, sample_weight=judged.weights)
     return finished(model)
 

@@ -55,26 +55,40 @@ def embedding(
     return rows
 
 
-def check(encoder: str) -> None:
+def check(settings: Settings, encoder: str) -> None:
     """Raise MissingDataError unless an encoder can be loaded."""
-    packages = {"minilm": "sentence_transformers", "static": "model2vec"}
-    for package in (packages[encoder], PACKAGE):
+    packages = [{"minilm": "sentence_transformers", "static": "model2vec"}[encoder]]
+    if settings.model is None:
+        packages.append(PACKAGE)
+    for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MissingDataError(f"it needs {package}: {NEEDED[encoder]}.")
+
+
+def model_folder(settings: Settings) -> Path:
+    """Return the folder of MiniLM: as given, or that of the package."""
+    if settings.model is not None:
+        return settings.model
+    package = importlib.util.find_spec(PACKAGE)
+    assert package is not None  # by `check`
+    assert package.origin is not None
+    return Path(package.origin).parent / "model"
+
+
+def sentence_model(settings: Settings, device: str | None = None) -> Any:
+    """Return MiniLM, loaded anew."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(model_folder(settings)), device=device)
 
 
 @lru_cache(maxsize=2)
 def _loaded(settings: Settings, encoder: str) -> Any:
     """Return an encoder; the static one is made from MiniLM, in a minute."""
-    check(encoder)
-    found = importlib.util.find_spec(PACKAGE)
-    assert found is not None  # by `check`
-    assert found.origin is not None
-    folder = Path(found.origin).parent / "model"
+    check(settings, encoder)
     if encoder == "minilm":
-        from sentence_transformers import SentenceTransformer
-
-        return SentenceTransformer(str(folder))
+        return sentence_model(settings)
+    folder = model_folder(settings)
     from model2vec import StaticModel
     from model2vec.distill import distill
 

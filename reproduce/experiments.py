@@ -37,6 +37,7 @@ NAMES = (
     "defaults",
     "cisi",
     "embeddings",
+    "adapters",
     "linking",
     "linking_sizes",
     "entities",

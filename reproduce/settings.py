@@ -29,12 +29,18 @@ class Settings:
         Number of processes.
     quick : bool
         Whether to run a smaller version, of less than a minute per experiment.
+    model : Path or None
+        Folder of a sentence model; None is that of an installed package.
+    sets : tuple of str
+        Names of the sets to run, where an experiment asks for them; empty is all.
     """
 
     out: Path
     data: Path | None = None
     jobs: int = 2
     quick: bool = False
+    model: Path | None = None
+    sets: tuple[str, ...] = ()
 
     @property
     def size(self) -> str:

@@ -485,8 +485,8 @@ def test_scores_of_pairs_are_those_of_both_blocks_in_one_matrix(classifier, n_cl
     rows = np.isin(y, np.unique(y)[:n_classes])
     X = features[rows], embedding[rows]
     scores = ClassScores(classifier, with_embedding=True, random_state=0)
-    scored, beside = scores.fit(X, y[rows]).transform(X)
-    assert_array_equal(beside, embedding[rows])
+    scored = scores.fit(X, y[rows]).transform(X)
+    assert_array_equal(scored.dense, embedding[rows])
     blocks = [block / np.linalg.norm(block, axis=1)[:, None] for block in dense_pair(X)]
     expected = clone(scores.classifier_).fit(np.hstack(blocks), y[rows])
     if classifier is None:  # liblinear ends where it does
@@ -497,7 +497,7 @@ def test_scores_of_pairs_are_those_of_both_blocks_in_one_matrix(classifier, n_cl
     squared = (1.0 / (1.0 + np.exp(-3.0 * values))) ** 2
     unit = squared / np.linalg.norm(squared, axis=1)[:, None]
     assert_allclose(
-        scored.toarray()[:, 12:], 0.3 * np.where(unit < 0.01, 0, unit), rtol=2e-2
+        scored.sparse.toarray()[:, 12:], 0.3 * np.where(unit < 0.01, 0, unit), rtol=2e-2
     )
 
 
@@ -536,8 +536,8 @@ def test_scores_learned_with_an_embedding_come_back_from_a_file(tmp_path):
     pipeline.fit(X, y)
     hdsl.save(pipeline, tmp_path / "model.hdsl")
     loaded = hdsl.load(tmp_path / "model.hdsl")
-    ours = loaded[0].transform(X)[0].toarray()
-    assert_allclose(ours, scores.transform(X)[0].toarray(), rtol=1e-6)
+    ours = loaded[0].transform(X).sparse.toarray()
+    assert_allclose(ours, scores.transform(X).sparse.toarray(), rtol=1e-6)
 
 
 def test_label_sets_are_scored_with_an_embedding():

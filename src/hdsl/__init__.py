@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .class_scores import ClassScores
     from .hdsl import HDSL
+    from .mixed_rows import Rows
     from .neighbors import SimilarityKNeighborsClassifier
     from .saving import load, save
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HDSL",
     "ClassScores",
+    "Rows",
     "SimilarityKNeighborsClassifier",
     "__version__",
     "load",
@@ -25,6 +27,7 @@ __all__ = [
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
+    "Rows": "mixed_rows",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "saving",
     "save": "saving",

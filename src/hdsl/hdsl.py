@@ -57,9 +57,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
     embedding : int, slice, list of str or None, default=None
         The last columns of X that are a dense embedding of the rows: their number, a
         slice or their names. They are compared at unit length beside the features,
-        S(x, x') = prior·(⟨x, x'⟩ + w·⟨z, z'⟩) + xᵀMx', and are never paired. Rows may
-        also be a pair (X, Z) of features and a dense array, wherever rows come in;
-        then None is enough.
+        S(x, x') = prior·(⟨x, x'⟩ + w·⟨z, z'⟩) + xᵀMx', and are never paired. None is
+        enough for `hdsl.Rows`, which have an embedding beside their features.
     embedding_weight : float >= 0 or "auto", default="auto"
         w, the weight of the embedding beside the features. "auto" is chosen from 0,
         1/4, 1, 4 and 16, before anything is learned, on the rows or anchors that the

@@ -3,48 +3,105 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 
-@dataclass(frozen=True)
-class MixedRows:
-    """Rows with sparse features first and the columns of a dense embedding after them.
+class Rows:
+    """Rows of words and vectors: sparse features, and a dense embedding beside them.
+
+    Pass them wherever `hdsl` takes rows. `train_test_split`, `cross_val_score`,
+    `GridSearchCV` and `Pipeline` of scikit-learn split and pass them like a matrix.
 
     Parameters
     ----------
-    sparse : csr_array of shape (n_rows, n_sparse)
-    dense : ndarray of shape (n_rows, n_dense)
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+        Features of the rows, such as words or codes.
+    Z : array-like of shape (n_rows, width)
+        The embedding of the same rows.
+
+    Attributes
+    ----------
+    sparse : csr_array of shape (n_rows, n_features)
+    dense : ndarray of shape (n_rows, width)
 
     Examples
     --------
-    >>> X = MixedRows(sp.csr_array([[1.0, 0.0], [0.0, 2.0]]), np.array([[3.0], [4.0]]))
-    >>> X.shape, X[[1]].to_sparse().toarray().tolist()
-    ((2, 3), [[0.0, 2.0, 4.0]])
+    >>> from hdsl import Rows
+    >>> rows = Rows([[1.0, 0.0], [0.0, 2.0]], [[3.0], [4.0]])
+    >>> rows
+    <Rows of shape (2, 3): 2 sparse features, then an embedding of width 1>
+    >>> rows.shape, len(rows), rows[[1]].dense.tolist()
+    ((2, 3), 2, [[4.0]])
     """
 
     sparse: sp.csr_array
     dense: np.ndarray
 
+    def __init__(self, X: Any, Z: Any) -> None:
+        for block in (X, Z):
+            if hasattr(block, "__dask_graph__"):
+                raise TypeError(
+                    "Rows hold features and an embedding that are in memory. Got a "
+                    "Dask collection: hdsl.dask.HDSL takes the tuple (X, Z) of such, "
+                    "or call compute() first."
+                )
+        if sp.issparse(Z):
+            raise ValueError(
+                f"An embedding is dense. Got a sparse one of shape {Z.shape}: is the "
+                "order right? Features come first, then the embedding."
+            )
+        self.sparse = _as_csr(X)
+        self.dense = np.asarray(Z)
+        if self.dense.ndim != 2:
+            raise ValueError(
+                f"An embedding must have shape (n_rows, width). Got shape "
+                f"{self.dense.shape}."
+            )
+        if len(self.dense) != self.sparse.shape[0]:
+            raise ValueError(
+                f"Features and embedding must be of the same rows. Got "
+                f"{self.sparse.shape[0]} rows of features and {len(self.dense)} of the "
+                "embedding."
+            )
+
+    @classmethod
+    def stack(cls, blocks: Sequence[Rows]) -> Rows:
+        """Return the rows of all blocks, one after the other.
+
+        Examples
+        --------
+        >>> rows = Rows([[1.0, 0.0]], [[3.0]])
+        >>> Rows.stack([rows, rows]).shape
+        (2, 3)
+        """
+        sparse = stack_all([block.sparse for block in blocks])
+        return cls(sparse, np.vstack([block.dense for block in blocks]))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and of columns of both blocks together."""
-        n_rows, n_sparse = self.sparse.shape
-        return n_rows, n_sparse + self.dense.shape[1]
+        n_rows, n_features = self.sparse.shape
+        return n_rows, n_features + self.dense.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of both blocks together."""
         return np.result_type(self.sparse.dtype, self.dense.dtype)
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the sparse and the dense block, so that mixed rows are a pair."""
-        yield self.sparse
-        yield self.dense
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.sparse.shape[0])
+
+    def __repr__(self) -> str:
+        return (
+            f"<Rows of shape {self.shape}: {self.sparse.shape[1]:,} sparse features, "
+            f"then an embedding of width {self.dense.shape[1]:,}>"
+        )
 
     def __sizeof__(self) -> int:
         # Dask weighs moves by it.
@@ -52,22 +109,34 @@ class MixedRows:
         n_bytes = sparse.data.nbytes + sparse.indices.nbytes + sparse.indptr.nbytes
         return int(n_bytes + self.dense.nbytes)
 
-    def __getitem__(self, rows: Any) -> MixedRows:
-        """Return some of the rows."""
-        return MixedRows(self.sparse[rows], self.dense[rows])
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError(
+            "Rows of words and vectors are no array: pass them to hdsl, or use their "
+            "blocks, rows.sparse and rows.dense, or rows.to_sparse() with all columns."
+        )
 
-    def map(self, function: Callable[[Any], Any]) -> MixedRows:
+    def __iter__(self) -> Iterator[Rows]:
+        """Yield one row at a time, as Rows."""
+        for row in range(len(self)):
+            yield self[row]
+
+    def __getitem__(self, key: Any) -> Rows:
+        """Return some of the rows: by numbers, a mask or a slice; a number gives one row."""
+        rows = _row_key(key)
+        return Rows(self.sparse[rows], self.dense[rows])
+
+    def map(self, function: Callable[[Any], Any]) -> Rows:
         """Return what a function makes of each block."""
-        return MixedRows(function(self.sparse), function(self.dense))
+        return Rows(function(self.sparse), function(self.dense))
 
-    def astype(self, dtype: Any) -> MixedRows:
+    def astype(self, dtype: Any) -> Rows:
         """Return the rows with another dtype."""
         return self.map(lambda block: block.astype(dtype, copy=False))
 
-    def with_embedding_weight(self, weight: float) -> MixedRows:
+    def with_embedding_weight(self, weight: float) -> Rows:
         """Return rows in whose dot products that of the embedding has a weight."""
         root = self.dense.dtype.type(math.sqrt(weight))
-        return MixedRows(self.sparse, self.dense * root)
+        return Rows(self.sparse, self.dense * root)
 
     def to_sparse(self) -> sp.csr_array:
         """Return all columns as one sparse matrix; zeros of the embedding are not stored."""
@@ -75,16 +144,51 @@ class MixedRows:
         return sp.csr_array(sp.hstack(blocks, format="csr"))
 
 
+#: The name that other modules know it by.
+MixedRows = Rows
+
+
+def _as_csr(X: Any) -> sp.csr_array:
+    """Return features as a CSR array; an array shares the memory of one."""
+    if isinstance(X, sp.csr_array):
+        return X
+    if not sp.issparse(X):
+        X = np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"Features must have shape (n_rows, n_features). Got shape {X.shape}."
+        )
+    return sp.csr_array(X)
+
+
+def _row_key(key: Any) -> Any:
+    """Return what selects rows of both blocks; scikit-learn indexes by (rows, ...)."""
+    if isinstance(key, tuple):
+        if len(key) != 2 or not (key[1] is Ellipsis or key[1] == slice(None)):
+            raise IndexError(
+                "Rows have no columns to select: use rows.sparse and rows.dense."
+            )
+        key, _ = key
+    if isinstance(key, slice):
+        return key
+    numbers = np.asarray(key)
+    if numbers.ndim == 0:
+        return np.array([operator.index(key)])
+    if numbers.size == 0:
+        return numbers.astype(np.intp)
+    return numbers
+
+
 def blocks_of(X: Any) -> list[Any]:
     """Return the blocks of rows: two of mixed rows, else the rows themselves."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return [X.sparse, X.dense]
     return [X]
 
 
 def sparse_block(X: Any) -> Any:
     """Return the sparse features of mixed rows; other rows as they are."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X.sparse
     return X
 
@@ -94,7 +198,7 @@ def count_features(X: Any) -> np.ndarray:
 
     Examples
     --------
-    >>> X = MixedRows(sp.csr_array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 3)))
+    >>> X = Rows(sp.csr_array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 3)))
     >>> count_features(X).tolist()
     [1, 0]
     """
@@ -106,10 +210,10 @@ def is_empty(row: Any) -> bool:
 
     Examples
     --------
-    >>> is_empty(MixedRows(sp.csr_array((1, 4)), np.array([[0.0, 2.0]])))
+    >>> is_empty(Rows(sp.csr_array((1, 4)), np.array([[0.0, 2.0]])))
     False
     """
-    if isinstance(row, MixedRows):
+    if isinstance(row, Rows):
         return row.sparse.nnz == 0 and not row.dense.any()
     return row.nnz == 0
 
@@ -119,7 +223,7 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
     Examples
     --------
-    >>> X = MixedRows(sp.csr_array([[1.0, 0.0]]), np.ones((1, 3)))
+    >>> X = Rows(sp.csr_array([[1.0, 0.0]]), np.ones((1, 3)))
     >>> stack_rows(X, X).shape
     (2, 5)
     """
@@ -134,20 +238,19 @@ def stack_all(blocks: Sequence[Any]) -> Any:
     >>> stack_all([sp.csr_array(np.eye(2)), sp.csr_array(np.ones((1, 2)))]).shape
     (3, 2)
     """
-    if isinstance(blocks[0], MixedRows):
-        sparse = stack_all([block.sparse for block in blocks])
-        return MixedRows(sparse, np.vstack([block.dense for block in blocks]))
+    if isinstance(blocks[0], Rows):
+        return Rows.stack(blocks)
     return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
 def features_as_float64(X: Any) -> Any:
     """Return rows with features in float64; an embedding beside them keeps its dtype."""
-    if isinstance(X, MixedRows):
-        return MixedRows(features_as_float64(X.sparse), X.dense)
+    if isinstance(X, Rows):
+        return Rows(features_as_float64(X.sparse), X.dense)
     return X.astype(np.float64, copy=False)
 
 
-def split_columns(X: Any, n_sparse: int) -> MixedRows:
+def split_columns(X: Any, n_sparse: int) -> Rows:
     """Return rows with their columns from `n_sparse` on as a dense block.
 
     Examples
@@ -155,23 +258,23 @@ def split_columns(X: Any, n_sparse: int) -> MixedRows:
     >>> split_columns(np.array([[1.0, 0.0, 5.0]]), 2).dense.tolist()
     [[5.0]]
     """
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X
     dense = X[:, n_sparse:]
     if sp.issparse(dense):
         dense = dense.toarray()
-    return MixedRows(sp.csr_array(X[:, :n_sparse]), np.ascontiguousarray(dense))
+    return Rows(sp.csr_array(X[:, :n_sparse]), np.ascontiguousarray(dense))
 
 
 def has_embedding(X: Any) -> bool:
-    """Return whether rows have an embedding beside them: mixed rows, or a pair.
+    """Return whether rows have an embedding beside them: Rows, or a pair.
 
     Examples
     --------
     >>> has_embedding((sp.csr_array((2, 5)), np.ones((2, 3)))), has_embedding(np.ones((2, 3)))
     (True, False)
     """
-    return isinstance(X, MixedRows) or is_pair(X)
+    return isinstance(X, Rows) or is_pair(X)
 
 
 def is_pair(X: Any) -> bool:

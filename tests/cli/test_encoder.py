@@ -140,7 +140,7 @@ def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
     of_texts = loaded.scored.rows(loaded.rows_of(texts)).sparse
     of_documents = loaded.scored.rows(loaded.documents.X).sparse
     given = MixedRows(words.transform(texts), HashedTrigrams().encode(texts))
-    (expected, _) = scores.transform(given)
+    expected = scores.transform(given).sparse
     assert_allclose(of_documents.toarray(), expected.toarray(), rtol=1e-4)
     assert_allclose(of_texts.toarray(), expected.toarray(), rtol=1e-4)
 

@@ -7,11 +7,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
-from hdsl import HDSL
+from hdsl import HDSL, Rows
 from hdsl.choose.embedding import FIXED_WEIGHT, WEIGHTS
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.mixed_rows import MixedRows
 from hdsl.solver.losses import get as get_loss
 
 N_WORDS = 120
@@ -70,7 +69,7 @@ def test_no_column_of_the_embedding_is_paired(model):
 
 
 def test_margins_of_the_layout_are_those_of_both_blocks():
-    rows = MixedRows(X, unit(Z))
+    rows = Rows(X, unit(Z))
     rng = np.random.default_rng(1)
     triplets = np.array([rng.permutation(len(Y))[:3] for _ in range(60)])
     layout = CPULayout(rows, triplets, workers=Workers(1))
@@ -89,7 +88,8 @@ def test_margins_of_the_layout_are_those_of_both_blocks():
     ("embedding", "rows"),
     [
         (None, (X, Z)),
-        (WIDTH, (X, Z)),
+        (None, Rows(X, Z)),
+        (WIDTH, Rows(X, Z)),
         (WIDTH, sp.csr_matrix(sp.hstack([X, Z]))),
         (slice(-WIDTH, None), sp.csr_array(sp.hstack([X, Z]))),
         (slice(N_WORDS, None), np.hstack([X.toarray(), Z])),
@@ -102,7 +102,7 @@ def test_margins_of_the_layout_are_those_of_both_blocks():
             ),
         ),
     ],
-    ids=["pair", "pair and width", "sparse", "slice", "dense", "names"],
+    ids=["pair", "rows", "rows and width", "sparse", "slice", "dense", "names"],
 )
 def test_all_forms_of_rows_learn_the_same(model, embedding, rows):
     other = HDSL(embedding=embedding, embedding_weight=0.5, **SMALL).fit(rows, Y)
@@ -116,21 +116,20 @@ def test_all_forms_of_rows_learn_the_same(model, embedding, rows):
 
 
 def test_rewritten_rows_come_as_the_rows_came(model):
-    pair = model.rewrite((X, Z)), model.index_rows((X, Z))
+    queries = model.rewrite((X, Z))
+    index = model.index_rows(Rows(X, Z))
     S = model.similarity((X, Z))
-    (words, meaning), (index_words, index_meaning) = pair
-    assert_allclose(
-        (words @ index_words.T).toarray() + meaning @ index_meaning.T, S, atol=1e-5
-    )
+    by_words = (queries.sparse @ index.sparse.T).toarray()
+    assert_allclose(by_words + queries.dense @ index.dense.T, S, atol=1e-5)
     both = sp.csr_matrix(sp.hstack([X, Z]))
     rewritten = model.rewrite(both)
     assert isinstance(rewritten, sp.csr_matrix)
     assert_allclose((rewritten @ model.index_rows(both).T).toarray(), S, atol=1e-5)
     left = model.transform(both.toarray())
     assert_allclose(left @ left.T, S, atol=1e-5)
-    limited, same_meaning = model.rewrite((X, Z), max_terms=3)
-    assert np.diff(limited.indptr).max() <= 3
-    assert_allclose(same_meaning, meaning)
+    limited = model.rewrite((X, Z), max_terms=3)
+    assert np.diff(limited.sparse.indptr).max() <= 3
+    assert_allclose(limited.dense, queries.dense)
 
 
 # --- the weight -----------------------------------------------------------------------

@@ -172,12 +172,12 @@ def test_limits_are_those_of_features_and_an_embedding_is_kept():
     Z = np.random.default_rng(0).normal(size=(len(LABELS), 3)).astype(np.float32)
     model = HDSL(prior=1.0, max_iter=10, random_state=0, embedding_weight=2.0)
     model.fit((ROWS, Z), LABELS)
-    words, meaning = model.rewrite((ROWS, Z))
+    queries = model.rewrite((ROWS, Z))
     for limits in ({"max_terms": 2}, {"nonnegative": True}):
-        limited_words, limited_meaning = model.rewrite((ROWS, Z), **limits)
-        expected = limit_weights(words, **limits)
-        assert_array_equal(limited_words.toarray(), expected.toarray())
-        assert_array_equal(limited_meaning, meaning)
+        limited = model.rewrite((ROWS, Z), **limits)
+        expected = limit_weights(queries.sparse, **limits)
+        assert_array_equal(limited.sparse.toarray(), expected.toarray())
+        assert_array_equal(limited.dense, queries.dense)
     with pytest.raises(ValueError, match="'max_terms' parameter of rewrite"):
         model.rewrite((ROWS, Z), max_terms=0)
 
@@ -192,7 +192,7 @@ def test_features_and_embedding_are_scaled_by_the_same_number(form):
     model.set_params(embedding=3).fit(rows, LABELS)
     index = model.index_rows(rows)
     scaled = model.rewrite(rows, max_weight=0.5)
-    words = scaled[0].toarray() if form == "pair" else scaled[:, :-3]
+    words = scaled.sparse.toarray() if form == "pair" else scaled[:, :-3]
     assert np.abs(words).max() == pytest.approx(0.5)
     ranked = top_k(model.rewrite(rows), index, 5)
     assert_array_equal(top_k(scaled, index, 5).rows, ranked.rows)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks.engines import PostgreSQL, Qdrant
-from hdsl import HDSL
+from hdsl import HDSL, Rows
 from hdsl.serving import expand_query, export_query, export_rows, full_text_query
 from small_fits import X as ROWS
 from small_fits import Y as LABELS
@@ -303,7 +303,7 @@ def test_postgresql_adds_the_products_of_both_vectors(pairs, tmp_path):
 
 def test_what_an_engine_cannot_take_of_an_embedding_is_refused(pairs):
     query, index, _ = pairs
-    too_large = (index[0], index[1].astype(float) * 1e60)
+    too_large = Rows(index.sparse, index.dense.astype(float) * 1e60)
     with pytest.raises(ValueError, match="largest absolute value of the embedding"):
         list(export_rows("pgvector", too_large))
     with pytest.raises(ValueError, match="'meaning'"):

@@ -24,15 +24,15 @@ from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse, replace_fitted
 from ..input.labels import check_classes, check_several_classes
 from ..input.matrices import (
+    as_mixed_rows,
     as_user_sparse,
-    check_embedding,
     check_matrix,
     narrow,
 )
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import MixedRows, has_embedding
+from ..mixed_rows import Rows, has_embedding
 from ..model_arrays import names_to_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
@@ -102,9 +102,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         share of each class. "auto" is as many as have 50 million values, counted once
         per class, and at least 20,000. None is all. All rows are scored.
     with_embedding : bool or "auto", default="auto"
-        Whether the classifier of pairs (features, embedding) sees the embedding beside
-        the features, both at unit length. "auto" is True where a classifier that sees
-        both has fewer errors on rows that it has not seen.
+        Whether the classifier of `hdsl.Rows` sees the embedding beside the features,
+        both at unit length. "auto" is True where a classifier that sees both has fewer
+        errors on rows that it has not seen.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            Or a pair (features, embedding) of a matrix and a dense array.
+            Or `hdsl.Rows`: such a matrix, and a dense embedding beside it.
         y : array-like of shape (n_rows,)
             Class labels. For several per row, an indicator matrix or a list of labels
             per row: each label then has a classifier of its own, which must be linear.
@@ -192,9 +192,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the rows with scores by classifiers that have not seen them.
 
-        The result differs from ``fit(X, y, sample_weight).transform(X)``. Of a pair
-        (features, embedding) the scores stand beside the features, and the embedding
-        stays as it is.
+        The result differs from ``fit(X, y, sample_weight).transform(X)``. Of
+        `hdsl.Rows` the scores stand beside the features, and the embedding stays as it
+        is.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
-            Of a pair, a pair.
+            Rows where X has an embedding.
         """
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
@@ -228,23 +228,20 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            Or a pair (features, embedding), which it must be where the classifier sees
-            the embedding.
+            Or `hdsl.Rows`, which it must be where the classifier sees the embedding.
 
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
-            Of a pair, a pair.
+            Rows where X has an embedding.
         """
         check_is_fitted(self, "classifier_")
         if not has_embedding(X):
             rows = check_matrix(self, X, reset=False)
             return as_user_sparse(super().transform(rows))
-        embedding = check_embedding(X)
-        features, _ = X
-        features = check_matrix(self, features, reset=False)
-        scored, _ = super().transform(MixedRows(features, embedding))
-        return _beside_embedding(scored, X)
+        rows = as_mixed_rows(X)
+        check_matrix(self, rows.sparse, reset=False)
+        return super().transform(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -348,8 +345,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         checked = copy(self)
         embedding = None
         if has_embedding(X):
-            embedding = check_embedding(X)
-            X, _ = X
+            both = as_mixed_rows(X)
+            X = both.sparse
+            embedding = both.dense
         if self.with_embedding is False:
             embedding = None
         X = check_matrix(checked, X, reset=True)
@@ -383,7 +381,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         checked.embedding_width_ = 0
         if embedding is not None:
             embedding = unit_rows(embedding)
-            seen = MixedRows(seen, embedding)
+            seen = Rows(seen, embedding)
         training = Training(
             classifier=classifier,
             rows=rows,
@@ -498,9 +496,7 @@ def _codes(y: Any) -> np.ndarray:
 
 
 def _beside_embedding(scored: Any, X: Any) -> Any:
-    """Return scored features, for a pair X as a pair with its embedding."""
-    scored = as_user_sparse(scored)
+    """Return scored features, beside its embedding where X has one."""
     if has_embedding(X):
-        _, embedding = X
-        return scored, embedding
-    return scored
+        return Rows(scored, as_mixed_rows(X).dense)
+    return as_user_sparse(scored)

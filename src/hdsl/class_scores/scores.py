@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import check_columns, get_array, get_value
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows, has_embedding, sparse_block
+from ..mixed_rows import Rows, sparse_block
 from ..model_arrays import names_from_arrays
 from ..similarity.rows import unit_rows
 from ..wide_matrices import take_columns
@@ -56,8 +56,8 @@ class Scores:
         rows = unit_rows(features, self.columns_)
         scores = squashed_scores(self.classifier_, self._seen(X, rows), self.classes_)
         scored = self._join(rows, scores)
-        if isinstance(X, MixedRows):
-            return MixedRows(scored, X.dense)
+        if isinstance(X, Rows):
+            return Rows(scored, X.dense)
         return scored
 
     def _seen(self, X: Any, rows: Any) -> Any:
@@ -67,13 +67,13 @@ class Scores:
             seen = take_columns(rows, self.columns_)
         if not self.embedding_width_:
             return seen
-        if not isinstance(X, MixedRows) or X.dense.shape[1] != self.embedding_width_:
+        if not isinstance(X, Rows) or X.dense.shape[1] != self.embedding_width_:
             raise ValueError(
                 "The class scores were learned with an embedding of "
-                f"{self.embedding_width_} columns: pass pairs (features, embedding) "
-                "with as many."
+                f"{self.embedding_width_} columns: pass hdsl.Rows(features, "
+                "embedding) with as many."
             )
-        return MixedRows(seen, unit_rows(X.dense))
+        return Rows(seen, unit_rows(X.dense))
 
     def _join(self, rows: Any, scores: np.ndarray) -> Any:
         """Return the rows with the largest scores beside them."""
@@ -90,7 +90,7 @@ class Scores:
 
         Parameters
         ----------
-        X : array-like, sparse matrix, or pair (features, embedding)
+        X : array-like, sparse matrix, Rows, or tuple (features, embedding)
         n_words : int, default=3
             Most features per score.
 
@@ -112,10 +112,9 @@ class Scores:
             columns = self.columns_
         scored = self.transform(X)
         embedding_parts = None
-        if has_embedding(scored):
-            scored, embedding = scored
         if self.embedding_width_:
-            embedding_parts = unit_rows(np.asarray(embedding)) @ coef[:, n_seen:].T
+            embedding_parts = unit_rows(scored.dense) @ coef[:, n_seen:].T
+        scored = sparse_block(scored)
         return words_behind(
             scored,
             coef[:, :n_seen],
@@ -162,7 +161,7 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     ----------
     classifier : fitted classifier
         With ``decision_function`` or ``predict_proba``, and ``classes_``.
-    X : ndarray, sparse array or MixedRows of shape (n_rows, n_features)
+    X : ndarray, sparse array or Rows of shape (n_rows, n_features)
     classes : ndarray of shape (n_classes,)
         Sorted. A class that the classifier does not know has score 0.
 
@@ -171,7 +170,7 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows, n_classes)
     """
     known = classifier.classes_
-    if isinstance(X, MixedRows) and not isinstance(classifier, LinearScorer):
+    if isinstance(X, Rows) and not isinstance(classifier, LinearScorer):
         X = one_matrix(X)
     if hasattr(classifier, "decision_function"):
         values = np.asarray(classifier.decision_function(X), dtype=np.float64)
@@ -193,7 +192,7 @@ def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
 
 def one_matrix(X: Any) -> Any:
     """Return rows for a classifier: of mixed rows all columns in one sparse matrix."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X.to_sparse()
     return X
 

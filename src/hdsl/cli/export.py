@@ -113,8 +113,9 @@ def _name_what_is_left_out(collection: Any, engine: str) -> None:
 
 
 def _compares_embeddings(collection: Any) -> bool:
-    """Return whether the similarity has an embedding, of a weight other than 0."""
-    return bool(collection.scored.similarity.embedding_weight)
+    """Return whether the similarity has an embedding, weighted or learned inside."""
+    similarity = collection.scored.similarity
+    return bool(similarity.embedding_weight or similarity.has_directions)
 
 
 def _exported(collection: Any, rows: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows, blocks_of
 
 
 def digest(*values: Any) -> dict[str, str]:
@@ -30,8 +30,8 @@ def _plain_arrays(values: Iterable[Any]) -> Iterator[np.ndarray]:
     for value in values:
         if value is None:
             yield np.asarray("none")
-        elif isinstance(value, MixedRows):
-            yield from _plain_arrays(value)
+        elif isinstance(value, Rows):
+            yield from _plain_arrays(blocks_of(value))
         elif sp.issparse(value):
             yield np.array(value.shape)
             yield value.indptr.astype(np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, has_embedding, is_pair, split_columns
+from ..mixed_rows import Rows, has_embedding, split_columns
 from .errors import ParameterError
 from .matrices import (
     as_mixed_rows,
@@ -29,13 +29,15 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
         Its 'embedding' parameter says which columns are one, where it has that. With
         `reset` it learns the columns: ``n_features_in_``, ``embedding_width_`` and
         ``feature_names_in_``.
-    X : array-like, sparse matrix, or pair (features, embedding)
+    X : array-like, sparse matrix, Rows, or tuple (features, embedding)
     reset : bool
     name : str
         What messages call X.
     """
     if has_embedding(X):
         return _check_pair(estimator, X, reset, name)
+    if not reset:
+        _check_both(estimator, X, name)
     X = check_matrix(estimator, X, reset=reset, name=name)
     if reset:
         estimator.embedding_width_ = embedding_width(
@@ -51,12 +53,35 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     return rows
 
 
-def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> MixedRows:
-    """Return a pair (features, embedding) as mixed rows, checked against an estimator."""
+def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> Any:
+    """Return Rows or a pair, checked; where the embedding has no columns, the features."""
     rows = as_mixed_rows(X, name)
     check_embedding_size(rows.dense)
     take_pair_widths(estimator, rows.sparse.shape[1], rows.dense.shape[1], reset, name)
+    if not rows.dense.shape[1]:
+        return rows.sparse
     return rows
+
+
+def _check_both(estimator: Any, X: Any, name: str) -> None:
+    """Raise ValueError for words alone, or vectors alone, where a model was fitted on both."""
+    width = getattr(estimator, "embedding_width_", 0)
+    shape: tuple[Any, ...] = getattr(X, "shape", ())
+    if not width or len(shape) != 2:
+        return
+    n_features = estimator.n_features_in_ - width
+    if shape[1] == n_features:
+        parts = f"features alone ({n_features} columns), without an embedding"
+        rows = f"Z of {width} columns; zeros compare by the features alone"
+    elif shape[1] == width:
+        parts = f"an embedding alone ({width} columns), without features"
+        rows = f"X of {n_features} columns; zeros compare by the embedding alone"
+    else:
+        return
+    raise ValueError(
+        f"{name} has {parts}, but {type(estimator).__name__} was fitted on both: pass "
+        f"hdsl.Rows(X, Z) with {rows}."
+    )
 
 
 def take_pair_widths(
@@ -77,11 +102,16 @@ def take_pair_widths(
     learned_width = getattr(estimator, "embedding_width_", 0)
     learned = (estimator.n_features_in_ - learned_width, learned_width)
     came = (n_sparse, width)
-    if came != learned:
-        raise ValueError(
-            f"{name} has {came[0]} features and an embedding of {came[1]} columns, but "
-            f"{type(estimator).__name__} was fitted on {learned[0]} and {learned[1]}."
-        )
+    if came == learned:
+        return
+    way_out = ""
+    if learned_width == 0:
+        way_out = ": pass the features alone, rows.sparse of hdsl.Rows"
+    raise ValueError(
+        f"{name} has {came[0]} features and an embedding of {came[1]} columns, but "
+        f"{type(estimator).__name__} was fitted on {learned[0]} and {learned[1]}"
+        f"{way_out}."
+    )
 
 
 def check_embedding(owner: str, embedding: Any) -> None:
@@ -151,13 +181,17 @@ def _width_of_names(columns: list[str], names: np.ndarray | None) -> int:
 
 
 def as_given(Z: Any, X: Any) -> Any:
-    """Return rows in the form in which X came: a pair, sparse or dense."""
-    if not isinstance(Z, MixedRows):
+    """Return rows in the form in which X came: Rows, sparse or dense.
+
+    For Rows and for a pair these are Rows, whatever the weight of the embedding is: one
+    of weight 0 has no columns.
+    """
+    if has_embedding(X):
+        if isinstance(Z, Rows):
+            return Z
+        return Rows(Z, np.zeros((Z.shape[0], 0), dtype=Z.dtype))
+    if not isinstance(Z, Rows):
         return as_user_sparse(Z)
-    if isinstance(X, MixedRows):
-        return Z
-    if is_pair(X):
-        return as_user_sparse(Z.sparse), Z.dense
     if sp.issparse(X):
         return as_user_sparse(Z.to_sparse())
     return np.hstack([Z.sparse.toarray(), Z.dense])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, has_embedding, sparse_block
+from ..mixed_rows import Rows, has_embedding, sparse_block
 from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
@@ -70,7 +70,7 @@ def check_names(model: Any, X: Any) -> None:
 def as_rows(X: Any, name: str = "X") -> Any:
     """Return X as `check_matrix` does, where there is no estimator to remember the columns.
 
-    A pair (sparse features, dense embedding) becomes mixed rows.
+    A tuple (features, embedding) becomes Rows.
     """
     if has_embedding(X):
         return as_mixed_rows(X, name)
@@ -96,58 +96,29 @@ def _check_is_one(X: Any, name: str) -> None:
     """Raise ValueError where X is a list of matrices."""
     if isinstance(X, list | tuple) and any(map(sp.issparse, X)):
         raise ValueError(
-            f"{name} is a {type(X).__name__} of {len(X)} matrices: a pair of sparse "
-            "features and an embedding is a tuple of two, (features, embedding)."
+            f"{name} is a {type(X).__name__} of {len(X)} matrices: features and an "
+            "embedding are hdsl.Rows(features, embedding), or a tuple of two."
         )
 
 
-def as_mixed_rows(X: Any, name: str = "X") -> MixedRows:
-    """Return a pair (sparse features, dense embedding), checked, as mixed rows."""
-    dense = _dense_block(X, name)
-    sparse, _ = X
-    features = as_rows(sparse, f"{name}[0]")
-    if not sp.issparse(features):
-        features = canonical(sp.csr_array(features))
-    return MixedRows(features, _checked_block(dense, name))
+def as_mixed_rows(X: Any, name: str = "X") -> Rows:
+    """Return Rows, or a tuple (features, embedding), as Rows whose values are checked."""
+    if not isinstance(X, Rows):
+        X = _pair_as_rows(X, name)
+    features = as_rows(X.sparse, f"{name}[0]")
+    dense = np.ascontiguousarray(as_rows(X.dense, f"{name}[1]"))
+    return Rows(features, dense)
 
 
-def check_embedding(X: Any, name: str = "X") -> np.ndarray:
-    """Return the embedding of a pair (features, embedding), checked; features are not."""
-    return _checked_block(_dense_block(X, name), name)
-
-
-def _checked_block(dense: Any, name: str) -> np.ndarray:
-    """Return the dense block of a pair, whose values are checked."""
-    return np.ascontiguousarray(as_rows(dense, f"{name}[1]"))
-
-
-def _dense_block(X: Any, name: str) -> Any:
-    """Return the dense block of a pair; raise ValueError where the two are no pair of blocks."""
-    sparse, dense = X
-    if not hasattr(dense, "shape"):
-        dense = np.asarray(dense)
-    if len(dense.shape) != 2:
-        raise ValueError(
-            f"{name}[1], the embedding, must have shape (n_rows, n_columns). Got shape "
-            f"{dense.shape}."
-        )
-    for block, other in ((sparse, "an embedding"), (dense, "features")):
-        if hasattr(block, "__dask_graph__"):
-            raise TypeError(
-                f"{name} has a Dask collection beside {other}: hdsl.dask.HDSL learns "
-                "from blocks on a cluster; or call compute() first."
-            )
-    if sp.issparse(dense):
-        raise ValueError(
-            f"{name} must be a pair (features, embedding) with a dense embedding. Got "
-            f"a sparse one of shape {dense.shape}: is the order right?"
-        )
-    if sparse.shape[0] != dense.shape[0]:
-        raise ValueError(
-            f"{name} must be a pair (features, embedding) of the same rows. Got "
-            f"{sparse.shape[0]} rows of features and {dense.shape[0]} of the embedding."
-        )
-    return dense
+def _pair_as_rows(pair: Any, name: str) -> Rows:
+    """Return a tuple (features, embedding) as Rows; raise ValueError where it is none."""
+    features, embedding = pair
+    if sp.issparse(features):
+        features = sound_csr(features, f"{name}[0]")
+    try:
+        return Rows(features, embedding)
+    except ValueError as error:
+        raise ValueError(f"{name} is a pair (features, embedding). {error}") from None
 
 
 def check_embedding_size(embedding: np.ndarray) -> None:
@@ -263,11 +234,11 @@ def check_largest(largest: float) -> None:
 def as_problem_matrix(X: Any) -> Any:
     """Return a checked X as the CSR array of float64 that a problem takes.
 
-    Of mixed rows these are the features, and the embedding is in float32.
+    Of Rows these are the features, and the embedding is in float32.
     """
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         # Half the memory, and embeddings come as float32.
-        return MixedRows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
+        return Rows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
@@ -284,12 +255,12 @@ def as_problem_matrix(X: Any) -> Any:
     return X.astype(np.float64, copy=False)
 
 
-def check_margins(X: sp.csr_array | MixedRows, scale: float, prior: float) -> None:
+def check_margins(X: sp.csr_array | Rows, scale: float, prior: float) -> None:
     """Raise ValueError if margins, or their squares in a loss, may overflow."""
     features = sparse_block(X)
     largest = largest_value(features.data)
     width = float(np.diff(features.indptr).max())
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         width += X.dense.shape[1]
         largest = max(largest, largest_value(X.dense))
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest

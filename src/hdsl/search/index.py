@@ -173,7 +173,7 @@ class Index:
         n_rows = self.rows.shape[0]
         if isinstance(queries, MixedRows) != isinstance(self.rows, MixedRows):
             raise ValueError(
-                "queries and index must both be pairs (features, embedding), or "
+                "queries and index must both be hdsl.Rows(features, embedding), or "
                 f"neither. Got {type(queries).__name__} and {type(self.rows).__name__}."
             )
         if n_features != self.rows.shape[1]:

@@ -165,12 +165,12 @@ def certified_top_k(
 
 
 def _check_no_embedding(X: Any) -> None:
-    """Raise ValueError where rows are a pair of features and an embedding."""
+    """Raise ValueError where rows have an embedding."""
     if has_embedding(X):
         raise ValueError(
             "certified_top_k takes no embedding: its values may be negative, so the "
             "positive part of a query bounds no score. Search with hdsl.search.top_k, "
-            "which takes pairs (features, embedding) and is exact."
+            "which takes hdsl.Rows and is exact."
         )
 
 

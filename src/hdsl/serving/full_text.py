@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
-from ..mixed_rows import sparse_block
+from ..mixed_rows import Rows, sparse_block
 from ..similarity.limits import limit_weights
 from ..text import Collection
 from .rows import as_sparse, sparse_rows
@@ -83,8 +83,7 @@ def _rewritten_words(model: Any, row: Any) -> Any:
     width = getattr(model, "embedding_width_", 0)
     if not width:
         return model.rewrite(row)
-    query, _ = model.rewrite((row, np.zeros((1, width))))
-    return query
+    return model.rewrite(Rows(row, np.zeros((1, width)))).sparse
 
 
 def full_text_query(

@@ -55,9 +55,9 @@ def export_rows(
     to : {"pgvector", "qdrant", "jsonl"}
         SQL for ``psql``, with a table ``hdsl_documents``; bodies of Qdrant's "upsert
         points", one per line; or one JSON object per document and line.
-    X : array-like or sparse matrix of shape (n_documents, n_features), or pair
-        Rows of the index. A pair (features, embedding) gives each document a second
-        vector, ``meaning``, with values as float32.
+    X : array-like, sparse matrix or Rows of shape (n_documents, n_features)
+        Rows of the index. The embedding of `hdsl.Rows` is a second vector of each
+        document, ``meaning``, with values as float32.
     names : array-like of str of shape (n_features,), default=None
         Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names
         they have ``indices`` and ``values``.
@@ -195,28 +195,30 @@ def export_query(
     Parameters
     ----------
     to : {"pgvector", "qdrant", "jsonl"}
-    query : array-like or sparse matrix of shape (1, n_features), or pair
-        A pair (features, embedding) for an export of pairs: the score of a document is
-        the sum of two products.
+    query : array-like, sparse matrix or Rows of shape (1, n_features)
+        `hdsl.Rows` for an export of such: the score of a document is the sum of two
+        products.
     names : array-like of str of shape (n_features,), default=None
         As in `export_rows`.
     k : int, default=10
-        Number of documents that the query of a pair asks for.
+        Number of documents that a query of `hdsl.Rows` asks for.
     n_candidates : int, default=1000
-        Documents that each vector of a pair brings up in Qdrant. The answer is exact
+        Documents that each of two vectors brings up in Qdrant. The answer is exact
         where the embedding brings up all documents, and else an approximation.
 
     Returns
     -------
     str
-        A ``sparsevec``, or JSON. Of a pair it is a SELECT for pgvector, which scores
-        all documents, the body of Qdrant's "query points", or JSON with ``meaning``.
+        A ``sparsevec``, or JSON. Of `hdsl.Rows` it is a SELECT for pgvector, which
+        scores all documents, the body of Qdrant's "query points", or JSON with
+        ``meaning``.
 
     Examples
     --------
+    >>> from hdsl import Rows
     >>> export_query("qdrant", [[0.0, 2.0, -1.0]])
     '{"indices": [1, 2], "values": [2.0, -1.0]}'
-    >>> print(export_query("pgvector", (np.array([[0.0, 2.0]]), np.array([[0.5]]))))
+    >>> print(export_query("pgvector", Rows([[0.0, 2.0]], [[0.5]])))
     SELECT id, -((terms <#> '{2:2.0}/2'::sparsevec) + (meaning <#> '[0.5]'::vector)) AS score
     FROM hdsl_documents ORDER BY score DESC LIMIT 10
     """

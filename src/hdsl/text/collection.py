@@ -147,8 +147,7 @@ class Collection:
         rows = self.words.transform(texts)
         if self.encoder is None:
             return rows
-        weight = self.scored.similarity.embedding_weight
-        weight = weight_beside_words(weight, self.scored.scores)
+        weight = weight_beside_words(self.scored.similarity, self.scored.scores)
         embedding = self.encoder.encode(texts)
         return MixedRows(rows, embedding).with_embedding_weight(weight)
 

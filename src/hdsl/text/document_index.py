@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows, sparse_block
 from ..similarity.cosine import ranked_by
 from ..similarity.rows import unit_rows
 from .scored import Scored
@@ -69,7 +69,7 @@ class DocumentIndex:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_documents, n_features)
+    X : csr_array or Rows of shape (n_documents, n_features)
         Without class scores. An embedding is at unit length times the root of its
         weight.
     scored : Scored
@@ -78,34 +78,35 @@ class DocumentIndex:
     def __init__(self, X: Any, scored: Scored) -> None:
         self._scored = scored
         self._learned = ranked_by(scored.ranking, scored.similarity)
-        self._learned_columns = _by_columns(self._learned.index_rows(scored.rows(X)))
-        self._plain_columns = _by_columns(unit_rows(X))
+        self._learned_columns = _Columns(self._learned.index_rows(scored.rows(X)))
+        self._plain_columns = _Columns(unit_rows(X))
 
     def compare(self, query: Any) -> Cosines:
         """Return the cosines of one row with all documents."""
         learned_query = self._learned.rewrite(self._scored.rows(query))
         return Cosines(
-            learned=_products(self._learned_columns, learned_query),
-            plain=_products(self._plain_columns, unit_rows(query)),
+            learned=self._learned_columns.products(learned_query),
+            plain=self._plain_columns.products(unit_rows(query)),
         )
 
 
-def _by_columns(rows: Any) -> Any:
-    """Return the features of rows by their columns; an embedding beside them as it is."""
-    if isinstance(rows, MixedRows):
-        return MixedRows(sp.csc_array(rows.sparse), rows.dense)
-    return sp.csc_array(rows)
+class _Columns:
+    """Rows by the columns of their features, and an embedding beside them as it is."""
 
+    def __init__(self, rows: Any) -> None:
+        self.features = sp.csc_array(sparse_block(rows))
+        self.embedding = rows.dense if isinstance(rows, Rows) else None
 
-def _products(columns: Any, query: Any) -> np.ndarray:
-    """Return the dot product of each row with one query, column by column of the query."""
-    if isinstance(columns, MixedRows):
-        products = (columns.dense @ query.dense[0]).astype(np.float64)
-        return products + _products(columns.sparse, query.sparse)
-    products = np.zeros(columns.shape[0])
-    query = sp.csr_array(query)
-    query.sort_indices()
-    for feature, weight in zip(query.indices, query.data, strict=True):
-        entries = slice(columns.indptr[feature], columns.indptr[feature + 1])
-        products[columns.indices[entries]] += weight * columns.data[entries]
-    return products
+    def products(self, query: Any) -> np.ndarray:
+        """Return the dot product of each row with one query, column by column."""
+        products = np.zeros(self.features.shape[0])
+        features = sp.csr_array(sparse_block(query))
+        features.sort_indices()
+        indptr = self.features.indptr
+        for feature, weight in zip(features.indices, features.data, strict=True):
+            entries = slice(indptr[feature], indptr[feature + 1])
+            rows = self.features.indices[entries]
+            products[rows] += weight * self.features.data[entries]
+        if self.embedding is not None:
+            products += (self.embedding @ query.dense[0]).astype(np.float64)
+        return products

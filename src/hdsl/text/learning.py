@@ -111,9 +111,9 @@ def learn(
 def document_embedding_weight(fitted: Any) -> float:
     """Return the weight of the embeddings of documents, for a model or a pipeline of two."""
     if not hasattr(fitted, "steps"):
-        return weight_beside_words(fitted.embedding_weight_)
+        return weight_beside_words(fitted.similarity_)
     scores, model = fitted
-    return weight_beside_words(model.embedding_weight_, scores)
+    return weight_beside_words(model.similarity_, scores)
 
 
 def _default_model(n_texts: int, has_labels: bool) -> Any:

@@ -8,27 +8,29 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain.tables import CLASS
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity.cosine import COSINE
 
-#: The weight of an embedding that class scores see and the similarity leaves out: too
-#: small for any sum of products, and enough to know its direction.
+#: The weight of an embedding that the plain cosine leaves out, and class scores or a
+#: learned part see: too small for any sum of products, and enough to know its direction.
 UNSEEN_WEIGHT = 1e-12
 
 
-def weight_beside_words(embedding_weight: float, scores: Any = None) -> float:
+def weight_beside_words(similarity: Any, scores: Any = None) -> float:
     """Return the weight of embeddings in rows without scores, which may need them.
 
     Parameters
     ----------
-    embedding_weight : float
-        That of the similarity.
+    similarity : Similarity
     scores : object, default=None
         The class scores, with ``embedding_width_``.
     """
-    if embedding_weight == 0 and scores is not None and scores.embedding_width_:
+    if similarity.embedding_weight:
+        return float(similarity.embedding_weight)
+    is_scored = scores is not None and scores.embedding_width_ > 0
+    if is_scored or similarity.has_directions:
         return UNSEEN_WEIGHT
-    return embedding_weight
+    return 0.0
 
 
 class Scored:
@@ -82,10 +84,10 @@ class Scored:
         """
         if self.scores is None:
             return X
-        if isinstance(X, MixedRows):
-            scored, embedding = self.scores.transform(X)
-            return MixedRows(sp.csr_array(scored), embedding)
-        return sp.csr_array(self.scores.transform(X))
+        scored = self.scores.transform(X)
+        if isinstance(scored, Rows):
+            return scored
+        return sp.csr_array(scored)
 
     def names(self, names: np.ndarray | None) -> np.ndarray | None:
         """Return the names of the features, then ``class:LABEL`` for each score."""
