@@ -9,10 +9,10 @@ import numpy as np
 
 from ..progress import duration
 from ..similarity.cosine import COSINE
-from ..solver.loop import Result
 from ..solver.active_set import ActiveSet
 from ..solver.atoms import are_directions
 from ..solver.directions import principal_directions
+from ..solver.loop import Result
 from ..solver.trace import replay
 from ..tabular import Columns
 from .resume import recorded_loss

@@ -85,6 +85,8 @@ def weigh_embedding(
             weight = resumed_weight(run.checkpoint.arrays)
     elif model.embedding_weight != "auto":
         weight = float(model.embedding_weight)
+    elif not run.data.X.sparse.shape[1]:
+        weight = 1.0  # there is nothing beside it
     if weight is not None:
         return run.with_embedding(EmbeddingChoice(weight, "as given"))
     # The prior is then chosen on the same parts of the data.
