@@ -138,6 +138,8 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     if not is_in_blocks(X):
         return Rows.load(client, check_rows(learned, X, reset=reset))
     embedding = model.embedding
+    if embedding == "auto":
+        embedding = None
     if continues:
         embedding = model.embedding_width_ or None
     rows = Rows.load(client, X, embedding)

@@ -237,8 +237,11 @@ def as_problem_matrix(X: Any) -> Any:
     Of Rows these are the features, and the embedding is in float32.
     """
     if isinstance(X, Rows):
+        features = X.sparse.astype(np.float64)
+        if features.shape[1]:
+            features = as_problem_matrix(features)
         # Half the memory, and embeddings come as float32.
-        return Rows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
+        return Rows(features, X.dense.astype(np.float32))
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
