@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..solver.protocols import curvature_stride
 from .atoms import Atoms
@@ -82,6 +83,18 @@ def sum_curvatures(
     if np.array_equal(values.columns, np.arange(n_columns)):
         return total
     return total[np.ix_(values.columns, values.columns)]
+
+
+def margins_of_pairs(
+    comparisons: Comparisons, stored: Atoms, atoms: np.ndarray, numbers: np.ndarray
+) -> sp.csr_array:
+    """Return the margins / λ of atoms (columns) in some comparisons (rows), sparse."""
+    n_rows = comparisons.rows.n_rows
+    values = stored.terms_of(atoms, np.ones(n_rows, dtype=bool))
+    arrays = (values.Z.data, values.Z.indices, values.Z.indptr)
+    Z = sp.csr_array(arrays, shape=(n_rows, values.n_columns))[:, values.columns]
+    a, b, c, d = (Z[side[numbers]] for side in comparisons.sides)
+    return sp.csr_array(a.multiply(b) - c.multiply(d))
 
 
 def _rows_of(

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..cached import cached
 from ..input.matrices import largest_value
+from ..solver.atoms import are_directions
 from ..solver.protocols import Gradient
 from .atoms import Atoms
 from .diagonal import best_later, best_others
+from .embedding import EmbeddedComparisons
 from .kernels import partners as kernels
 from .kernels.lines import WIDTH
 from .row_plan import plan_rows
@@ -34,6 +36,8 @@ class CPUGradient(Gradient):
         Margins of what is not learned; None where they are zero.
     batch : ndarray, default=None
         The comparisons of a mini-batch.
+    embedded : EmbeddedComparisons, default=None
+        The embedding that directions are learned in.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class CPUGradient(Gradient):
         pulls: Callable[[], np.ndarray],
         offset: np.ndarray | None,
         batch: np.ndarray | None = None,
+        embedded: EmbeddedComparisons | None = None,
     ) -> None:
         self.atoms = atoms
         self.pairs = atoms.pairs
@@ -55,6 +60,10 @@ class CPUGradient(Gradient):
         self.batch = batch
         self.n_features = self.pairs.rows.n_features
         self.covers_all = batch is None
+        self.embedded = embedded
+        if embedded is not None:
+            self.directions = embedded.directions
+            self.direction_scale = embedded.scale
 
     @property
     def rounding(self) -> float:
@@ -88,7 +97,24 @@ class CPUGradient(Gradient):
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
+        is_direction = are_directions(atoms)
+        if not is_direction.any():
+            return self._scores_of_pairs(atoms)
+        scores = np.empty(len(atoms))
+        vectors = self.directions.take(atoms[is_direction, 1])
+        along = np.einsum("kj,kj->k", vectors @ self.block, vectors)
+        scores[is_direction] = self.direction_scale * along
+        scores[~is_direction] = self._scores_of_pairs(atoms[~is_direction])
+        return scores
+
+    def _scores_of_pairs(self, atoms: np.ndarray) -> np.ndarray:
+        """Return the scores of atoms that pair features."""
         return self.scale * self.atoms.scores(atoms, self.w, lambda: self.diagonal)
+
+    @cached
+    def block(self) -> np.ndarray:
+        """G inside the embedding, of shape (width, width)."""
+        return self.embedded.gradient_block(self.w)
 
     # --- rows of S --------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class CPULayout(Layout):
         loss: Loss,
         scale: float,
         fixed_weights: tuple[float, ...] = (),
+        direction_scale: float = 0.0,
         other_margins: np.ndarray | None = None,
     ) -> CPUProblem:
         """Return the problem of a loss, a scale and a weight per fixed part.
@@ -120,7 +121,9 @@ class CPULayout(Layout):
             if self._order is not None:
                 other_margins = other_margins[self._order]
             offset = other_margins if offset is None else offset + other_margins
-        return CPUProblem(self.comparisons, self.features, loss, scale, offset)
+        return CPUProblem(
+            self.comparisons, self.features, loss, scale, offset, direction_scale
+        )
 
 
 def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndarray:

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from ..solver.atoms import ZERO
+from ..solver.atoms import ZERO, are_directions, as_array
+from ..solver.directions import Directions
 from ..solver.line_search import Slopes, line_search
 from ..solver.losses import kernel_code
 from ..solver.protocols import (
@@ -17,7 +18,8 @@ from ..solver.protocols import (
 )
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
-from .curvature import curvature_sample, sum_curvatures
+from .curvature import curvature_sample, margins_of_pairs, sum_curvatures
+from .embedding import EmbeddedComparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
@@ -54,6 +56,8 @@ class CPUProblem(Problem):
         λ of the domain.
     offset : ndarray of shape (n_comparisons,), default=None
         Margins of what is not learned; None where they are zero.
+    direction_scale : float, default=0.0
+        s of the atoms s·uuᵀ inside the embedding of the rows; 0 is none.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class CPUProblem(Problem):
         loss: Loss,
         scale: float,
         offset: np.ndarray | None = None,
+        direction_scale: float = 0.0,
     ) -> None:
         self.comparisons = comparisons
         self.features = features
@@ -77,23 +82,46 @@ class CPUProblem(Problem):
         if self._code == kernels.SMOOTHED_HINGE and not comparisons.is_weighted:
             self._along_kernel = kernels.along_hinge
         self.offset = offset
+        self.embedded: EmbeddedComparisons | None = None
+        if direction_scale > 0.0:
+            width = comparisons.rows.dense.shape[1]
+            self.directions = Directions(width)
+            self.embedded = EmbeddedComparisons(
+                comparisons, self.directions, float(direction_scale)
+            )
 
     # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
-        return self.combined(atoms, self.scale * weights, self.offset)
+        return self.combined(atoms, self.sizes(atoms) * weights, self.offset)
+
+    def sizes(self, atoms: np.ndarray) -> np.ndarray:
+        """Return the factor of each atom: λ, of directions s."""
+        sizes = np.full(len(atoms), self.scale)
+        if self.embedded is not None:
+            sizes[are_directions(atoms)] = self.embedded.scale
+        return sizes
 
     def combined(
         self, atoms: np.ndarray, factors: np.ndarray, base: np.ndarray | None
     ) -> np.ndarray:
-        """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, plus those of a base."""
-        if len(atoms):
-            by_pair = self.atoms.similarities(atoms, factors)
-            return self.comparisons.differences(by_pair, base)
-        if base is None:
-            return np.zeros(self.n_comparisons)
-        return base.copy()
+        """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ or uuᵀ, plus those of a base."""
+        if not len(atoms):
+            if base is None:
+                return np.zeros(self.n_comparisons)
+            return base.copy()
+        is_direction = are_directions(atoms)
+        if is_direction.all():
+            by_pair = self.comparisons.pairs.pool.empty()
+            by_pair[:] = 0.0
+        else:
+            paired = ~is_direction
+            by_pair = self.atoms.similarities(atoms[paired], factors[paired])
+        if self.embedded is not None and is_direction.any():
+            numbers = atoms[is_direction, 1]
+            self.embedded.add_similarities(numbers, factors[is_direction], by_pair)
+        return self.comparisons.differences(by_pair, base)
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -145,7 +173,8 @@ class CPUProblem(Problem):
     def direction(self, margins: np.ndarray, move: Move | Correction) -> np.ndarray:
         """Return how margins change along a move, or along a correction of many weights."""
         if isinstance(move, Correction):
-            return self.combined(move.atoms, self.scale * move.change, None)
+            factors = self.sizes(move.atoms) * move.change
+            return self.combined(move.atoms, factors, None)
         share = 0.0
         if move.toward is None:
             share = 1.0
@@ -157,6 +186,8 @@ class CPUProblem(Problem):
             for atom, factor in signed_atoms
             if atom is not None and atom != ZERO
         ]
+        if self.embedded is not None:
+            return self._direction_of_both_kinds(margins, share, move)
         compared = self.comparisons
         atom_rows = np.empty((len(moved), compared.rows.n_rows))
         for number, (atom, _) in enumerate(moved):
@@ -175,6 +206,19 @@ class CPUProblem(Problem):
             out,
         )
         return out
+
+    def _direction_of_both_kinds(
+        self, margins: np.ndarray, share: float, move: Move
+    ) -> np.ndarray:
+        """Return share · the learned margins, plus those of what a move goes to, or from."""
+        base = share * margins
+        if self.offset is not None:
+            base -= share * self.offset
+        signs = {move.toward: 1.0, move.away: -1.0}
+        moved = [atom for atom in signs if atom is not None and atom != ZERO]
+        atoms = as_array(moved)
+        factors = self.sizes(atoms) * np.array([signs[atom] for atom in moved])
+        return self.combined(atoms, factors, base)
 
     def slopes(
         self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
@@ -258,10 +302,35 @@ class CPUProblem(Problem):
         weights = self.comparisons.omega
         if self.comparisons.is_weighted:
             weights = weights[numbers]
-        curvatures = self.loss.curvature(margins[numbers])
-        curvatures = factor * self.scale**2 * weights * curvatures
-        curved = CurvedComparisons(numbers, curvatures)
-        return sum_curvatures(self.comparisons, self.atoms, atoms, curved)
+        curvatures = factor * weights * self.loss.curvature(margins[numbers])
+        curved = CurvedComparisons(numbers, self.scale**2 * curvatures)
+        if self.embedded is None:
+            return sum_curvatures(self.comparisons, self.atoms, atoms, curved)
+        return self._curvature_of_both_kinds(atoms, numbers, curvatures)
+
+    def _curvature_of_both_kinds(
+        self, atoms: np.ndarray, numbers: np.ndarray, curvatures: np.ndarray
+    ) -> np.ndarray:
+        """Return Σ_t c_t m_t m_tᵀ, m_t the margins of the atoms in comparison t."""
+        is_direction = are_directions(atoms)
+        n_paired = int(np.count_nonzero(~is_direction))
+        is_curved = curvatures != 0.0
+        numbers = numbers[is_curved]
+        roots = np.sqrt(curvatures[is_curved])
+        inside = self.embedded.margins(numbers, atoms[is_direction, 1])
+        inside *= self.embedded.scale * roots[:, None]
+        answer = np.zeros((len(atoms), len(atoms)))
+        answer[np.ix_(is_direction, is_direction)] = inside.T @ inside
+        if n_paired:
+            paired = margins_of_pairs(
+                self.comparisons, self.atoms, atoms[~is_direction], numbers
+            )
+            paired = paired.multiply(self.scale * roots[:, None]).tocsr()
+            across = paired.T @ inside
+            answer[np.ix_(~is_direction, ~is_direction)] = (paired.T @ paired).toarray()
+            answer[np.ix_(~is_direction, is_direction)] = across
+            answer[np.ix_(is_direction, ~is_direction)] = across.T
+        return answer
 
     def n_curved(self, margins: np.ndarray) -> int:
         """Return at how many margins the loss is curved."""
@@ -283,18 +352,21 @@ class CPUProblem(Problem):
         compared = self.comparisons
         offset = self.offset
         atoms = self.atoms
+        embedded = self.embedded
         if batch is not None:
             compared = self._take(batch, batch_weight)
             margins = margins[batch]
             if offset is not None:
                 offset = offset[batch]
             atoms = Atoms(compared.pairs)
+            if embedded is not None:
+                embedded = embedded.of(compared)
         if self._code == kernels.SMOOTHED_HINGE:
             w = compared.sum_pulls(margins, compared.omega)
         else:
             w = compared.sum_pulls(self._pulls(compared, margins))
         pulls = partial(self._pulls, compared, margins)
-        return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
+        return CPUGradient(atoms, self.scale, w, pulls, offset, batch, embedded)
 
     def _pulls(self, compared: Comparisons, margins: np.ndarray) -> np.ndarray:
         """Return -omega * loss'(margin) of each comparison."""
@@ -334,7 +406,15 @@ class CPUProblem(Problem):
             omega = whole.omega[batch]
         compared = np.column_stack([column[batch] for column in whole.columns])
         row_numbers, positions = np.unique(compared, return_inverse=True)
-        rows = Rows(whole.rows.matrix[row_numbers], self.workers, whole.rows.n_features)
+        dense = whole.rows.dense
+        if dense is not None:
+            dense = dense[row_numbers]
+        rows = Rows(
+            whole.rows.matrix[row_numbers],
+            self.workers,
+            whole.rows.n_features,
+            dense,
+        )
         return Comparisons(
             rows,
             positions.reshape(compared.shape),

@@ -64,8 +64,10 @@ class ActiveSet:
     @property
     def features(self) -> np.ndarray:
         """Features of the atoms that have values, those of largest entries of M_ii first."""
-        features, position = np.unique(self.atoms[:, :2], return_inverse=True)
-        weights = np.repeat(self.weights, 2)
+        is_paired = ~atoms_module.are_directions(self.atoms)
+        pairs = self.atoms[is_paired, :2]
+        features, position = np.unique(pairs, return_inverse=True)
+        weights = np.repeat(self.weights[is_paired], 2)
         entries = np.bincount(position.ravel(), weights, len(features))
         order = np.argsort(-entries, kind="stable")
         return features[order[features[order] >= 0]]

@@ -1,4 +1,8 @@
-"""Atoms (i, j, sign) with i < j: λ(e_i + sign·e_j)(e_i + sign·e_j)ᵀ, as rows of int64 arrays."""
+"""Atoms (i, j, sign) with i < j: λ(e_i + sign·e_j)(e_i + sign·e_j)ᵀ, as rows of int64 arrays.
+
+Beside an embedding there are atoms of a second kind, (`DIRECTION`, k, 1): s·uuᵀ for the
+direction u of number k, a unit vector.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,27 @@ def as_keys(atoms: np.ndarray) -> list[tuple[int, ...]]:
     return list(map(tuple, atoms.tolist()))
 
 
+#: Stands before the number of a direction of the embedding.
+DIRECTION = -2
+
+
+def direction_atoms(numbers: np.ndarray) -> np.ndarray:
+    """Return the atoms of some directions."""
+    signs = np.ones_like(numbers)
+    return np.column_stack([np.full_like(numbers, DIRECTION), numbers, signs])
+
+
+def are_directions(atoms: np.ndarray) -> np.ndarray:
+    """Return which atoms are directions of the embedding.
+
+    Examples
+    --------
+    >>> are_directions(np.array([[0, 1, -1], [DIRECTION, 0, 1]])).tolist()
+    [False, True]
+    """
+    return atoms[:, 0] == DIRECTION
+
+
 #: No atoms, and their weights.
 NOTHING = as_array([]), np.empty(0)
 
@@ -52,36 +77,51 @@ NOTHING = as_array([]), np.empty(0)
 def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return atoms on positions in `features` as atoms on those features, i < j; -1 stays -1.
 
+    Directions stay as they are.
+
     Examples
     --------
     >>> renumbered(np.array([[0, 1, -1]]), np.array([7, 3])).tolist()
     [[3, 7, -1]]
     """
-    ends = np.where(atoms[:, :2] < 0, -1, features[atoms[:, :2]])
-    return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
+    answer = atoms.copy()
+    paired = atoms[~are_directions(atoms)]
+    if len(paired):
+        ends = np.where(paired[:, :2] < 0, -1, features[paired[:, :2]])
+        paired = np.column_stack([np.sort(ends, axis=1), paired[:, 2]])
+        answer[~are_directions(atoms)] = paired
+    return answer
 
 
 def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return atoms on `features` as atoms on positions in it, i < j: undoes `renumbered`.
 
-    A feature that is not there gets -1.
+    A feature that is not there gets -1. Directions stay as they are.
 
     Examples
     --------
     >>> positioned(np.array([[3, 7, -1], [5, 7, 1]]), np.array([7, 3])).tolist()
     [[0, 1, -1], [-1, 0, 1]]
     """
+    answer = atoms.copy()
+    is_paired = ~are_directions(atoms)
+    numbers = atoms[is_paired, :2]
+    if not len(numbers):
+        return answer
+    if not len(features):
+        answer[is_paired, :2] = -1
+        return answer
     order = np.argsort(features)
-    numbers = atoms[:, :2]
     rank = np.searchsorted(features, numbers, sorter=order)
     position = order[np.minimum(rank, len(features) - 1)]
     ends = np.where(features[position] == numbers, position, -1)
-    return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
+    answer[is_paired, :2] = np.sort(ends, axis=1)
+    return answer
 
 
 def n_features(atoms: np.ndarray) -> int:
     """Return how many distinct features the atoms use."""
-    ends = np.sort(atoms[:, :2], axis=None)
+    ends = np.sort(atoms[~are_directions(atoms), :2], axis=None)
     return int(np.count_nonzero(ends[1:] != ends[:-1])) + bool(len(ends))
 
 
@@ -109,7 +149,9 @@ def names(atoms: np.ndarray, feature_names: Sequence[str] | np.ndarray) -> np.nd
     return np.array(readable, dtype=object)
 
 
-def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
+def check_atoms(
+    atoms: np.ndarray, weights: np.ndarray, n_features: int, n_directions: int = 0
+) -> None:
     """Raise ValueError for atoms and weights that no model has."""
     if atoms.dtype.kind != "i" or atoms.ndim != 2 or atoms.shape[1] != 3:
         raise ValueError(
@@ -121,7 +163,8 @@ def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None
             f"weights has shape {weights.shape} and dtype {weights.dtype}, expected "
             f"{(len(atoms),)} and float64: one weight per atom."
         )
-    bad = np.flatnonzero(~are_atoms(atoms.T, n_features))
+    is_atom = are_atoms(atoms.T, n_features) | have_number(atoms.T, n_directions)
+    bad = np.flatnonzero(~is_atom)
     if len(bad):
         raise ValueError(not_an_atom(f"atoms[{bad[0]}]", atoms[bad[0]], n_features))
     _, first = np.unique(atoms, axis=0, return_index=True)
@@ -145,11 +188,18 @@ def are_atoms(columns: Any, n_features: int) -> np.ndarray:
     return (i >= 0) & (i < j) & (j < n_features) & (np.abs(sign) == 1)
 
 
-def are_vertices(columns: Any, n_features: int) -> np.ndarray:
-    """Return which of the columns (i, j, sign) are atoms, or the zero atom."""
+def have_number(columns: Any, n_directions: int) -> np.ndarray:
+    """Return which of the columns (i, j, sign) are one of that many directions."""
+    i, j, sign = columns
+    return (i == DIRECTION) & (j >= 0) & (j < n_directions) & (sign == 1)
+
+
+def are_vertices(columns: Any, n_features: int, n_directions: int = 0) -> np.ndarray:
+    """Return which of the columns (i, j, sign) are atoms of either kind, or the zero atom."""
     i, j, sign = columns
     is_zero = (i == ZERO.i) & (j == ZERO.j) & (sign == ZERO.sign)
-    return is_zero | are_atoms(columns, n_features)
+    is_direction = have_number(columns, n_directions)
+    return is_zero | is_direction | are_atoms(columns, n_features)
 
 
 def not_an_atom(where: str, atom: Any, n_features: int) -> str:

@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import NOTHING, ZERO, Atom, check_atoms, n_features
-from .oracle import Exact
+from .atoms import DIRECTION, NOTHING, ZERO, Atom, check_atoms, n_features
+from .oracle import BothKinds, Exact
 from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule
 from .rests import (
     Arrays,
@@ -140,7 +140,11 @@ class _Run:
         self.batch_size: int | None = None  # None is all comparisons
         if options.batch_size and options.batch_size < problem.n_comparisons:
             self.batch_size = options.batch_size
-        self.checker = Exact()  # one for all checks, so that each has less to compute
+        # One for all checks, so that each has less to compute.
+        self.checker: Oracle = Exact()
+        if problem.directions is not None:
+            self.oracle = BothKinds(oracle, problem.n_features)
+            self.checker = BothKinds(self.checker, problem.n_features)
         self.counters = Counters()
 
     # --- where a run begins -----------------------------------------------------------
@@ -167,6 +171,8 @@ class _Run:
         zero = None
         if self.options.init == "zero":
             zero = max(0.0, 1.0 - float(earlier.weights.sum()))
+        if self.problem.directions is not None and earlier.directions is not None:
+            self.problem.directions.restore(earlier.directions)
         atoms = self.problem.from_user(earlier.atoms)
         return self.first(earlier.n_iter, ActiveSet(atoms, earlier.weights, zero))
 
@@ -353,8 +359,8 @@ class _Run:
         """Return an atom in the user's feature numbers; `NO_ATOM` for None."""
         if atom is None:
             return NO_ATOM
-        if atom == ZERO:
-            return ZERO
+        if atom == ZERO or atom.i == DIRECTION:
+            return atom
         i = self.user_feature(atom.i)
         j = self.user_feature(atom.j)
         return Atom.of(i, j, atom.sign)
@@ -415,8 +421,15 @@ class _Run:
             status=status,
             trace=trace,
             corrections=corrections,
+            directions=self.unit_vectors(),
             n_exact_checks=self.counters.n_checks,
         )
+
+    def unit_vectors(self) -> np.ndarray | None:
+        """Return the directions that atoms have named; None without an embedding."""
+        if self.problem.directions is None:
+            return None
+        return self.problem.directions.vectors
 
     # --- rests ------------------------------------------------------------------------
 
@@ -432,6 +445,7 @@ class _Run:
             counters=replace(self.counters),
             seconds=time.perf_counter() - self.began,
             random_state=generator_state(self.rng),
+            directions=self.unit_vectors(),
         )
 
     def restore(self, arrays: Arrays, n_before: int) -> tuple[Iterate, list[tuple]]:
@@ -448,12 +462,17 @@ class _Run:
                 f"'zero' is {active.zero}, which no run with this init has."
             )
         limit = np.iinfo(np.int64).max
-        check_atoms(active.atoms, active.weights, limit)
+        n_directions = 0
+        if self.problem.directions is not None:
+            vectors = arrays["directions"]
+            self.problem.directions.restore(vectors)
+            n_directions = len(vectors)
+        check_atoms(active.atoms, active.weights, limit, n_directions)
         atoms = self.problem.from_user(active.atoms)
         if not np.array_equal(self.problem.to_user(atoms), active.atoms):
             raise ValueError("'atoms' has a feature that does not exist.")
-        check_trace(arrays["trace"], 0, limit)
-        check_corrections(arrays["corrections"], rest.n_iter + 1, limit)
+        check_trace(arrays["trace"], 0, limit, n_directions)
+        check_corrections(arrays["corrections"], rest.n_iter + 1, limit, n_directions)
         if rest.n_records != rest.n_iter - n_before:
             raise ValueError(
                 f"the trace has {rest.n_records + 1} lines at iteration {rest.n_iter}."

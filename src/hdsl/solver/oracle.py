@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .directions import MOST_NEW
 from .protocols import Gradient, Oracle, Vertex
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of
@@ -163,6 +164,48 @@ class Ascent(Oracle):
     def forget(self) -> None:
         """Forget the last vertices."""
         self._recent.clear()
+
+
+class BothKinds(Oracle):
+    """The best of the atoms that pair features and of the directions of an embedding.
+
+    The best direction is an eigenvector, so that it is certain.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        For the atoms that pair features.
+    n_features : int
+        With fewer than 2 there are directions alone.
+    """
+
+    def __init__(self, oracle: Oracle, n_features: int) -> None:
+        self.oracle = oracle
+        self.has_pairs = n_features > 1
+        self.certifies = oracle.certifies or not self.has_pairs
+
+    def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
+        """Return the better of the best direction and the vertex of features."""
+        (direction,) = gradient.best_directions(1)
+        if not self.has_pairs:
+            return direction
+        vertex = self.oracle(gradient, rng)
+        if direction.beats(vertex):
+            return direction
+        return vertex
+
+    def vertices(
+        self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
+    ) -> list[Vertex]:
+        """Return the best directions and the vertices of features, best first."""
+        vertices = gradient.best_directions(min(n, MOST_NEW))
+        if self.has_pairs:
+            vertices += self.oracle.vertices(gradient, rng, n, active)
+        return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
+
+    def forget(self) -> None:
+        """Forget what the other oracle remembers."""
+        self.oracle.forget()
 
 
 ORACLES: dict[str, Callable[[], Oracle]] = {

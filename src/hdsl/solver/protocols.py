@@ -13,7 +13,8 @@ pair s = {a, b} of compared rows,
     -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ±
     S_ij),
 
-where S = C + Cᵀ. Nothing is ever d × d.
+where S = C + Cᵀ. Nothing is ever d × d. Rows may have an embedding beside the features,
+with atoms s·uuᵀ of its own: see ``directions``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .atoms import Atom, positioned, renumbered
+from .atoms import Atom, direction_atoms, positioned, renumbered
+from .directions import Directions, top_eigenvectors
 
 #: Second derivatives of n atoms are estimated from about this many curved comparisons
 #: divided by n, where there are more, but from so many per atom at least: a step by
@@ -152,11 +154,17 @@ class Gradient(Protocol):
     n_features : int
     covers_all : bool
         Whether it is the gradient over all comparisons, not over a mini-batch.
+    directions : Directions or None
+        Those of the problem; None without an embedding to learn in.
+    direction_scale : float
+        s, a factor of the scores of directions.
     """
 
     scale: float
     n_features: int
     covers_all: bool
+    directions: Directions | None = None
+    direction_scale: float = 0.0
 
     # What is additive over comparisons.
 
@@ -186,7 +194,27 @@ class Gradient(Protocol):
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
 
+    @property
+    def block(self) -> np.ndarray:
+        """G inside the embedding, of shape (width, width)."""
+        raise NotImplementedError
+
     # What is built on it.
+
+    def best_directions(self, n: int) -> list[Vertex]:
+        """Return the best directions, best first, as many as have a positive score, but one.
+
+        The first is the best of all. They get numbers of their own.
+        """
+        assert self.directions is not None
+        values, vectors = top_eigenvectors(self.block, n)
+        n_kept = max(1, int(np.count_nonzero(values > 0.0)))
+        atoms = direction_atoms(self.directions.add(vectors[:n_kept]))
+        scores = self.direction_scale * values[:n_kept]
+        return [
+            Vertex(score, Atom(*atom))
+            for score, atom in zip(scores.tolist(), atoms.tolist(), strict=True)
+        ]
 
     def score(self, i: Any, j: Any, entry: Any) -> Any:
         """Return the score of the better atom on features i and j with a known S_ij, or of many."""
@@ -269,11 +297,14 @@ class Problem(Protocol):
     n_features, n_comparisons : int
     features : ndarray of shape (n_features,)
         The user's number of each feature.
+    directions : Directions or None
+        Of the embedding; None without one to learn in.
     """
 
     n_features: int
     n_comparisons: int
     features: np.ndarray
+    directions: Directions | None = None
 
     @abstractmethod
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Margins:
@@ -364,11 +395,16 @@ class Layout(Protocol):
 
     @abstractmethod
     def problem(
-        self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
+        self,
+        loss: Loss,
+        scale: float,
+        fixed_weights: tuple[float, ...] = (),
+        direction_scale: float = 0.0,
     ) -> Problem:
         """Return the problem of a loss, a scale and a weight per fixed part.
 
-        Weights come in the order of the fixed parts; those left out are 0.
+        Weights come in the order of the fixed parts; those left out are 0. With a
+        `direction_scale` s > 0 the domain has the atoms s·uuᵀ of the embedding too.
         """
 
 

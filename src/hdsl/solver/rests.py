@@ -18,6 +18,9 @@ from .trace import CORRECTION_DTYPE, NO_CORRECTIONS, TRACE_DTYPE
 
 Arrays = dict[str, np.ndarray]
 
+#: Of a run without an embedding to learn in.
+NO_DIRECTIONS = np.empty((0, 0), dtype=np.float32)
+
 
 class RestError(ValueError):
     """The arrays are not a rest of such a run."""
@@ -69,6 +72,8 @@ class Rest:
     seconds : float
         Since the beginning of the run.
     random_state : ndarray of uint8
+    directions : ndarray of float32 or None
+        Unit vectors of an embedding that atoms name.
     """
 
     n_iter: int
@@ -80,6 +85,7 @@ class Rest:
     counters: Counters
     seconds: float
     random_state: np.ndarray
+    directions: np.ndarray | None = None
 
     def as_arrays(self) -> Arrays:
         """Return the rest as arrays, all lines of the trace among them."""
@@ -87,6 +93,9 @@ class Rest:
         if self.active.zero is not None:
             zero = self.active.zero
         lines = [*self.records[: self.n_records], self.line]
+        directions = NO_DIRECTIONS
+        if self.directions is not None:
+            directions = self.directions
         return {
             "atoms": self.active.atoms,
             "weights": self.active.weights,
@@ -96,6 +105,7 @@ class Rest:
             "counts": np.array([self.n_iter, *astuple(self.counters)]),
             "seconds": np.array([self.seconds]),
             "random": self.random_state,
+            "directions": directions,
         }
 
     @classmethod
@@ -141,6 +151,7 @@ class Rest:
             counters=counters,
             seconds=float(arrays["seconds"][0]),
             random_state=arrays["random"],
+            directions=arrays["directions"],
         )
 
 
@@ -154,6 +165,7 @@ KINDS: dict[str, tuple] = {
     "counts": (np.int64, (6,)),
     "seconds": (np.float64, (1,)),
     "random": (np.uint8, (-1,)),
+    "directions": (np.float32, (-1, -1)),
 }
 
 

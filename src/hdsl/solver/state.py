@@ -45,7 +45,11 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a run learned, and how it went, in the feature numbers of the user's X."""
+    """What a run learned, and how it went, in the feature numbers of the user's X.
+
+    `directions` are the unit vectors of the embedding that atoms name by their numbers,
+    in float32.
+    """
 
     atoms: np.ndarray
     weights: np.ndarray
@@ -56,6 +60,7 @@ class Result:
     status: str
     trace: np.ndarray
     corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
+    directions: np.ndarray | None = None
     n_exact_checks: int = 0
 
     #: What the steps summed up to: another number than `objective`, by rounding.

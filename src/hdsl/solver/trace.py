@@ -137,7 +137,9 @@ def _corrected(active: ActiveSet, changed: np.ndarray) -> ActiveSet:
     )
 
 
-def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) -> None:
+def check_corrections(
+    corrections: np.ndarray, n_records: int, n_features: int, n_directions: int = 0
+) -> None:
     """Raise ValueError for what are no corrections of a trace of so many records."""
     if corrections.ndim != 1 or corrections.dtype != CORRECTION_DTYPE:
         raise ValueError(
@@ -150,7 +152,7 @@ def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) 
             f"corrections must be of rising iterations from 1 to {n_records - 1}."
         )
     columns = atom_columns(corrections)
-    bad = np.flatnonzero(~are_vertices(columns, n_features))
+    bad = np.flatnonzero(~are_vertices(columns, n_features, n_directions))
     if len(bad):
         k = int(bad[0])
         atom = [column[k] for column in columns]
@@ -160,7 +162,9 @@ def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) 
         raise ValueError("corrections has a weight that is not between 0 and 1.")
 
 
-def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
+def check_trace(
+    trace: np.ndarray, n_iter: int, n_features: int, n_directions: int = 0
+) -> None:
     """Raise ValueError for a trace that cannot be replayed to iteration `n_iter`."""
     dtype = trace.dtype
     codes = {name: dtype[name].newbyteorder("<").str for name in dtype.names or ()}
@@ -180,7 +184,8 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
         is_none = (i == NO_ATOM.i) & (j == NO_ATOM.j) & (sign == NO_ATOM.sign)
         if not prefix:
             is_none[0] = False  # a step may have no atom to go to, the start has one
-        bad = np.flatnonzero(~(is_none | are_vertices(columns, n_features)))
+        is_vertex = are_vertices(columns, n_features, n_directions)
+        bad = np.flatnonzero(~(is_none | is_vertex))
         if len(bad):
             k = int(bad[0])
             where = f"the {prefix}atom of trace[{k}]".replace("_", " ")
