@@ -353,6 +353,7 @@ def test_vectors_of_a_collection_compare_as_its_search(with_scores):
         collection.encode(texts, truncate_dim=8)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
 def test_semantic_search_takes_vectors_of_a_collection():
     util = pytest.importorskip("sentence_transformers.util")
     texts = ["goal keeper", "late goal", "profit fell", "profit rose"]

@@ -36,7 +36,7 @@ from ..triplets.graded_rows import (
     rows_to_show,
 )
 from ..wide_matrices import drop_unused_columns
-from .rows import Rows, check_labels
+from .rows import PageRows, check_labels
 
 #: Neighbours that vote, and most queries of a known-item search.
 N_NEIGHBORS = 3
@@ -219,7 +219,7 @@ class Measured:
         return facts
 
 
-def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
+def measure_test_rows(model: Any, rows: PageRows, X_test: Any, y_test: Any) -> Measured:
     """Return what test rows show of a model, by their neighbours among other rows."""
     X = rows.X
     y = rows.y
