@@ -64,6 +64,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
         1/4, 1, 4 and 16, before anything is learned, on the rows or anchors that the
         prior is chosen on: the weight whose similarity is the best there. It is 1 where
         too little can be held out.
+    embedding_scale : float >= 0 or "auto", default="auto"
+        s, a bound of what is learned inside the embedding: S has zᵀWz', W positive
+        semi-definite with trace at most s. 0 leaves the embedding as it is. "auto" is
+        chosen with the prior, 0 among the candidates; it is 0 on a GPU, on a cluster,
+        and where the prior is given.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
@@ -176,6 +181,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
     directions_ : ndarray of shape (n_directions, embedding_width_) or None
         V of the part W = VᵀV that is learned inside the embedding: orthogonal rows, the
         longest first; None where nothing is.
+    embedding_scale_ : float or None
+        The value used; None without an embedding.
+    path_directions_ : ndarray of shape (n, embedding_width_) or None
+        Unit vectors that the steps of ``trace_`` and ``corrections_`` name by their
+        numbers; None where nothing is learned inside an embedding.
     embedding_width_ : int
         Number of the last columns that are an embedding, 0 without one.
     norm_ : {"l2", None}
@@ -242,6 +252,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         norm: str | None = "l2",
         embedding: int | slice | Sequence[str] | None = None,
         embedding_weight: float | str = "auto",
+        embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "corrective",
@@ -269,6 +280,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         self.norm = norm
         self.embedding = embedding
         self.embedding_weight = embedding_weight
+        self.embedding_scale = embedding_scale
         self.loss = loss
         self.oracle = oracle
         self.step = step

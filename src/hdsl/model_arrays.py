@@ -17,6 +17,7 @@ from .similarity.arrays import (
     similarity_to_arrays,
 )
 from .similarity.similarity import Similarity
+from .solver.directions import check_directions
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .tabular import Columns
 
@@ -74,6 +75,8 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     for name, table in {"trace": trace, "corrections": model.corrections_}.items():
         columns, header[name] = tables.pack_table(table, name)
         arrays |= columns
+    if model.path_directions_ is not None:
+        arrays["path_directions"] = model.path_directions_
     arrays |= names_to_arrays(model)
     arrays |= tables.nested(choice=getattr(model, "choice_", None) or {})
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
@@ -83,6 +86,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     header["loss"] = model.loss_
     if model.embedding_weight_ is not None:
         header["embedding_weight"] = float(model.embedding_weight_)
+        header["embedding_scale"] = float(model.embedding_scale_)
     header["ranking"] = model.ranking_
     header["params"] = plain_params(model.get_params(deep=False))
     return arrays, header
@@ -116,11 +120,18 @@ def _set_similarity(model: Any, similarity: Similarity, header: dict[str, Any]) 
     model.columns_ = prior.length_columns
     model.embedding_width_ = similarity.n_features - similarity.n_paired
     model.embedding_weight_ = None
+    model.embedding_scale_ = None
     if model.embedding_width_:
         weight = get_value(header, "embedding_weight", float)
         if not 0.0 <= weight < math.inf:
             raise ValueError(f"embedding_weight is {weight}, expected >= 0")
         model.embedding_weight_ = weight
+        model.embedding_scale_ = 0.0  # as in older files
+        if "embedding_scale" in header:
+            model.embedding_scale_ = get_value(header, "embedding_scale", float)
+        if not 0.0 <= model.embedding_scale_ < math.inf:
+            scale = model.embedding_scale_
+            raise ValueError(f"embedding_scale is {scale}, expected >= 0")
 
 
 def _set_numbers(model: Any, header: dict[str, Any]) -> None:
@@ -140,13 +151,21 @@ def _set_numbers(model: Any, header: dict[str, Any]) -> None:
 def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
     """Give a model the steps of its path, checked against its numbers."""
     n_features = model.n_features_in_
+    n_directions = 0
+    model.path_directions_ = None
+    if "path_directions" in arrays:
+        vectors = arrays["path_directions"]
+        check_directions(vectors, model.embedding_width_)
+        model.path_directions_ = vectors
+        n_directions = len(vectors)
     model.trace_ = tables.unpack_table(arrays, "trace", header.get("trace"))
-    check_trace(model.trace_, model.n_iter_, n_features)
+    check_trace(model.trace_, model.n_iter_, n_features, n_directions)
     layout = header.get("corrections")
     model.corrections_ = tables.unpack_table(arrays, "corrections", layout)
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
-    check_corrections(model.corrections_, len(model.trace_), n_features)
+    n_records = len(model.trace_)
+    check_corrections(model.corrections_, n_records, n_features, n_directions)
 
 
 def choice_from(arrays: Arrays) -> Columns | None:

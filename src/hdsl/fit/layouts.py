@@ -69,7 +69,7 @@ def make_layout(
         layout = CUDALayout(
             data.X, data.compared, data.weights, device=device, **options
         )
-    if layout.n_features < 2:
+    if layout.n_features < 2 and not isinstance(data.X, MixedRows):
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs "
             f"two. The {n_rows} rows to learn from have {layout.n_features}: give "

@@ -41,6 +41,14 @@ def check_parameters(model: Any) -> None:
         high=LARGEST_WEIGHT,
         words=("auto",),
     )
+    check_number(
+        name,
+        "embedding_scale",
+        model.embedding_scale,
+        low=0,
+        high=LARGEST_WEIGHT,
+        words=("auto",),
+    )
     if model.norm is not None:
         check_word(name, "norm", model.norm, ("l2",), also=" or None")
     _check_loss(name, model.loss)
@@ -82,6 +90,12 @@ def check_parameters(model: Any) -> None:
     _check_objects(name, model)
     check_device(name, model.device)
     if model.device != "cpu":
+        if model.embedding_scale not in ("auto", 0):
+            raise ValueError(
+                f"The 'embedding_scale' parameter of {name} must be 0 or 'auto' with "
+                f"device={model.device!r}. Got {model.embedding_scale!r}: to learn "
+                "inside the embedding needs device='cpu'."
+            )
         if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
             names = ", ".join(losses.names_with_kernel())
             raise ValueError(

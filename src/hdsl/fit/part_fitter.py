@@ -13,6 +13,7 @@ from ..solver.loop import Callback, Options, Result, frank_wolfe
 from ..supervision.compared_rows import ComparedRows
 from .automatic import own_similarity, scale_of
 from .layouts import make_layout
+from .path import LearnedParts
 from .rounding import warn_of_rounding
 
 if TYPE_CHECKING:
@@ -33,6 +34,17 @@ def solver_options(model: Any, max_iter: int, are_mined: bool) -> SolverOptions:
     return SolverOptions(
         oracle.ORACLES[model.oracle](), steps.RULES[model.step], limits
     )
+
+
+def inside_embedding(scale: float, weight: float | None) -> dict[str, float]:
+    """Return the option of a problem whose rows have an embedding times the root of its weight.
+
+    `scale` is s for an embedding without a weight. There is no option where nothing is
+    learned inside one.
+    """
+    if not scale or not weight:
+        return {}
+    return {"direction_scale": scale / weight}
 
 
 class PartFitter:
@@ -62,9 +74,16 @@ class PartFitter:
         max_iter: int,
         earlier: Result | None,
         callback: Callback | None,
+        direction_scale: float = 0.0,
     ) -> Result:
-        """Return the path of a prior, perhaps from the model of another one."""
-        problem = self.layout.problem(self.loss, self.scale, (prior,))
+        """Return the path of a prior, perhaps from the model of another one.
+
+        With a `direction_scale` it learns inside the embedding too.
+        """
+        options = {}
+        if direction_scale:
+            options["direction_scale"] = direction_scale
+        problem = self.layout.problem(self.loss, self.scale, (prior,), **options)
         return self.follow(problem, max_iter, earlier, callback)
 
     def follow(
@@ -91,8 +110,21 @@ class PartFitter:
         return result
 
     def similarity(
-        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+        self,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        prior: float,
+        vectors: np.ndarray | None = None,
+        direction_scale: float = 0.0,
     ) -> Similarity:
-        """Return what a run of this prior has learned."""
+        """Return what a run of this prior has learned; `vectors` are those of directions."""
         fixed = parts_of_rows(self.data.X, prior)
-        return Similarity(atoms, weights, self.scale, fixed, self.data.X.shape[1])
+        parts = LearnedParts.of(atoms, weights, vectors, direction_scale)
+        return Similarity(
+            parts.atoms,
+            parts.weights,
+            self.scale,
+            fixed,
+            self.data.X.shape[1],
+            parts.directions,
+        )

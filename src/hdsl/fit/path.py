@@ -10,14 +10,15 @@ import numpy as np
 from ..progress import duration
 from ..similarity.cosine import COSINE
 from ..solver.loop import Result
+from ..solver.active_set import ActiveSet
+from ..solver.atoms import are_directions
+from ..solver.directions import principal_directions
 from ..solver.trace import replay
 from ..tabular import Columns
 from .resume import recorded_loss
 
 #: Parts of a result that are fitted attributes.
 FITTED = (
-    "atoms",
-    "weights",
     "objective",
     "gap",
     "gap_is_exact",
@@ -26,6 +27,43 @@ FITTED = (
     "trace",
     "corrections",
 )
+
+
+class LearnedParts(NamedTuple):
+    """What a combination of atoms is: pairs of features, and directions of an embedding.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+    weights : ndarray of shape (n_atoms,)
+    directions : ndarray of shape (n_directions, width) or None
+        V of W = VᵀV; None where nothing is learned inside an embedding.
+    """
+
+    atoms: np.ndarray
+    weights: np.ndarray
+    directions: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        vectors: np.ndarray | None,
+        scale: float | None,
+    ) -> LearnedParts:
+        """Return atoms of both kinds apart; `vectors` are those that directions name.
+
+        `scale` is s, the bound of the trace of W.
+        """
+        is_direction = are_directions(atoms)
+        directions = None
+        if vectors is not None and is_direction.any():
+            numbers = atoms[is_direction, 1]
+            directions = principal_directions(
+                vectors[numbers].astype(np.float64), scale * weights[is_direction]
+            )
+        return cls(atoms[~is_direction], weights[~is_direction], directions)
 
 
 class FitOutcome(NamedTuple):
@@ -37,6 +75,7 @@ class FitOutcome(NamedTuple):
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
     embedding_weight: float | None = None
+    embedding_scale: float | None = None
     ranking: str = COSINE
     data: Any = None  # rows and comparisons, where this machine has them
 
@@ -45,8 +84,11 @@ def store(model: Any, learned: FitOutcome) -> None:
     """Give a model the fitted attributes of a run."""
     for name in FITTED:
         setattr(model, name + "_", getattr(learned.result, name))
+    result = learned.result
     model.scale_ = learned.scale
-    model.directions_ = None
+    model.embedding_scale_ = learned.embedding_scale
+    model.path_directions_ = result.directions
+    _set_parts(model, result.atoms, result.weights)
     model.prior_ = learned.prior
     model.embedding_weight_ = learned.embedding_weight
     model.choice_ = None
@@ -57,24 +99,35 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.loss_ = recorded_loss(model.loss)
 
 
+def _set_parts(model: Any, atoms: np.ndarray, weights: np.ndarray) -> None:
+    """Give a model what a combination of atoms is."""
+    vectors = model.path_directions_
+    parts = LearnedParts.of(atoms, weights, vectors, model.embedding_scale_)
+    model.atoms_ = parts.atoms
+    model.weights_ = parts.weights
+    model.directions_ = parts.directions
+
+
 def summary(model: Any) -> str:
     """Return what a fit has learned, in one line."""
     n = len(model.weights_)
     seconds = float(model.trace_["seconds"][-1])
-    return (
+    line = (
         f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), "
         f"objective {model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
     )
+    if model.directions_ is not None:
+        line += f", {len(model.directions_)} directions of the embedding"
+    return line
 
 
 def model_at(model: Any, n_iter: int) -> Any:
     """Return a copy of a fitted model as it was after `n_iter` iterations."""
     copied = copy(model)
-    active = replay(model.trace_, n_iter, model.corrections_)
+    active = _replayed(model, n_iter)
     then = model.trace_[n_iter]
     if n_iter != model.n_iter_:
-        copied.atoms_ = active.atoms
-        copied.weights_ = active.weights
+        _set_parts(copied, active.atoms, active.weights)
     copied.objective_ = float(then["objective"])
     copied.gap_ = float(then["gap"])
     copied.gap_is_exact_ = bool(then["gap_is_exact"])
@@ -87,10 +140,20 @@ def model_at(model: Any, n_iter: int) -> Any:
     return copied
 
 
+def _replayed(model: Any, n_iter: int) -> ActiveSet:
+    """Return the combination of atoms after `n_iter` iterations of the path of a model."""
+    return replay(model.trace_, n_iter, model.corrections_)
+
+
 def path_so_far(model: Any) -> Result:
     """Return the path of a fitted model, for a run to continue."""
     known = {name: getattr(model, name + "_") for name in FITTED}
     known |= {"trace": model.trace_[: model.n_iter_ + 1]}
+    known |= {"atoms": model.atoms_, "weights": model.weights_}
+    if model.path_directions_ is not None:
+        active = _replayed(model, model.n_iter_)
+        known |= {"atoms": active.atoms, "weights": active.weights}
+        known |= {"directions": model.path_directions_}
     return Result(**known | {"corrections": _corrections_until(model, model.n_iter_)})
 
 
@@ -107,7 +170,10 @@ def check_same_path(model: Any) -> None:
             f"The path so far has norm {model.norm_!r}, but the 'norm' parameter is "
             f"{model.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
         )
-    if model.init != "zero" and abs(float(model.weights_.sum()) - 1.0) > 1e-9:
+    is_of_zero = abs(float(model.weights_.sum()) - 1.0) > 1e-9
+    if model.path_directions_ is not None:
+        is_of_zero = _replayed(model, model.n_iter_).zero is not None
+    if model.init != "zero" and is_of_zero:
         raise ValueError(
             "The path so far has init='zero', but the 'init' parameter is "
             f"{model.init!r}: set init='zero', or fit with warm_start=False."
@@ -120,7 +186,7 @@ def check_same_path(model: Any) -> None:
         )
     names = ["scale", "prior"]
     if model.embedding_weight_ is not None:
-        names.append("embedding_weight")
+        names += ["embedding_weight", "embedding_scale"]
     for name in names:
         value = getattr(model, name)
         used = getattr(model, name + "_")

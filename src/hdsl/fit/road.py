@@ -16,6 +16,7 @@ from ..files.tables import nested
 from ..input.estimators import replace_fitted
 from ..progress import Progress
 from ..solver import losses
+from ..solver.atoms import are_directions
 from ..solver.loop import RestError, frank_wolfe
 from ..solver.protocols import Layout
 from ..solver.state import Callback, State
@@ -26,8 +27,8 @@ from .callbacks import all_of
 from .inputs import CheckedInput, FitInput, check_input
 from .layouts import make_layout
 from .memory import check_memory
-from .part_fitter import PartFitter, solver_options
-from .path import FitOutcome, store, summary
+from .part_fitter import PartFitter, inside_embedding, solver_options
+from .path import FitOutcome, LearnedParts, store, summary
 from .resume import checkpoint_hooks, keep_checkpoint
 from .rounding import warn_of_rounding
 from .settings import Settings, resumed_weight, settings_of_run
@@ -145,7 +146,8 @@ def _earlier_columns(run: CheckedInput) -> np.ndarray | None:
     """Return the features of the path that goes on, or None."""
     if run.earlier is None:
         return None
-    return np.unique(run.earlier.atoms[:, :2])
+    is_paired = ~are_directions(run.earlier.atoms)
+    return np.unique(run.earlier.atoms[is_paired, :2])
 
 
 def _say_which_rows(
@@ -195,11 +197,16 @@ def _listener(run: CheckedInput, settings: Settings) -> Callback | None:
         fitted = {
             name: value for name, value in vars(run.learned).items() if name[-1] == "_"
         }
+        vectors = None
+        if state.problem.directions is not None:
+            vectors = state.problem.directions.vectors
+        scale = settings.embedding_scale
+        parts = LearnedParts.of(state.atoms, state.weights, vectors, scale)
         fitted |= {
-            "atoms_": state.atoms,
-            "weights_": state.weights,
+            "atoms_": parts.atoms,
+            "weights_": parts.weights,
+            "directions_": parts.directions,
             "scale_": settings.scale,
-            "directions_": None,
             "prior_": settings.prior,
             "embedding_weight_": None,
             "n_iter_": state.n_iter,
@@ -217,7 +224,13 @@ def solve(
     """Solve the problem of a model."""
     settings, table = settings_of_run(model, run, laid_out)
     loss = losses.checked(losses.get(model.loss))
-    problem = laid_out.layout.problem(loss, settings.scale, (settings.prior,))
+    weight = _weight_of(run.embedding)
+    problem = laid_out.layout.problem(
+        loss,
+        settings.scale,
+        (settings.prior,),
+        **inside_embedding(settings.embedding_scale, weight),
+    )
     saved = {}
     if run.checkpoint is not None:
         saved = {"size": settings.as_array(laid_out.data)}
@@ -249,7 +262,8 @@ def solve(
         prior=settings.prior,
         n_comparisons=problem.n_comparisons,
         choice=table,
-        embedding_weight=_weight_of(run.embedding),
+        embedding_weight=weight,
+        embedding_scale=None if weight is None else settings.embedding_scale,
         ranking=settings.ranking,
         data=laid_out.data,
     )

@@ -28,6 +28,7 @@ class Settings(NamedTuple):
     prior: float
     max_iter: int
     ranking: str = COSINE
+    embedding_scale: float = 0.0
 
     def as_array(self, data: ComparedRows | None) -> np.ndarray:
         """Return the numbers, and a fingerprint of the comparisons that they go with."""
@@ -36,6 +37,7 @@ class Settings(NamedTuple):
             self.prior,
             self.max_iter,
             RANKINGS.index(self.ranking),
+            self.embedding_scale,
             _fingerprint(data),
         ]
         return np.array(numbers, dtype=np.float64)
@@ -68,24 +70,31 @@ def settings_of_run(
 def continued_settings(model: Any, n_before: int) -> Settings:
     """Return the numbers of the path that goes on after `n_before` iterations."""
     max_iter = n_before + n_iterations(model)
-    return Settings(model.scale_, model.prior_, max_iter, model.ranking_)
+    return Settings(
+        model.scale_,
+        model.prior_,
+        max_iter,
+        model.ranking_,
+        model.embedding_scale_ or 0.0,
+    )
 
 
 def resumed_settings(arrays: Arrays, data: ComparedRows | None) -> Settings:
     """Return the numbers of a checkpoint; raise ValueError where no run has them."""
     numbers = arrays["size"]
     is_valid = (
-        numbers.shape == (5,)
+        numbers.shape == (6,)
         and (np.isfinite(numbers) & (numbers >= 0)).all()
         and numbers[0] > 0
         and numbers[3] < len(RANKINGS)
     )
     if not is_valid:
         raise ValueError("scale and prior are not numbers that a run can have.")
-    scale, prior, max_iter, ranking, fingerprint = numbers.tolist()
+    scale, prior, max_iter, ranking, embedding_scale, fingerprint = numbers.tolist()
     if fingerprint != _fingerprint(data):
         raise ValueError("`mining` gave other triplets than when the run began.")
-    return Settings(scale, prior, int(max_iter), RANKINGS[int(ranking)])
+    ranked = RANKINGS[int(ranking)]
+    return Settings(scale, prior, int(max_iter), ranked, embedding_scale)
 
 
 def resumed_weight(arrays: Arrays) -> float:
@@ -101,10 +110,15 @@ def resumed_weight(arrays: Arrays) -> float:
 def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> Settings:
     """Return the numbers as given, automatic or chosen."""
     scale = scale_of(model, statistics)
+    embedding_scale = 0.0
+    if model.embedding_scale != "auto":
+        embedding_scale = float(model.embedding_scale)
     if choice is None:
-        return Settings(scale, float(model.prior), n_iterations(model))
+        prior = float(model.prior)
+        n_iter = n_iterations(model)
+        return Settings(scale, prior, n_iter, embedding_scale=embedding_scale)
     prior = choice.prior / prior_unit(model, statistics)
-    return Settings(scale, prior, choice.n_iter, choice.ranking)
+    return Settings(scale, prior, choice.n_iter, choice.ranking, embedding_scale)
 
 
 def table_as_used(
