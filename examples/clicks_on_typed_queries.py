@@ -82,7 +82,7 @@ print(shortened[columns].to_string(index=False))
 def learn(log):
     """Return a model of the clicks of a log."""
     queries = list(dict.fromkeys(log["typed"]))
-    triplets, weights = choice_triplets(
+    clicks = choice_triplets(
         log,
         anchor="typed",
         ids=docs.names[documents],
@@ -91,7 +91,7 @@ def learn(log):
     )
     X = sp.csr_array(sp.vstack([D, words.transform(queries)]))
     model = HDSL(random_state=0)
-    return model.fit(X, triplets=triplets, sample_weight=weights)
+    return model.fit(X, triplets=clicks)
 
 
 def quality(model):

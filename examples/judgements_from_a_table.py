@@ -51,7 +51,8 @@ print(log.head(6).to_string(index=False))
 # ------------------------
 # ``ids`` gives the id of each row of X.
 
-triplets = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
+clicks = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
+triplets = clicks.triplets
 print(f"\n{n_events} clicks make {len(triplets)} triplets.")
 
 # %% A table with one judgement per line works in the same way. The weights say how

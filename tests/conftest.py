@@ -98,6 +98,8 @@ def folder(tmp_path_factory):
         "id",
         "--max-iter",
         20,
+        "--stop-words",
+        "english",
     )
     return folder
 

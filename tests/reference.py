@@ -724,3 +724,59 @@ def merged_list(neighbors, scores, entries, depth):
     best = sorted(known, key=lambda entry: (-entry[1], entry[0]))[:depth]
     missing = [(-1, -np.inf)] * (len(neighbors) - len(best))
     return [*best, *missing]
+
+
+def column_keys(X, compared):
+    """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
+    rows = np.abs(X[np.unique(compared)])
+    rows /= np.abs(X).max() or 1.0
+    lengths = rows.sum(axis=1)
+    return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])
+
+
+def remembered(similarities, grades, weight, power, density=0.0):
+    """Return what a query gets for each document: a mean near the query, shrunken."""
+    added = np.zeros(grades.shape[1])
+    total = 0.0
+    for similarity, of_query in zip(similarities, grades, strict=True):
+        if not (of_query > 0).any():
+            continue
+        closeness = max(similarity, 0.0) ** power
+        total += closeness
+        relevant = np.maximum(of_query, 0.0)
+        added += closeness * relevant / np.sqrt((relevant**2).sum())
+    if total == 0.0:
+        return added
+    return weight * np.sqrt(total / (total + density)) * added / total
+
+
+def ndcg(scores, grades, k=10):
+    """Return Σ grade / log2(1 + rank) of the first k, as a share of the largest possible."""
+    discounts = 1 / np.log2(1 + np.arange(1, k + 1))
+    order = np.argsort(-scores, kind="stable")[:k]
+    best = np.sort(grades)[::-1][:k]
+    return (grades[order] @ discounts[: len(order)]) / (best @ discounts[: len(best)])
+
+
+def tried_memories(cosines, similarities, grades, shares, powers):
+    """Return share, power, weight and mean nDCG@10 where each query in turn is new."""
+    n_queries = len(grades)
+    best_similarity = cosines.max(axis=1).mean()
+    alone = [ndcg(cosines[q], grades[q]) for q in range(n_queries)]
+    tried = [(0.0, 1.0, 0.0, np.mean(alone))]
+    for power in powers:
+        others = np.where(similarities < 1 - 1e-6, similarities, 0.0)
+        others[np.arange(n_queries), np.arange(n_queries)] = 0.0
+        density = (np.maximum(others, 0.0) ** power).sum(axis=1).mean()
+        added = [remembered(row, grades, 1.0, power, density) for row in others]
+        best = np.mean([row.max() for row in added])
+        if best == 0.0:
+            continue
+        for share in shares:
+            weight = share * best_similarity / best
+            ndcgs = [
+                ndcg(cosines[q] + weight * added[q], grades[q])
+                for q in range(n_queries)
+            ]
+            tried.append((share, power, weight, np.mean(ndcgs)))
+    return np.array(tried)

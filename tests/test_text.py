@@ -9,11 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
+import reference
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
+from hdsl.evaluate import compare_searches
 from hdsl.files import container
 from hdsl.similarity.cosine import LearnedCosine
 from hdsl.text import (
+    BM25,
     TEST,
     TRAIN,
     Collection,
@@ -42,7 +45,7 @@ MODEL = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "scored"])
 def collection(request):
     """Return texts with a model, without class scores and with them."""
-    words = Words().fit(TEXTS)
+    words = Words(stop_words="english").fit(TEXTS)
     X = words.transform(TEXTS)
     model = HDSL(**MODEL, random_state=0)
     model = (
@@ -157,18 +160,149 @@ def test_texts_to_learn_from_need_labels_or_judgements():
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({}, ["get_line", "html5", "twice"]),
-        ({"stop_words": "none"}, ["and", "get_line", "html5", "twice"]),
+        ({}, ["and", "get_line", "html5", "twice"]),
+        ({"stop_words": "english"}, ["get_line", "html5", "twice"]),
         ({"stop_words": ["Twice"]}, ["and", "get_line", "html5"]),
-        ({"tokens": "identifiers"}, ["html", "line", "twice"]),
         (
-            {"ngrams": 2},
+            {"tokens": "identifiers", "stop_words": "english"},
+            ["html", "line", "twice"],
+        ),
+        (
+            {"ngrams": 2, "stop_words": "english"},
             ["get_line", "get_line html5", "html5", "html5 twice", "twice"],
         ),
     ],
 )
 def test_tokens_stop_words_and_ngrams_decide_what_is_a_word(options, names):
-    assert Words(**options).fit(["get_line and html5 twice"]).names.tolist() == names
+    words = Words(**{"tokens": "words", **options})
+    assert words.fit(["get_line and html5 twice"]).names.tolist() == names
+
+
+# Sentences of the same two subjects, cats and stocks, in scripts with spaces and without.
+SENTENCES = {
+    "Chinese": (
+        "小猫喜欢喝牛奶",
+        "黑色的猫在睡觉",
+        "今天股票价格上涨",
+        "投资者出售股票",
+    ),
+    "Japanese": (
+        "白い三毛猫が牛乳を飲む",
+        "黒い三毛猫が寝る",
+        "投資家は株価に喜ぶ",
+        "株価は下落、投資家泣く",
+    ),
+    "Thai": ("แมวชอบดื่มนม", "แมวดำกำลังนอนหลับ", "วันนี้ราคาหุ้นขึ้น", "นักลงทุนขายหุ้น"),
+    "Hindi": (
+        "बिल्ली को सुबह दूध बहुत पसंद है",
+        "काली बिल्ली घर पर सो रही है",
+        "आज बाजार में शेयर की कीमत बढ़ी",
+        "निवेशक ने कल अपने सारे शेयर बेचे",
+    ),
+    "German": (
+        "Eine Katze trinkt gern süße Milch",
+        "Jede schwarze Katze schläft im Haus",
+        "Heute stiegen die Preise der Aktien",
+        "Unser Anleger verkaufte gestern seine Aktien",
+    ),
+    "English": (
+        "The cat likes to drink sweet milk",
+        "A black cat sleeps in the house",
+        "Prices of the stocks went up today",
+        "The investor sold all his stocks yesterday",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_any_language_is_searched_without_an_option(language):
+    """Each sentence is most like the other about its subject; its first half finds it."""
+    texts = SENTENCES[language]
+    words = Words().fit(texts)
+    X = words.transform(texts)
+    similarities = (X @ X.T).toarray()
+    np.fill_diagonal(similarities, -1.0)
+    assert similarities.argmax(axis=1).tolist() == [1, 0, 3, 2]
+    halves = [text[: len(text) // 2] for text in texts]
+    found = (words.transform(halves) @ X.T).toarray()
+    assert found.argmax(axis=1).tolist() == [0, 1, 2, 3]
+    assert words.unit == "words"
+    has_spaces = " " in texts[0]
+    assert ("no spaces (100 % of the letters)" in words.reading) != has_spaces
+
+
+def test_a_vowel_sign_cuts_no_word():
+    assert Words("words").split("मैं हिन्दी में किताबें पढ़ता हूँ") == [
+        "मैं",
+        "हिन्दी",
+        "में",
+        "किताबें",
+        "पढ़ता",
+        "हूँ",
+    ]
+    assert Words("words").split("cafe\u0301 ＡＢＣ") == ["café", "abc"]
+
+
+def test_languages_may_be_mixed():
+    assert Words("words").split("学习 Python，很好") == [
+        "学",
+        "学习",
+        "习",
+        "python",
+        "很",
+        "很好",
+        "好",
+    ]
+
+
+def test_few_words_are_read_by_their_characters():
+    words = Words().fit(["red cars", "blue cars", "green car"])
+    assert words.unit == "characters"
+    assert "only 2 different words" in words.reading
+    assert words.transform(["caravan"]).nnz > 0
+    long = Words().fit(TEXTS)
+    assert long.unit == "words"
+    assert "different ones" in long.reading
+    assert Words("words").fit(["red cars"]).names.tolist() == ["cars", "red"]
+    assert Words("characters").fit(["ab"]).names.tolist() == [
+        " a",
+        " ab",
+        " ab ",
+        "ab",
+        "ab ",
+        "b ",
+    ]
+
+
+@given(st.text(max_size=30), st.sampled_from(["words", "characters", "identifiers"]))
+def test_a_text_gives_the_same_pieces_in_capitals_and_of_any_form(text, tokens):
+    """Whatever the text is, no piece is empty, and reading a piece of a word gives it."""
+    words = Words(tokens)
+    pieces = words.split(text)
+    assert all(pieces)
+    if tokens == "words":
+        again = [piece for word in pieces for piece in words.split(word)]
+        assert set(pieces) <= set(again) | {p for p in pieces if len(p) == 1}
+
+
+def test_a_query_in_an_unknown_script_says_the_way_out():
+    texts = SENTENCES["English"]
+    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**MODEL))
+    with pytest.raises(ValueError, match=r"Chinese letters.*encoder"):
+        collection.search("小猫")
+    with pytest.raises(ValueError, match="try others"):
+        collection.search("zebra")
+
+
+def test_a_collection_of_characters_is_read_back(tmp_path):
+    texts = ["red cars", "blue cars", "green apples", "a red apple"]
+    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**MODEL))
+    save(collection, tmp_path / "m.hdsl")
+    again = load(tmp_path / "m.hdsl")
+    assert again.words.unit == "characters"
+    assert [hit["row"] for hit in again.search("apples of", 2)] == [
+        hit["row"] for hit in collection.search("apples of", 2)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,13 +310,57 @@ def test_tokens_stop_words_and_ngrams_decide_what_is_a_word(options, names):
 )
 def test_rows_are_those_of_scikit_learn(options):
     theirs = TfidfVectorizer(stop_words="english", sublinear_tf=True, **options)
-    own = dict(options)
+    own = {"stop_words": "english", **options}
     own["ngrams"] = own.pop("ngram_range", (1, 1))[1]
     words = Words(**own).fit(TEXTS)
     expected = theirs.fit_transform(TEXTS)
     assert words.names.tolist() == theirs.get_feature_names_out().tolist()
     assert_allclose(words.transform(TEXTS).toarray(), expected.toarray(), atol=1e-12)
     assert words.transform(["", "zebra"]).nnz == 0
+
+
+# --- BM25 -----------------------------------------------------------------------------
+
+
+def test_rows_of_bm25_have_its_scores_as_dot_products():
+    """Of queries without repeated words, up to one factor per query."""
+    words = Words("words", weights="bm25", norm=None).fit(TEXTS)
+    X = words.transform(TEXTS)
+    counts = words.count(TEXTS).toarray()
+    by_document = reference.bm25(counts, counts, 1.2, 0.75, "exact")
+    for text in ("late goal", "the profit of the bank"[4:], "goal"):
+        query = words.count([text]).toarray()
+        expected = (by_document @ query.T).ravel()
+        scores = (X @ words.transform([text]).T).toarray().ravel()
+        assert_allclose(scores / scores.max(), expected / expected.max(), atol=1e-12)
+    lengths = np.sqrt((X.toarray() ** 2).sum(axis=1))
+    assert lengths.mean() == pytest.approx(1.0)
+    at_unit_length = Words("words", weights="bm25").fit(TEXTS).transform(TEXTS)
+    assert_allclose((at_unit_length.toarray() ** 2).sum(axis=1), 1.0)
+
+
+def test_a_search_is_compared_with_that_by_bm25(collection):
+    scores = collection.bm25_scores(["late goal goal", "zebra"])
+    counts = collection.words.count(TEXTS).toarray()
+    query = collection.words.count(["late goal goal"]).toarray()
+    expected = reference.bm25(counts, counts, 1.2, 0.75, "exact") @ query.T
+    assert_allclose(scores.toarray()[0], expected.ravel(), atol=1e-12)
+    assert scores[[1]].nnz == 0
+    D = collection.words.count(TEXTS)
+    Q = collection.words.count(["late goal"])
+    searches = compare_searches(BM25.of(D), Q, D, [{0, 4, 8}])
+    assert searches.after.ndcg == 1.0
+    with pytest.raises(ValueError, match="no texts of documents"):
+        Collection(collection.model, collection.words).bm25_scores(["goal"])
+
+
+def test_words_of_bm25_are_read_back(tmp_path):
+    words = Words("words", weights="bm25", norm=None)
+    collection = learn(TEXTS, LABELS, words=words, model=HDSL(**MODEL, norm=None))
+    save(collection, tmp_path / "m.hdsl")
+    again = load(tmp_path / "m.hdsl").words
+    assert (again.transform(TEXTS) != words.transform(TEXTS)).nnz == 0
+    assert (again.weights, again.norm) == ("bm25", None)
 
 
 # --- a collection ---------------------------------------------------------------------
@@ -402,6 +580,8 @@ def test_damaged_arrays_are_refused(path, name, value):
     [
         ("words", {"tokens": "eval"}),
         ("words", {"stop_words": [3]}),
+        ("words", {"weights": "eval"}),
+        ("words", {"average_length": "long"}),
         ("model", {"kind": "Collection"}),
         ("model", {"kind": "os.system"}),
         ("documents", []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
         some hundred themselves. Where every prior loses, nothing is learned from
         triplets, and a warning says so. ``choice_`` has it all. It is 64 where too
         little can be held out.
+    goal : {"auto", "neighbors", "comparisons", "search"}, default="auto"
+        What the model is for, which decides what is left "auto" on held-out data:
+        the errors of nearest neighbours, the share of comparisons that hold, or what a
+        search by judged or clicked queries finds. "auto" follows the supervision:
+        labels, comparisons, or judged queries and clicks.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is
         then the cosine. Columns that no training row has do not count in a row's
@@ -176,6 +182,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
         ``rewrite(X, cosine=model.ranking_ == "cosine")`` serves what was measured;
         `hdsl search`, `export`, `evaluate` and `fit` do so. It is "cosine" wherever
         this was not measured.
+    memory_ : hdsl.evaluate.QueryMemory or None
+        What was judged relevant, or clicked, for known queries, where the goal is
+        "search": it is added to what ranks documents, where that finds more for held-out
+        queries. ``memory_.top_k`` searches with it, ``memory_.forget`` forgets a
+        judgement, and ``partial_fit`` adds those of its data.
     embedding_weight_ : float or None
         The value used; None without an embedding.
     directions_ : ndarray of shape (n_directions, embedding_width_) or None
@@ -249,6 +260,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         scale: float | str = "auto",
         *,
         prior: float | str = "auto",
+        goal: str = "auto",
         norm: str | None = "l2",
         embedding: int | slice | Sequence[str] | None = None,
         embedding_weight: float | str = "auto",
@@ -277,6 +289,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
     ) -> None:
         self.scale = scale
         self.prior = prior
+        self.goal = goal
         self.norm = norm
         self.embedding = embedding
         self.embedding_weight = embedding_weight
@@ -314,6 +327,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         triplets: Any = None,
         quadruplets: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         triplets_val: Any = None,
@@ -323,7 +337,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            Or a pair (features, embedding) of a matrix and a dense array.
+            Or a pair (features, embedding) of a matrix and a dense array; or
+            `hdsl.triplets.Judgements` with rows, alone.
         y : array-like of shape (n_rows,), default=None
             Labels to make triplets from; not needed with `triplets` or `quadruplets`.
             For several per row, an array or a sparse matrix of shape (n_rows, n_labels)
@@ -332,6 +347,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
             differ in the F1 score of their labels.
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
+            Or `hdsl.triplets.Judgements`, with their weights and groups.
         quadruplets : array-like of int of shape (n_quadruplets, 4), default=None
             Row numbers (a, b, c, d) of X: a and b are more alike than c and d.
         sample_weight : array-like, default=None
@@ -339,6 +355,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
             per row, for the triplets that it is the anchor of. Weight 0 is absence,
             weight 2 is repetition, but for `min_rows`, random mining and the choice of
             the prior, which count rows.
+        groups : array-like, default=None
+            One value per row with labels, or per comparison, such as a user, a visit or
+            a site: what is of one group is held out together where something is chosen.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
             Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
             `triplets_val`.
@@ -351,18 +370,19 @@ class HDSL(TakesCallbacks, SimilarityModel):
         -------
         self
         """
-        tasks = self._begin_tasks(X, y)
         fit_input = FitInput(
             X=X,
             y=y,
             triplets=triplets,
             quadruplets=quadruplets,
             sample_weight=sample_weight,
+            groups=groups,
             X_val=X_val,
             y_val=y_val,
             triplets_val=triplets_val,
-            tasks=tasks,
         )
+        tasks = self._begin_tasks(fit_input.X, y)
+        fit_input = replace(fit_input, tasks=tasks)
         self._learn(self, fit_input, continues=self.warm_start)
         if tasks is not None:
             tasks.end()

@@ -16,6 +16,7 @@ from .similarity.arrays import (
     similarity_from_arrays,
     similarity_to_arrays,
 )
+from .similarity.query_memory import QueryMemory
 from .similarity.similarity import Similarity
 from .solver.directions import check_directions
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
@@ -79,6 +80,10 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
         arrays["path_directions"] = model.path_directions_
     arrays |= names_to_arrays(model)
     arrays |= tables.nested(choice=getattr(model, "choice_", None) or {})
+    memory = getattr(model, "memory_", None)
+    if memory is not None:
+        memory_arrays, header["memory"] = memory.to_arrays()
+        arrays |= tables.nested(memory=memory_arrays)
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
     header["status"] = model.status_
@@ -103,6 +108,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     _set_path(model, arrays, header)
     model.choice_ = choice_from(arrays)
     model.ranking_ = ranking_from(header)
+    model.memory_ = memory_from(arrays, header)
     names_from_arrays(model, arrays)
     return model
 
@@ -185,6 +191,19 @@ def choice_from(arrays: Arrays) -> Columns | None:
     if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
     return Columns({name: choice[name] for name in names})
+
+
+def memory_from(arrays: Arrays, header: dict[str, Any]) -> QueryMemory | None:
+    """Return the memory of judged queries of a model, None without one."""
+    if header.get("memory") is None:
+        return None
+    similarity = similarity_from_arrays(arrays, header)
+    n_features = similarity.n_features
+    parts = tables.part_of(arrays, "memory")
+    if "vectors" not in parts:  # an embedding without weight was left out
+        n_features = similarity.n_paired
+    facts = get_value(header, "memory", dict)
+    return QueryMemory.from_arrays(parts, facts, n_features)
 
 
 def names_to_arrays(model: Any) -> Arrays:

@@ -133,6 +133,17 @@ def test_words_of_few_texts_are_not_paired_beside_class_scores(folder):
     assert n_rows.min() < round(72**0.25)
 
 
+def test_a_fit_says_what_texts_are_read_as_and_why(folder, tmp_path):
+    command = ("fit", folder / "texts.csv", *LABELLED, "--max-iter", 2)
+    shown = good(*command, "-o", tmp_path / "m.hdsl").stdout
+    assert re.search(r"read as words \(the median text has \d+ different ones\)", shown)
+    out = tmp_path / "c.hdsl"
+    facts = told(*command, "-o", out, "--tokens", "characters")
+    assert facts["texts read as"] == "n-grams of 2 to 4 characters (as asked for)"
+    assert told("info", out)["tokens"] == "characters"
+    assert told("search", out, "goalkeeping")["unknown words"]
+
+
 def test_a_fit_without_a_gain_says_so(tmp_path):
     rng = np.random.default_rng(0)
     rows = [(name, rng.choice(["a", "b"]), text) for name, _, text in texts()]

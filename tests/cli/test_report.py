@@ -75,7 +75,7 @@ def test_the_page_finds_what_a_search_finds(folder, tmp_path, chromium, ranking)
     page.goto((tmp_path / "r.html").as_uri())
     for query, text in (
         (["--row", 7], "Row 7"),
-        (["goal profit"], "The goal of a profit"),
+        (["goal profit"], "Goal, PROFIT"),
     ):
         page.locator("#query").fill(text)
         page.locator("#query").press("Enter")

@@ -16,9 +16,7 @@ from hdsl.serving import expand_query
 
 def test_search(folder):
     model = folder / "model.hdsl"
-    head, *lines = good(
-        "search", model, "goal of the striker", "-k", 4
-    ).stdout.splitlines()
+    head, *lines = good("search", model, "goal striker", "-k", 4).stdout.splitlines()
     assert head.split() == ["learned", "by", "cosine", "id", "label", "document"]
     assert len(lines) == 8  # a neighbour and why
     assert all("sport" in line for line in lines[::2])
@@ -99,7 +97,7 @@ def test_a_document_is_found_by_its_id_or_number(folder):
 
 def test_words_that_the_model_does_not_know_are_named(folder):
     model = folder / "model.hdsl"
-    facts = told("search", model, "goal", "zebra", "unicorn", "the")
+    facts = told("search", model, "goal", "zebra", "unicorn")
     assert facts["unknown words"] == ["zebra", "unicorn"]
     assert facts["known share"] == pytest.approx(1 / 3)
     shown = good("search", model, "goal zebra").stdout.splitlines()[0]

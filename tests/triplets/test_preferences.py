@@ -35,9 +35,8 @@ def as_columns(lines):
 
 
 def listed(judgements):
-    return sorted(
-        (*t, w) for t, w in zip(judgements[0].tolist(), judgements[1], strict=True)
-    )
+    triplets, weights = judgements
+    return sorted((*t, w) for t, w in zip(triplets.tolist(), weights, strict=True))
 
 
 @given(graded_lines(), st.sampled_from([None, "event"]))
@@ -106,7 +105,7 @@ def test_choice_triplets_are_query_times_chosen_times_the_others(data):
         ):
             choice_triplets(events)
         return
-    made = choice_triplets(events)
+    made = choice_triplets(events).triplets
     assert made.dtype == np.int64
     assert sorted(made.tolist()) == sorted(slow)
 
@@ -119,13 +118,13 @@ def test_choices_of_a_table_with_ids(tmp_path):
     ]
     ids = ["a", "b", "c", "q"]
     expected = [[3, 1, 0], [3, 1, 2], [0, 3, 1]]
-    assert choice_triplets(events, ids=ids).tolist() == expected
+    assert choice_triplets(events, ids=ids).triplets.tolist() == expected
     path = tmp_path / "clicks.csv"
     path.write_text(
         "session,anchor,item,clicked\n"
         "s1,q,a,0\ns1,q,b,True\ns2,a,q,1\ns1,q,c,false\ns2,a,b,FALSE\ns3,q,a,0\ns3,q,b,0\n"
     )
-    assert choice_triplets(path, event="session", ids=ids).tolist() == expected
+    assert choice_triplets(path, event="session", ids=ids).triplets.tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
 
-from hdsl.triplets import JudgedRows, choice_triplets, relevance_triplets
+from hdsl.triplets import Judgements, choice_triplets, relevance_triplets
 
 N_QUERIES = 4
 N_DOCUMENTS = 12
@@ -55,7 +55,7 @@ def test_a_relevant_document_is_compared_with_less_relevant_ones(
         hard_share=hard_share,
         random_state=seed,
     )
-    assert isinstance(judged, JudgedRows)
+    assert isinstance(judged, Judgements)
     np.testing.assert_array_equal(judged.X.toarray()[:N_DOCUMENTS], DOCUMENTS)
     np.testing.assert_array_equal(judged.X.toarray()[N_DOCUMENTS:], QUERIES)
     differences = []
@@ -169,7 +169,9 @@ def test_bad_judgements_are_refused(change, message):
 
 def test_anchors_of_clicks_may_be_texts_that_were_typed():
     log = [("red shoe", ["a", "b"], "b"), ("a", ["b", "c"], "c")]
-    triplets = choice_triplets(log, ids=["a", "b", "c"], queries=["a", "red shoe"])
+    triplets = choice_triplets(
+        log, ids=["a", "b", "c"], queries=["a", "red shoe"]
+    ).triplets
     assert triplets.tolist() == [[4, 1, 0], [3, 2, 1]]
     with pytest.raises(ValueError, match="pass ids"):
         choice_triplets(log, queries=["a", "red shoe"])
@@ -178,7 +180,7 @@ def test_anchors_of_clicks_may_be_texts_that_were_typed():
 def test_clicks_on_rows_that_are_gone_are_left_out_and_counted():
     log = [("q", ["a", "b"], "a")] * 20 + [("q", ["a", "gone"], "gone")]
     with pytest.warns(UserWarning, match=r"'gone'.*1 of 42 lines are left out"):
-        triplets = choice_triplets(log, ids=["a", "b"], queries=["q"])
+        triplets = choice_triplets(log, ids=["a", "b"], queries=["q"]).triplets
     assert triplets.tolist() == [[2, 0, 1]] * 20
     with pytest.raises(ValueError, match=r"'gone'.*1 of 42 lines.*max_unknown"):
         choice_triplets(log, ids=["a", "b"], queries=["q"], max_unknown=0.02)

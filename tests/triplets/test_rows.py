@@ -4,9 +4,17 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from numpy.testing import assert_array_equal
 
 import strategies
-from hdsl.triplets import deduplicate, restrict
+from hdsl import HDSL
+from hdsl.triplets import (
+    Judgements,
+    choice_triplets,
+    deduplicate,
+    relevance_triplets,
+    restrict,
+)
 
 
 @given(st.data())
@@ -79,3 +87,44 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     assert made.triplets.shape == (len(slow), given.shape[1])
     assert list(map(tuple, made.triplets.tolist())) == list(slow)
     assert made.weights.tolist() == list(slow.values())
+
+
+def test_a_fit_takes_judgements_whole():
+    rng = np.random.default_rng(0)
+    documents = rng.random((30, 12)) * (rng.random((30, 12)) < 0.4)
+    queries = documents[:8] + 0.1
+    table = {"query": np.arange(8), "document": np.arange(8) + 10}
+    judged = relevance_triplets(queries, documents, table, grade=None, random_state=0)
+    assert judged.kind == "judged"
+    assert judged.n_documents == 30
+    assert judged.grades.queries.tolist() == [*range(30, 38)]
+    model = HDSL(prior=4.0, random_state=0)
+    whole = model.fit(judged).similarity(judged.X)
+    by_hand = model.fit(
+        judged.X, triplets=judged.triplets, sample_weight=judged.weights
+    )
+    assert_array_equal(whole, by_hand.similarity(judged.X))
+    with pytest.raises(ValueError, match="have no rows"):
+        model.fit(Judgements(judged.triplets))
+    with pytest.raises(ValueError, match="pass no y"):
+        model.fit(judged, np.zeros(38))
+
+
+def test_clicks_say_what_was_shown():
+    log = [("q", ["a", "b", "c"], "b"), ("p", ["c", "a"], "c")]
+    clicks = choice_triplets(log, ids=["a", "b", "c"], queries=["p", "q"])
+    assert clicks.kind == "clicks"
+    assert clicks.n_documents == 3
+    assert clicks.shown.events.tolist() == [0, 0, 0, 1, 1]
+    assert clicks.shown.queries.tolist() == [4, 4, 4, 3, 3]
+    assert clicks.shown.rows.tolist() == [0, 1, 2, 2, 0]
+    assert clicks.shown.positions.tolist() == [1, 2, 3, 1, 2]
+    assert clicks.shown.are_clicked.tolist() == [False, True, False, True, False]
+
+
+def test_groups_are_one_per_row_or_comparison():
+    X = np.eye(4)
+    with pytest.raises(ValueError, match=r"groups must have shape \(4,\)"):
+        HDSL().fit(X, [0, 0, 1, 1], groups=[1, 2])
+    with pytest.raises(ValueError, match=r"one value per triplet"):
+        HDSL().fit(X, triplets=[[0, 1, 2]], groups=[1, 2])

@@ -165,13 +165,18 @@ def _show(outcome: Outcome, arguments: Namespace) -> None:
     """Print the outcome, and what to do with the model file."""
     from .outcome import show_outcome
 
+    words = outcome.collection.words
     if arguments.as_json:
         facts = outcome.facts()
         facts["strongest pairs"] = outcome.strongest_pairs()
         facts["model"] = str(arguments.output)
+        if words is not None:
+            facts["texts read as"] = words.reading
         show_json(facts)
         return
     show_outcome(outcome)
+    if words is not None:
+        show("", f"Texts are read as {words.reading}. --tokens names another way.")
     if arguments.no_documents:
         show("", f"{_file_size(arguments.output)}.")
     else:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: help loads no NumPy.
 LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
 ORACLES = ("ascent", "heuristic", "exact")
+TOKENS = ("auto", "words", "characters", "identifiers")
+STOP_WORDS = ("none", "english")
+WEIGHTS = ("tfidf", "bm25")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
 #: Options that are parameters of HDSL under the same name.
@@ -113,12 +116,24 @@ def _add_data(options: OptionGroup) -> None:
 
 def _add_words(options: OptionGroup) -> None:
     """Add the options of which words texts are split into."""
-    about_tokens = "identifiers: camelCase and snake_case are two words each."
-    options.add_choice("--tokens", about_tokens, ("words", "identifiers"))
+    about_tokens = (
+        "What texts are cut into. auto: words, or n-grams of characters where texts have "
+        "few words; letters and pairs of them where a script has no spaces. "
+        "identifiers: camelCase and snake_case are two words each."
+    )
+    options.add_choice("--tokens", about_tokens, TOKENS)
     options.add_integer("--ngrams", "2 adds pairs of consecutive words.", 1)
-    options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 2.0)
+    options.add_number("--min-df", "Fewest texts with a word; below 1, a share.", 1.0)
     options.add_number("--max-df", "Most texts with a word; up to 1, a share.", 1.0)
-    options.add_choice("--stop-words", "Words to leave out.", ("english", "none"))
+    about_stop_words = (
+        "Words to leave out. english: for queries that are whole sentences."
+    )
+    options.add_choice("--stop-words", about_stop_words, STOP_WORDS)
+    about_weights = (
+        "Weights of words. bm25: as full-text engines weigh them; with queries that are "
+        "no rows, texts keep their lengths."
+    )
+    options.add_choice("--weights", about_weights, WEIGHTS)
     about_encoder = (
         "Compare texts by an embedding too: folder or name of a model that "
         "sentence-transformers or model2vec loads (pip install hdsl[embed])."
@@ -198,7 +213,7 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
     parameters["embedding_weight"] = _number_or_auto(
         arguments.embedding_weight, "--embedding-weight"
     )
-    parameters["norm"] = _word_or_none(arguments.norm)
+    parameters["norm"] = _norm(arguments)
     parameters["n_jobs"] = arguments.jobs
     parameters["random_state"] = arguments.seed
     parameters["memory_limit"] = _memory_limit(arguments.memory_limit)
@@ -206,6 +221,14 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
         parameters["max_iter"] = arguments.max_iter
     _check_parameters(parameters)
     return parameters
+
+
+def _norm(arguments: Namespace) -> str | None:
+    """Return the norm of rows: none where BM25 ranks for queries, by lengths."""
+    has_queries = arguments.judgements is not None or arguments.clicks is not None
+    if arguments.weights == "bm25" and has_queries:
+        return None
+    return _word_or_none(arguments.norm)
 
 
 def _check_parameters(parameters: dict[str, Any]) -> None:
@@ -256,6 +279,8 @@ def words_of(arguments: Namespace) -> Words:
         stop_words=arguments.stop_words,
         min_df=_count_or_share(arguments.min_df),
         max_df=_count_or_share(arguments.max_df, share=1.0),
+        weights=arguments.weights,
+        norm=_norm(arguments) if arguments.weights == "bm25" else "l2",
     )
 
 

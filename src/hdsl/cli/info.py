@@ -155,6 +155,8 @@ def _model_facts(path: Path) -> Facts:
         "features": collection.scored.n_words,
         "class scores": collection.scored.n_scores,
     }
+    if collection.words is not None:
+        facts["tokens"] = collection.words.unit
     if collection.scored.embedding_width:
         facts["embedding"] = collection.scored.embedding_width
         facts["embedding weight"] = learned.embedding_weight_

@@ -57,7 +57,7 @@ def _read_judgements(
 
 def read_clicks(
     path: Path, *, anchor: str = "anchor", **options: Any
-) -> WeightedComparisons:
+) -> triplets.Judgements:
     """Return triplets of clicks, with weights where the table has positions.
 
     Without a column of events, an anchor is an event.
@@ -66,7 +66,7 @@ def read_clicks(
     if "event" not in names:
         options["event"] = anchor
     if "position" not in names:
-        return triplets.choice_triplets(path, anchor=anchor, **options), None
+        return triplets.choice_triplets(path, anchor=anchor, **options)
     return triplets.choice_triplets(path, anchor=anchor, position="position", **options)
 
 

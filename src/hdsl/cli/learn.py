@@ -214,7 +214,7 @@ def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:
     except ValueError as error:
         raise ValueError(
             f"No word is left to learn from ({error}): lower --min-df, raise --max-df, "
-            "or try --stop-words none."
+            "or try --stop-words none or --tokens characters."
         ) from None
     return words.transform(data.texts)
 
@@ -302,11 +302,7 @@ def _training_of_queries(
             grade="grades",
             random_state=seed,
         )
-        return {
-            "X": judged.X,
-            "triplets": judged.triplets,
-            "sample_weight": judged.weights,
-        }
+        return {"X": judged}
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
     learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
     if not len(learned.triplets):

@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ..input.printable import printable
+from ..printable import printable
 from ..progress import stages
 from ..progress.stages import StageLog
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from ..input.printable import printable
+from ..printable import printable
 from .messages import is_terminal
 
 #: Columns of output that does not go to a terminal.

@@ -69,7 +69,7 @@ def write_report(
         collection.scores,
         _inverse_frequencies(collection),
         _take(documents.ids, known),
-        _stop_words(collection),
+        _reader(collection),
     )
     page = report.page(
         collection.learned,
@@ -91,11 +91,12 @@ def _inverse_frequencies(collection: Any) -> Any:
     return collection.words.idf
 
 
-def _stop_words(collection: Any) -> frozenset[str]:
-    """Return the words that are left out of texts; none where rows are no texts."""
+def _reader(collection: Any) -> dict[str, Any] | None:
+    """Return how texts are read; None where rows are no texts."""
     if collection.words is None:
-        return frozenset()
-    return collection.words.left_out
+        return None
+    reader: dict[str, Any] = collection.words.reader
+    return reader
 
 
 def _take(values: Any, rows: Any) -> Any:

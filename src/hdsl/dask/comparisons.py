@@ -54,6 +54,7 @@ class ComparisonSummary(NamedTuple):
     counts: np.ndarray  # how many start from each
     total_weight: float
     pairs: np.ndarray  # a sample of pairs of an anchor and a row compared with it
+    rows: np.ndarray  # rows that comparisons of positive weight name, rising
 
     @classmethod
     def merge(cls, summaries: Sequence[ComparisonSummary]) -> ComparisonSummary:
@@ -68,6 +69,7 @@ class ComparisonSummary(NamedTuple):
             counts=np.bincount(position, counts).astype(np.int64),
             total_weight=float(sum(summary.total_weight for summary in summaries)),
             pairs=np.concatenate([summary.pairs for summary in summaries]),
+            rows=np.unique(np.concatenate([summary.rows for summary in summaries])),
         )
 
 
@@ -91,13 +93,16 @@ def summarize_compared(block: ComparisonBlock) -> ComparisonSummary:
     pairs = np.column_stack([starts, compared[:, 1:].ravel()])
     n_wanted = PAIRS_PER_ANCHOR * max(len(anchors), 1)
     total_weight = float(len(compared))
+    rows = compared
     if block.weights is not None:
         total_weight = float(block.weights.sum())
+        rows = compared[block.weights > 0.0]
     return ComparisonSummary(
         anchors=anchors,
         counts=counts,
         total_weight=total_weight,
         pairs=pairs[:: max(1, len(pairs) // n_wanted)],
+        rows=np.unique(rows),
     )
 
 

@@ -76,6 +76,7 @@ class HDSL(hdsl_module.HDSL):
         scale: float | str = "auto",
         *,
         prior: float | str = "auto",
+        goal: str = "auto",
         norm: str | None = "l2",
         embedding: Any = None,
         embedding_weight: float | str = "auto",
@@ -105,6 +106,7 @@ class HDSL(hdsl_module.HDSL):
         super().__init__(
             scale,
             prior=prior,
+            goal=goal,
             norm=norm,
             embedding=embedding,
             embedding_weight=embedding_weight,

@@ -20,6 +20,7 @@ from ..input.matrices import (
     check_live_features,
     largest_value,
 )
+from ..layout.feature_numbers import column_keys
 from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
 from .blocks import as_futures, as_pair_of_futures
 from .cluster import gather
@@ -104,6 +105,17 @@ def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
         squared_norms=np.asarray(features.multiply(features).sum(axis=1)).ravel(),
         embedding=embedding,
     )
+
+
+def column_keys_of_block(
+    block: sp.csr_array | MixedRows, is_compared: np.ndarray, largest: float
+) -> np.ndarray:
+    """Return the keys of the columns of a block that have a value, rising."""
+    features = sparse_block(block)
+    columns, indices = np.unique(features.indices, return_inverse=True)
+    shape = (features.shape[0], len(columns))
+    used = sp.csr_array((features.data, indices, features.indptr), shape=shape)
+    return column_keys(used, is_compared, largest)
 
 
 def summarize_embedding(dense: np.ndarray) -> EmbeddingSummary:
@@ -240,12 +252,29 @@ class Rows:
 
     def count_columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns with values, rising, and how many values each has."""
-        columns, position = np.unique(
-            np.concatenate([summary.columns for summary in self.summaries]),
-            return_inverse=True,
-        )
+        columns, position = self._position_of_columns()
         counts = np.concatenate([summary.counts for summary in self.summaries])
         return columns.astype(np.int64), np.bincount(position, counts)
+
+    def column_keys(self, is_compared: np.ndarray) -> np.ndarray:
+        """Return the keys of the columns with values, rising, by which they are numbered."""
+        starts = self.starts
+        masks = np.split(is_compared, starts[1:-1])
+        answers = self.client.map(
+            column_keys_of_block,
+            self.blocks,
+            masks,
+            largest=self.largest_value,
+            pure=False,
+        )
+        position = self._position_of_columns()[1]
+        keys = np.concatenate(gather(self.client, answers), axis=1)
+        return np.array([np.bincount(position, key) for key in keys])
+
+    def _position_of_columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns with values, and which of them each column of a block is."""
+        columns = np.concatenate([summary.columns for summary in self.summaries])
+        return np.unique(columns, return_inverse=True)
 
     def map(self, function: Callable[..., Any], **options: Any) -> Rows:
         """Return the rows that a function makes of each block."""

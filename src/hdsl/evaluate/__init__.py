@@ -6,6 +6,7 @@ from .errors import ErrorComparison, ErrorRate
 from .intervals import wilson_interval
 from .known_items import KnownItem, known_item
 from .neighbors import compare_errors, knn_error
+from .query_memory import QueryMemory, remember
 from .rankings import RankingQuality, ranking_quality
 from .searches import SearchComparison, compare_searches
 
@@ -14,6 +15,7 @@ __all__ = [
     "ErrorRate",
     "KnownItem",
     "McNemar",
+    "QueryMemory",
     "RankingQuality",
     "SearchComparison",
     "compare_errors",
@@ -23,6 +25,7 @@ __all__ = [
     "known_item",
     "mcnemar",
     "ranking_quality",
+    "remember",
     "triplet_accuracy",
     "wilson_interval",
 ]

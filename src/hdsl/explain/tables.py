@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..input.printable import escaped
+from ..printable import escaped
 from ..tabular import frame_of
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the

@@ -17,26 +17,52 @@ from ..mixed_rows import MixedRows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation
+from ..triplets import Judgements
 from .fit_tasks import FitTasks
 from .layouts import row_norm
 from .parameters import check_parameters
 from .path import check_same_path, path_so_far
 from .resume import identity_of_run
 
+#: The argument of ``fit`` for comparisons of so many rows.
+TRIPLETS_BY_WIDTH = {3: "triplets", 4: "quadruplets"}
+
 
 @dataclass(frozen=True)
 class FitInput:
-    """The arguments of ``fit`` or ``partial_fit``, as they came."""
+    """The arguments of ``fit`` or ``partial_fit``, as they came.
+
+    Judgements that come whole are the rows, and the triplets or quadruplets.
+    """
 
     X: Any
     y: Any = None
     triplets: Any = None
     quadruplets: Any = None
     sample_weight: Any = None
+    groups: Any = None
     X_val: Any = None
     y_val: Any = None
     triplets_val: Any = None
     tasks: FitTasks | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.X, Judgements):
+            return
+        if self.X.X is None:
+            raise ValueError(
+                "These judgements have no rows: pass them beside their rows, fit(X, "
+                "triplets=judgements)."
+            )
+        others = (self.y, self.triplets, self.quadruplets)
+        if any(value is not None for value in others):
+            raise ValueError(
+                "Judgements with rows are all that fit learns from: pass no y, "
+                "triplets or quadruplets beside them."
+            )
+        width = self.X.triplets.shape[1]
+        object.__setattr__(self, TRIPLETS_BY_WIDTH[width], self.X)
+        object.__setattr__(self, "X", self.X.X)
 
     def check_supervision(self, estimator_name: str, X: Any) -> Any:
         """Return labels or comparisons of the rows X, checked."""
@@ -47,6 +73,7 @@ class FitInput:
             triplets=self.triplets,
             quadruplets=self.quadruplets,
             sample_weight=self.sample_weight,
+            groups=self.groups,
         )
 
     def check_validation(self, data: Any, model: Any) -> Any:

@@ -15,6 +15,8 @@ from ..input.parameters import check_device, check_number, check_word
 from ..solver import losses, oracle, steps
 from ..supervision.mining import METHODS
 
+GOALS = ("auto", "neighbors", "comparisons", "search")
+
 INITS = ("zero", "oracle", "random")
 
 #: Most threads; more are a mistake in the number.
@@ -32,6 +34,7 @@ def check_parameters(model: Any) -> None:
     name = type(model).__name__
     check_number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     check_number(name, "prior", model.prior, low=0, words=("auto",))
+    check_word(name, "goal", model.goal, GOALS)
     check_embedding(name, model.embedding)
     check_number(
         name,

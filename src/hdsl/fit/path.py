@@ -9,10 +9,10 @@ import numpy as np
 
 from ..progress import duration
 from ..similarity.cosine import COSINE
-from ..solver.loop import Result
 from ..solver.active_set import ActiveSet
 from ..solver.atoms import are_directions
 from ..solver.directions import principal_directions
+from ..solver.loop import Result
 from ..solver.trace import replay
 from ..tabular import Columns
 from .resume import recorded_loss
@@ -77,6 +77,7 @@ class FitOutcome(NamedTuple):
     embedding_weight: float | None = None
     embedding_scale: float | None = None
     ranking: str = COSINE
+    memory: Any = None
     data: Any = None  # rows and comparisons, where this machine has them
 
 
@@ -95,6 +96,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     if learned.choice is not None:
         model.choice_ = Columns(learned.choice)
     model.ranking_ = learned.ranking
+    model.memory_ = learned.memory
     model.n_triplets_ = learned.n_comparisons
     model.loss_ = recorded_loss(model.loss)
 

@@ -29,6 +29,7 @@ from .layouts import make_layout
 from .memory import check_memory
 from .part_fitter import PartFitter, inside_embedding, solver_options
 from .path import FitOutcome, LearnedParts, store, summary
+from .remembered import JudgedQueries
 from .resume import checkpoint_hooks, keep_checkpoint
 from .rounding import warn_of_rounding
 from .settings import Settings, resumed_weight, settings_of_run
@@ -55,8 +56,10 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     run = check_input(model, fit_input, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         run = weigh_embedding(model, run, lambda rng: run.data, workers, progress)
+        judged = JudgedQueries.of(model, run)
         laid_out = lay_out(model, run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
+        outcome = outcome._replace(memory=judged.remember(outcome, progress))
         keep_outcome(model, run, outcome)
         progress.say(summary(model))
     keep_checkpoint(model, run.checkpoint)

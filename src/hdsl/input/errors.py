@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from .printable import printable
+from ..printable import printable
 
 #: Characters of a value in a message.
 SHORT = 200

@@ -26,7 +26,14 @@ from .known import KnownPairs
 from .labels import LabelReport
 from .learning import Settings, compare_columns, learn
 from .linked import LinkedRecords
-from .results import Links, as_links, in_form_of, library_of
+from .results import (
+    LIBRARIES,
+    Links,
+    as_links,
+    check_library,
+    in_form_of,
+    library_of,
+)
 from .searched import SearchedRecords
 from .tables import Field, read_later, read_tables
 
@@ -149,7 +156,8 @@ class Linker(LinkedToPages, BaseEstimator):
             searched = searched.as_learned(learned.model, self.n_jobs, progress)
             progress.stage("comparing candidates")
             linked = LinkedRecords.of_known(searched, learned, known, self.n_jobs)
-        self._library = library_of(left)
+        library = library_of(left)
+        self._library = library if library in LIBRARIES else None
         self._set(linked)
         for sentence in self.label_report_.sentences():
             warn(sentence)
@@ -429,7 +437,7 @@ class Linker(LinkedToPages, BaseEstimator):
         """Return what `to_arrays` was called on."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
-        linker._library = state["library"]
+        linker._library = check_library(state["library"])
         linker._set(linked)
         linker._earlier = EarlierRecords.from_arrays(
             part_of(arrays, "earlier"), linked.searched, linked.learned.model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -13,6 +14,9 @@ from ..input.errors import first_few
 from ..input.labels import is_missing
 from ..readers.tables import read_columns, unique_index
 from .results import Links, library_of
+
+#: The part of a time that is less than a second.
+_FRACTION = re.compile(r"\.\d+")
 
 
 class Table(NamedTuple):
@@ -469,6 +473,8 @@ def text_of(value: Any) -> str:
     ['a', '3', '3.5', '', '']
     >>> text_of(np.datetime64("2024-03-01T00:00"))
     '2024-03-01'
+    >>> text_of(np.datetime64("2024-03-01T00:00:00.250000"))
+    '2024-03-01 00:00:00.25'
     """
     if isinstance(value, str):
         return value.strip()
@@ -486,9 +492,18 @@ def text_of(value: Any) -> str:
 
 
 def _text_of_time(value: datetime | np.datetime64) -> str:
-    """Return a time as text, without the hour where it is midnight."""
+    """Return a time as text, without the hour if it is midnight, and with all its digits."""
     if isinstance(value, np.datetime64):
         text = str(value.astype("datetime64[s]")).replace("T", " ")
+        _, dot, fraction = str(value).partition(".")
+        text += dot + fraction
     else:
-        text = value.isoformat(sep=" ", timespec="seconds")
+        text = value.isoformat(sep=" ")
+    text = _FRACTION.sub(_without_zeros, text)
     return text.removesuffix(" 00:00:00")
+
+
+def _without_zeros(fraction: re.Match[str]) -> str:
+    """Return a fraction of a second without zeros at its end."""
+    digits = fraction[0].rstrip("0")
+    return digits.removesuffix(".")

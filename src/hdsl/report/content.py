@@ -47,15 +47,15 @@ class More(NamedTuple):
         Weight of a feature in a typed query; None is 1.
     ids : ndarray of shape (n_rows,)
         Names of the rows of X in the user's data; None is their numbers.
-    stop_words : frozenset of str
-        Words that are left out of texts, and of typed queries.
+    reader : dict
+        How texts are read, and typed queries, as ``Words.reader`` has it; None is words.
     """
 
     row_numbers: np.ndarray | None = None
     scores: Any = None
     query_weights: np.ndarray | None = None
     ids: np.ndarray | None = None
-    stop_words: frozenset[str] = frozenset()
+    reader: dict[str, Any] | None = None
 
     @property
     def n_scores(self) -> int:
@@ -89,7 +89,7 @@ def model_content(
         "choice": _choice(model),
         "has_names": feature_names is not None or hasattr(model, "feature_names_in_"),
         "query_weights": _query_weights(more, features),
-        "stop_words": sorted(more.stop_words),
+        "reader": more.reader or {"unit": "words", "stop_words": [], "spaceless": ""},
         "names": features.names,
         "is_score": _are_scores(features, model.similarity_.n_paired, more.n_scores),
         "columns": pack(features.numbers),

@@ -15,6 +15,7 @@ from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse
 from ..input.matrices import as_user_sparse, canonical, check_matrix
 from ..input.parameters import check_number, check_word
+from ..text.counts import BM25
 
 LENGTHS = ("exact", "lucene")
 
@@ -104,10 +105,9 @@ class BM25Transformer(
             "auto",
             ("leave out columns without counts",),
         )
-        n = X.shape[0]
-        n_with = np.bincount(X.indices, minlength=X.shape[1])
-        fitted.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))
-        fitted.average_length_ = float(X.sum(dtype=np.float64)) / n
+        bm25 = BM25.of(X)
+        fitted.idf_ = bm25.idf
+        fitted.average_length_ = bm25.average_length
         self.__dict__ = fitted.__dict__
         return self
 
@@ -126,27 +126,14 @@ class BM25Transformer(
         check_is_fitted(self, "idf_")
         rows = check_matrix(self, X, reset=False)
         counts = self._counts(rows)
-        penalties = self._penalties(counts)
-        row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-        count = counts.data.astype(np.float64)
-        weights = self.idf_[counts.indices] * (self.k1 + 1.0) * count
-        weights /= count + penalties[row]
-        data = weights.astype(rows.dtype)
-        Z = sp.csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
-        if sp.issparse(rows):
-            return as_user_sparse(Z)
-        return Z.toarray()
-
-    def _penalties(self, counts: sp.csr_array) -> np.ndarray:
-        """Return k1 (1 - b + b · length / average length) of each document."""
         lengths = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
         if self.lengths == "lucene":
             lengths = _lucene_lengths(lengths)
-        # Documents without terms, in training too, have no weight to penalise.
-        relative = np.ones_like(lengths)
-        if self.average_length_:
-            relative = lengths / self.average_length_
-        return self.k1 * (1.0 - self.b + self.b * relative)
+        bm25 = BM25(self.idf_, self.average_length_, k1=self.k1, b=self.b)
+        Z = bm25.rewrite(bm25.index_rows(counts, lengths)).astype(rows.dtype)
+        if sp.issparse(rows):
+            return as_user_sparse(Z)
+        return Z.toarray()
 
     def _counts(self, X: Any) -> sp.csr_array:
         """Return X as sparse counts; raise ValueError if one is negative."""

@@ -12,6 +12,8 @@ from ..input.embeddings import check_rows
 from ..input.labels import check_labels
 from ..labels import label_sets
 from ..mixed_rows import MixedRows
+from ..triplets import Judgements
+from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
 from .label_set_rows import LabelSetRows
 from .labeled_rows import LabeledRows
@@ -26,6 +28,7 @@ def check_supervision(
     triplets: Any = None,
     quadruplets: Any = None,
     sample_weight: Any = None,
+    groups: Any = None,
 ) -> Any:
     """Return what was given to ``fit``, checked; X is checked already."""
     if triplets is not None and quadruplets is not None:
@@ -34,9 +37,9 @@ def check_supervision(
             "the quadruplet (a, p, a, q): pass all judgements as quadruplets."
         )
     if triplets is not None:
-        return _check_judgements(X, triplets, "triplet", 3, sample_weight)
+        return _check_judgements(X, triplets, "triplet", 3, sample_weight, groups)
     if quadruplets is not None:
-        return _check_judgements(X, quadruplets, "quadruplet", 4, sample_weight)
+        return _check_judgements(X, quadruplets, "quadruplet", 4, sample_weight, groups)
     if y is None:
         raise ValueError(
             f"{estimator_name} requires y to be passed, but the target y is None. Give "
@@ -45,20 +48,47 @@ def check_supervision(
         )
     n_rows = X.shape[0]
     weights = check_weights(sample_weight, n_rows, "row of X")
+    groups = check_groups(groups, n_rows, "row of X")
     sets = label_sets(y)
     if sets is not None:
-        return LabelSetRows(X, sets.check(X).check_differ(), weights)
+        sets = sets.check(X).check_differ()
+        return LabelSetRows(X, sets, weights, groups=groups)
     check_labels(y, n_rows)
-    return LabeledRows(X, np.asarray(y).ravel(), weights)
+    return LabeledRows(X, np.asarray(y).ravel(), weights, groups=groups)
 
 
 def _check_judgements(
-    X: sp.csr_array, judgements: Any, kind: str, width: int, sample_weight: Any
+    X: Any, judgements: Any, kind: str, width: int, sample_weight: Any, groups: Any
 ) -> ComparedRows:
     """Return rows with triplets or quadruplets, checked."""
+    said = None
+    if isinstance(judgements, Judgements):
+        said = judgements
+        judgements = said.triplets
+        if sample_weight is None:
+            sample_weight = said.weights
+        if groups is None:
+            groups = said.groups
     compared = check_comparisons(judgements, X.shape[0], f"{kind}s", width)
     weights = check_weights(sample_weight, len(compared), kind)
-    return ComparedRows(X, compared, weights)
+    groups = check_groups(groups, len(compared), kind)
+    return ComparedRows(X, compared, weights, groups=groups, said=said)
+
+
+def check_groups(groups: Any, n: int, unit: str) -> np.ndarray | None:
+    """Return a number per row or comparison, equal for those of one group.
+
+    Numbers are by first appearance.
+    """
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise ValueError(
+            f"groups must have shape ({n},), one value per {unit}. Got shape "
+            f"{values.shape}."
+        )
+    return group_numbers(values)
 
 
 def check_validation(

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.digests import digest
+from ..triplets import Judgements
 from ..triplets.graded_rows import rows_to_show
 from .gains import SearchJudge, search_judged_rows
 from .judges import Judge, judge_comparisons
@@ -51,6 +52,10 @@ class ComparedRows(Supervision):
         The numbers of the rows where they are a sample of others.
     is_mined : bool
         Whether the comparisons were made from labels.
+    groups : ndarray of shape (n,) or None
+        Numbers of groups that are held out together; None: anchors.
+    said : Judgements or None
+        What people said, in rows of all data, where more than comparisons is known.
     """
 
     X: sp.csr_array
@@ -58,6 +63,8 @@ class ComparedRows(Supervision):
     weights: np.ndarray | None = None
     rows: np.ndarray | None = None
     is_mined: bool = False
+    groups: np.ndarray | None = None
+    said: Judgements | None = None
 
     @property
     def anchors(self) -> np.ndarray:
@@ -95,7 +102,9 @@ class ComparedRows(Supervision):
     def with_compared(self, chosen: np.ndarray) -> ComparedRows:
         """Return the same rows with some of the comparisons, chosen by a mask or by numbers."""
         weights = None if self.weights is None else self.weights[chosen]
-        return replace(self, compared=self.compared[chosen], weights=weights)
+        groups = None if self.groups is None else self.groups[chosen]
+        compared = self.compared[chosen]
+        return replace(self, compared=compared, weights=weights, groups=groups)
 
     def sample(self, n_units: int, rng: np.random.Generator) -> ComparedRows:
         """Return the comparisons of at most so many anchors, and the rows that they name."""
@@ -227,4 +236,4 @@ class ComparedRows(Supervision):
 
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of the comparisons and their weights."""
-        return digest(self.compared, self.weights)
+        return digest(self.compared, self.weights, self.groups)

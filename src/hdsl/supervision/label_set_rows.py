@@ -71,7 +71,7 @@ class LabelSetRows(LabeledRows):
 
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of the labels and their weights."""
-        return digest(self.y.indicator, self.weights)
+        return digest(self.y.indicator, self.weights, self.groups)
 
 
 def _agreement(y: LabelSets, truth: LabelSets, neighbors: np.ndarray) -> np.ndarray:

@@ -49,12 +49,15 @@ class LabeledRows(Supervision):
         One per row.
     rows : ndarray of shape (n_rows,) or None
         The numbers of the rows where they are a sample of others.
+    groups : ndarray of shape (n_rows,) or None
+        Numbers of groups that are held out together; None: each row is one.
     """
 
     X: sp.csr_array
     y: Any
     weights: np.ndarray | None = None
     rows: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def codes(self) -> np.ndarray:
@@ -81,7 +84,8 @@ class LabeledRows(Supervision):
         """Return some rows with their labels."""
         weights = None if self.weights is None else self.weights[rows]
         numbers = rows if self.rows is None else self.rows[rows]
-        return type(self)(self.X[rows], self.y[rows], weights, numbers)
+        groups = None if self.groups is None else self.groups[rows]
+        return type(self)(self.X[rows], self.y[rows], weights, numbers, groups)
 
     def sample(self, n_units: int, rng: np.random.Generator) -> Any:
         """Return at most so many rows, of each class its share."""
@@ -272,7 +276,7 @@ class LabeledRows(Supervision):
 
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of the labels and their weights."""
-        return digest(self.y, self.weights)
+        return digest(self.y, self.weights, self.groups)
 
 
 #: Where labels to learn from and labels to validate with are of two kinds.

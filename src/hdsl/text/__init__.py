@@ -3,7 +3,7 @@
 from typing import Any
 
 from .collection import Collection
-from .counts import are_counts, inverse_frequencies, weigh_counts
+from .counts import BM25, are_counts, inverse_frequencies, weigh_counts
 from .documents import TEST, TRAIN, Documents
 from .encoders import EncoderError, TextEncoder
 from .hits import Hits
@@ -13,6 +13,7 @@ from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
 __all__ = [
+    "BM25",
     "STOP_WORDS",
     "TEST",
     "TOKENS",

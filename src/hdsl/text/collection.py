@@ -20,6 +20,7 @@ from ..mixed_rows import Rows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
 from ..similarity.rows import unit_rows
+from .counts import BM25
 from .document_index import Cosines, DocumentIndex
 from .documents import Documents
 from .encoders import TextEncoder
@@ -224,11 +225,19 @@ class Collection:
     def row_of_text(self, text: str) -> Any:
         """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if is_empty(row):
+        if not is_empty(row):
+            return row
+        scripts = self.words.unknown_scripts(text) if self.words else []
+        if not scripts:
             raise ValueError(
                 f"The model knows none of the words of {text[:60]!r}: try others."
             )
-        return row
+        raise ValueError(
+            f"The model knows none of the words of {text[:60]!r}: none of its words has "
+            f"{' or '.join(scripts)} letters. Search in a language of its texts, learn "
+            "again with texts in this one, or with an encoder that knows both "
+            "languages (--encoder)."
+        )
 
     def search(
         self,
@@ -496,6 +505,39 @@ class Collection:
     #: The names by which asymmetric models are asked; here both sides are alike.
     encode_query = encode
     encode_document = encode
+
+    # --- the rival --------------------------------------------------------------------
+
+    def bm25_scores(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return the BM25 scores of all documents for queries.
+
+        The terms are the words of the model. So a search by BM25 stands beside that by
+        the cosine and the learned one, for the same queries.
+
+        Parameters
+        ----------
+        texts : iterable of str
+
+        Returns
+        -------
+        csr_array of shape (n_texts, n_documents)
+            Documents without a word of the query have 0.
+        """
+        if self.words is None or self.documents.texts is None:
+            raise ValueError(
+                "BM25 counts the words of texts, but the model has no texts of documents: "
+                "fit it on texts, without --no-documents."
+            )
+        bm25, documents = self._bm25
+        return sp.csr_array(bm25.rewrite(self.words.count(texts)) @ documents.T)
+
+    @cached_property
+    def _bm25(self) -> tuple[BM25, sp.csr_array]:
+        """BM25 of the documents, and its side of them."""
+        assert self.words is not None
+        counts = self.words.count(self.documents.texts)
+        bm25 = BM25.of(counts)
+        return bm25, bm25.index_rows(counts)
 
     # --- files ------------------------------------------------------------------------
 

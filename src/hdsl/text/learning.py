@@ -81,7 +81,7 @@ def learn(
     >>> model = HDSL(scale=2.0, prior=0.5, n_targets=1, n_impostors=1)
     >>> collection = learn(texts, ["sport", "sport", "money", "money"], model=model)
     >>> [hit["text"] for hit in collection.search("goal", 2)]
-    ['the last goal', 'a late goal']
+    ['a late goal', 'the last goal']
     """
     documents = np.array(as_texts(texts, "learn"), dtype=object)
     words = words or Words()

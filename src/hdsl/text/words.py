@@ -17,79 +17,160 @@ from ..files.tables import get_array, get_value
 from ..input.errors import short
 from ..input.matrices import INDEX_LIMIT, canonical
 from ..input.parameters import check_number, check_word
+from ..similarity.products import row_products
 from ..similarity.rows import unit_rows
-from .counts import inverse_frequencies, weigh_counts
+from .characters import (
+    LONGEST_GRAM,
+    SHORTEST_GRAM,
+    character_grams,
+    letters_and_pairs,
+    normalized,
+    runs_of,
+    scripts_of,
+    spaceless_class,
+)
+from .counts import BM25, inverse_frequencies, weigh_counts
 
-TOKENS = ("words", "identifiers")
+TOKENS = ("auto", "words", "characters", "identifiers")
 
-STOP_WORDS = ("english", "none")
+STOP_WORDS = ("none", "english")
+
+WEIGHTS = ("tfidf", "bm25")
 
 #: Where camelCase and snake_case words begin.
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
+#: What words are made of beside marks.
+_LETTER_OF_TOKENS = {"identifiers": r"[^\W\d_]"}
+
+#: Where the median text has fewer different words, "auto" takes n-grams of characters:
+#: they make fewer errors up to 4 words per text, and more from 6 on
+#: (benchmarks/few_words.py).
+FEW_WORDS = 5
+
+#: Most texts that "auto" looks at: a median needs no more.
+N_LOOKED_AT = 1000
+
+
+_READ_AS = {
+    "words": "words",
+    "characters": f"n-grams of {SHORTEST_GRAM} to {LONGEST_GRAM} characters",
+    "identifiers": "words of programs",
+}
+
 
 class Words:
-    """TF-IDF rows of texts: logarithmic counts times weights of words, at unit length.
+    """Weighted rows of texts: TF-IDF at unit length, or BM25.
+
+    A word has two or more letters, digits or underscores with their marks, in
+    Unicode's form NFKC and in lower case. A script without spaces between words, such
+    as Chinese, Japanese, Thai, Lao, Khmer and Myanmar, gives its letters and all pairs
+    of neighboring letters.
 
     Parameters
     ----------
-    tokens : {"words", "identifiers"}, default="words"
-        A word has two or more letters or digits. With "identifiers", for texts about
-        programs, it has only letters, and ``camelCase`` and ``snake_case`` are two
-        words each.
+    tokens : {"auto", "words", "characters", "identifiers"}, default="auto"
+        "characters" cuts words into n-grams of 2 to 4 characters, with a space at both
+        ends of a word. With "identifiers", for texts about programs, words have only
+        letters, and ``camelCase`` and ``snake_case`` are two words each. "auto" is
+        "characters" where the median text has fewer than 5 different words, else
+        "words".
     ngrams : int, default=1
-        Longest sequence of consecutive words that is a feature.
-    stop_words : {"english", "none"} or list of str, default="english"
+        Longest sequence of consecutive words that is a feature. Characters have none.
+    stop_words : {"none", "english"} or list of str, default="none"
         Words to leave out before n-grams are made.
     min_df, max_df : int or float
         Fewest and most documents that contain a word, as a number or as a share.
+    weights : {"tfidf", "bm25"}, default="tfidf"
+        "tfidf": 1 + ln(count), times `idf`. "bm25": counts saturate, sooner in longer
+        texts, and have the roots of the weights of BM25, so that the dot product of a
+        document and a query is BM25.
+    norm : {"l2", None}, default="l2"
+        "l2" puts rows at unit length. With "bm25", None keeps their lengths, which
+        BM25 ranks by, on a scale on which texts have length 1 on average.
 
     Attributes
     ----------
     names : ndarray of shape (n_features,)
         The words, sorted.
     idf : ndarray of shape (n_features,)
-        1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents.
+        1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents; with "bm25"
+        ln(1 + (n - n_w + 1/2) / (n_w + 1/2)).
+    unit : {"words", "characters", "identifiers"}
+        What "auto" is, after the fit.
+    reading : str
+        What texts are read as, and why, after the fit.
 
     Examples
     --------
-    >>> Words("identifiers", ngrams=2).fit(["call readLine or read_all"]).names.tolist()
-    ['line', 'line read', 'read', 'read line']
+    >>> Words("identifiers", ngrams=2).fit(["readLine, read_all"]).names.tolist()
+    ['all', 'line', 'line read', 'read', 'read all', 'read line']
+    >>> Words().fit(["机器学习", "机器"]).names.tolist()
+    ['习', '器', '器学', '学', '学习', '机', '机器']
     """
 
     def __init__(
         self,
-        tokens: str = "words",
+        tokens: str = "auto",
         *,
         ngrams: int = 1,
-        stop_words: str | Sequence[str] = "english",
+        stop_words: str | Sequence[str] = "none",
         min_df: int | float = 1,
         max_df: int | float = 1.0,
+        weights: str = "tfidf",
+        norm: str | None = "l2",
     ) -> None:
         check_word("Words", "tokens", tokens, TOKENS)
         check_number("Words", "ngrams", ngrams, low=1, integer=True)
         if isinstance(stop_words, str):
             check_word("Words", "stop_words", stop_words, STOP_WORDS)
+        check_word("Words", "weights", weights, WEIGHTS)
+        if norm is not None:
+            check_word("Words", "norm", norm, ("l2",), also=" or None")
         self.tokens = tokens
         self.ngrams = int(ngrams)
         self.stop_words = stop_words
         self.min_df = min_df
         self.max_df = max_df
+        self.weights = weights
+        self.norm = norm
         self.names = np.empty(0, dtype=object)
         self.idf = np.empty(0)
+        self._average_length = 0.0
+        self._scale = 1.0
+        self.unit = "words" if tokens == "auto" else tokens
+        self.reading = ""
         self._index: dict[str, int] = {}
-        if tokens == "identifiers":
-            pattern = r"[^\W\d_]{2,}"
-        else:
-            pattern = r"\b\w\w+\b"
-        self._find_words = re.compile(pattern).findall
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text, without those that are left out."""
-        if self.tokens == "identifiers":
+        return [piece for pieces in self._pieces(text) for piece in pieces]
+
+    def _pieces(self, text: str) -> Iterator[list[str]]:
+        """Yield what each run of letters gives: itself where it is one word."""
+        text = normalized(text)
+        if self.unit == "identifiers":
             text = _WORD_BREAK.sub(" ", text)
-        words = self._find_words(text.lower())
-        return [word for word in words if word not in self.left_out]
+        letter = _LETTER_OF_TOKENS.get(self.unit, r"\w")
+        for run, is_spaceless in runs_of(text.lower(), letter):
+            if run in self.left_out:
+                continue
+            if is_spaceless:
+                yield letters_and_pairs(run)
+            elif self.unit == "characters":
+                yield character_grams(run)
+            elif len(run) > 1:
+                yield [run]
+
+    @property
+    def reader(self) -> dict[str, Any]:
+        """How texts are read, for a page that reads typed queries."""
+        return {
+            "unit": self.unit,
+            "stop_words": sorted(self.left_out),
+            "spaceless": spaceless_class(),
+            "gram_lengths": [SHORTEST_GRAM, LONGEST_GRAM],
+        }
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -102,12 +183,18 @@ class Words:
 
         return ENGLISH_STOP_WORDS
 
-    def _terms(self, words: list[str]) -> Iterable[str]:
-        """Yield words and sequences of words."""
-        yield from words
+    def _terms(self, text: str) -> Iterable[str]:
+        """Yield words and sequences of words, or what stands for them."""
+        runs = [*self._pieces(text)]
+        for pieces in runs:
+            yield from pieces
+        if self.unit == "characters":
+            return
         for n in range(2, self.ngrams + 1):
-            for k in range(len(words) - n + 1):
-                yield " ".join(words[k : k + n])
+            for k in range(len(runs) - n + 1):
+                words = [pieces[0] for pieces in runs[k : k + n] if len(pieces) == 1]
+                if len(words) == n:
+                    yield " ".join(words)
 
     def unknown(self, text: str) -> list[str]:
         """Return the words of a text that no row has a column for, each once."""
@@ -115,8 +202,15 @@ class Words:
             word for word in dict.fromkeys(self.split(text)) if word not in self._index
         ]
 
+    def unknown_scripts(self, text: str) -> list[str]:
+        """Return the scripts of the letters of a text that no known word has, sorted."""
+        known = scripts_of("".join(self.names.tolist()))
+        return sorted(scripts_of(normalized(text)) - known)
+
     def fit(self, texts: Iterable[str]) -> Words:
         """Learn the words and their weights; raise ValueError where none is left."""
+        texts = [*_checked_texts(texts)]
+        self._read(texts)
         index: dict[str, int] = {}
         counts = self._count(texts, index, grow=True)
         n = counts.shape[0]
@@ -128,15 +222,55 @@ class Words:
         if not len(names):
             raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
         columns = [index[name] for name in names]
-        self._set(names, inverse_frequencies(counts)[columns])
+        counts = counts[:, columns]
+        if self.weights == "tfidf":
+            self._set(names, inverse_frequencies(counts))
+            return self
+        bm25 = BM25.of(counts)
+        self._set(names, bm25.idf)
+        self._average_length = bm25.average_length
+        rows = bm25.weigh(counts)
+        lengths = np.sqrt(row_products(rows, rows))
+        self._scale = 1.0 / (float(lengths.mean()) or 1.0)
         return self
+
+    def _read(self, texts: list[str]) -> None:
+        """Decide what texts are read as."""
+        looked_at = texts[:: max(1, len(texts) // N_LOOKED_AT)]
+        self.unit = "words" if self.tokens == "auto" else self.tokens
+        split = Words("words").split
+        n_words = [len(set(split(text))) for text in looked_at]
+        median = float(np.median(n_words)) if n_words else 0.0
+        reason = f"the median text has {median:g} different ones"
+        if self.tokens == "auto" and median < FEW_WORDS:
+            self.unit = "characters"
+            reason = f"the median text has only {median:g} different words"
+        elif self.tokens != "auto":
+            reason = "as asked for"
+        self.reading = f"{_READ_AS[self.unit]} ({reason})"
+        share = _spaceless_share(looked_at)
+        if share > 0:
+            self.reading += (
+                "; as letters and pairs of neighbors where a script has no spaces "
+                f"({_percent(share)} of the letters)"
+            )
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored."""
+        counts = self.count(texts)
+        if self.weights == "tfidf":
+            rows = weigh_counts(counts, self.idf)
+        else:
+            rows = self._scale * BM25(self.idf, self._average_length).weigh(counts)
+        if self.norm is None:
+            return rows
+        return unit_rows(rows)
+
+    def count(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return how often each text has each known word."""
         if not self._index:
             raise ValueError("Words.transform: fit comes first.")
-        counts = self._count(texts, self._index, grow=False)
-        return unit_rows(weigh_counts(counts, self.idf))
+        return self._count(texts, self._index, grow=False)
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
         """Take words and their weights."""
@@ -154,7 +288,7 @@ class Words:
         columns = array("q")
         ends = array("q", [0])
         for text in _checked_texts(texts):
-            for term in self._terms(self.split(text)):
+            for term in self._terms(text):
                 if grow:
                     columns.append(index.setdefault(term, len(index)))
                 elif term in index:
@@ -175,9 +309,13 @@ class Words:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
         header = {
-            "tokens": self.tokens,
+            "tokens": self.unit,
             "ngrams": self.ngrams,
             "stop_words": sorted(self.left_out),
+            "weights": self.weights,
+            "norm": self.norm,
+            "average_length": self._average_length,
+            "scale": self._scale,
         }
         return arrays, header
 
@@ -189,12 +327,27 @@ class Words:
             raise ValueError("stop words are not words")
         tokens = get_value(header, "tokens", str)
         ngrams = get_value(header, "ngrams", int)
-        words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
+        words = cls(
+            tokens,
+            ngrams=min(ngrams, 100),
+            stop_words=stop_words,
+            weights=header.get("weights", "tfidf"),  # older files have only these
+            norm=header.get("norm", "l2"),
+        )
+        words._average_length = _positive(header.get("average_length", 0.0))
+        words._scale = _positive(header.get("scale", 1.0))
         names = tables.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
         return words
+
+
+def _positive(value: Any) -> float:
+    """Return a number of a file that is finite and not negative; ValueError without."""
+    if not isinstance(value, int | float) or not 0 <= value < np.inf:
+        raise ValueError("a length of texts is not a number")
+    return float(value)
 
 
 def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
@@ -205,6 +358,25 @@ def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
         if not isinstance(text, str):
             raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
         yield text
+
+
+def _spaceless_share(texts: Iterable[str]) -> float:
+    """Return which share of the letters are of scripts without spaces."""
+    n_letters = 0
+    n_spaceless = 0
+    for text in texts:
+        for run, is_spaceless in runs_of(normalized(text), r"\w"):
+            n_letters += len(run)
+            n_spaceless += len(run) * is_spaceless
+    return n_spaceless / max(n_letters, 1)
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, never a part as none or as all."""
+    percent = 100 * share
+    if 0 < percent < 1:
+        return "below 1 %"
+    return f"{int(percent)} %"
 
 
 def _number_of_texts(number: int | float, n_texts: int) -> float:

@@ -19,12 +19,12 @@ from .mining import neighbor_triplets, random_triplets, shared_label_triplets
 from .mining import (
     random_shared_triplets as random_shared_triplets,
 )  # for the estimators
-from .relevance import JudgedRows, relevance_triplets
-from .rows import Judgements, deduplicate, restrict
+from .relevance import relevance_triplets
+from .rows import Judgements, ShownRows, deduplicate, restrict
 
 __all__ = [
-    "JudgedRows",
     "Judgements",
+    "ShownRows",
     "choice_triplets",
     "deduplicate",
     "graded_triplets",

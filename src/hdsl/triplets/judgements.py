@@ -7,7 +7,7 @@ import numpy as np
 from ..input.parameters import check_number, generator
 from ..readers import tables
 from .grades import compare_grades, group_numbers
-from .rows import Judgements
+from .rows import CLICKS, Judgements, ShownRows
 
 
 def judgement_triplets(
@@ -17,6 +17,7 @@ def judgement_triplets(
     positive: str = "positive",
     negative: str = "negative",
     weight: str | None = None,
+    group: str | None = None,
     ids: Any = None,
 ) -> Judgements:
     """Return triplets from a table of judgements "anchor is more like positive than negative".
@@ -31,6 +32,9 @@ def judgement_triplets(
         Names of the columns that hold the ids.
     weight : str, default=None
         Name of the column of weights. None if all judgements weigh the same.
+    group : str, default=None
+        Name of a column of groups, such as users: their judgements are held out
+        together. None: those of one anchor.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X, all different. None if the table holds row numbers.
         Fields of .csv and .tsv are compared with the ids as text.
@@ -48,7 +52,7 @@ def judgement_triplets(
     [[0, 2, 1], [1, 3, 0]]
     """
     names = {"anchor": anchor, "positive": positive, "negative": negative}
-    return _read_judgements(table, names, weight, ids)
+    return _read_judgements(table, names, weight, group, ids)
 
 
 def judgement_quadruplets(
@@ -59,6 +63,7 @@ def judgement_quadruplets(
     negative_a: str = "negative_a",
     negative_b: str = "negative_b",
     weight: str | None = None,
+    group: str | None = None,
     ids: Any = None,
 ) -> Judgements:
     """Return quadruplets from a table of judgements "these two are more alike than those two".
@@ -73,6 +78,8 @@ def judgement_quadruplets(
         Names of the columns that hold the ids of the pair that is less alike.
     weight : str, default=None
         Name of the column of weights. None if all judgements weigh the same.
+    group : str, default=None
+        As for `judgement_triplets`.
     ids : array-like of shape (n_rows,), default=None
         As for `judgement_triplets`.
 
@@ -92,26 +99,35 @@ def judgement_quadruplets(
     """
     names = {"positive_a": positive_a, "positive_b": positive_b}
     names |= {"negative_a": negative_a, "negative_b": negative_b}
-    return _read_judgements(table, names, weight, ids)
+    return _read_judgements(table, names, weight, group, ids)
 
 
 def _read_judgements(
-    table: Any, names: dict[str, str], weight: str | None, ids: Any
+    table: Any,
+    names: dict[str, str],
+    weight: str | None,
+    group: str | None,
+    ids: Any,
 ) -> Judgements:
     """Return the row numbers in the named columns of a table, and the weights."""
     columns = dict(names)
     if weight is not None:
         columns["weight"] = weight
+    if group is not None:
+        columns["group"] = group
     data = tables.read_table(table, columns)
     index = tables.row_index(ids, data.is_text)
     rows = np.column_stack(
         [tables.row_numbers(data, name, index) for name in names.values()]
     )
-    if weight is None:
-        return Judgements(rows, None)
-    weights = tables.numbers(data, weight)
-    data.check(weight, weights >= 0, "weights must be >= 0")
-    return Judgements(rows, weights)
+    weights = None
+    if weight is not None:
+        weights = tables.numbers(data, weight)
+        data.check(weight, weights >= 0, "weights must be >= 0")
+    groups = None
+    if group is not None:
+        groups = group_numbers(data.columns[group])
+    return Judgements(rows, weights, groups=groups)
 
 
 # --- grades and choices ---------------------------------------------------------------
@@ -195,7 +211,7 @@ def choice_triplets(
     queries: Any = None,
     position: str | None = None,
     max_unknown: float = 0.1,
-) -> Any:
+) -> Judgements:
     """Return triplets from choices: (query, chosen, not chosen) for all items of an event.
 
     Parameters
@@ -220,16 +236,17 @@ def choice_triplets(
 
     Returns
     -------
-    ndarray of shape (n_triplets, 3), or Judgements
+    Judgements
+        Of the kind "clicks", with what was shown: ``HDSL().fit(X, triplets=clicks)``.
         An event in which all items or none were chosen makes no triplet. With
-        `position` also the weights.
+        `position` triplets have weights.
 
     Examples
     --------
-    >>> choice_triplets([(0, [1, 2, 3], 2), (3, [0, 1], [0])]).tolist()
+    >>> choice_triplets([(0, [1, 2, 3], 2), (3, [0, 1], [0])]).triplets.tolist()
     [[0, 2, 1], [0, 2, 3], [3, 0, 1]]
     >>> log = [("warm hat", ["cap", "scarf"], "cap")]
-    >>> choice_triplets(log, ids=["scarf", "cap"], queries=["warm hat"]).tolist()
+    >>> choice_triplets(log, ids=["scarf", "cap"], queries=["warm hat"]).triplets.tolist()
     [[2, 1, 0]]
     """
     check_number("choice_triplets", "max_unknown", max_unknown, low=0.0, high=1.0)
@@ -251,14 +268,16 @@ def choice_triplets(
     data = tables.without_unknown(data, anchor, anchor_index, max_unknown)
     data = tables.without_unknown(data, item, index, max_unknown)
     anchors = first_anchor + tables.row_numbers(data, anchor, anchor_index)
+    items = tables.row_numbers(data, item, index)
+    are_clicked = tables.flags(data, clicked)
+    events_of_lines = group_numbers(group_numbers(data.columns[event]), anchors)
     # Lines are compared, and not items, so that each comparison has the rank of a line.
     compared = compare_grades(
-        group_numbers(group_numbers(data.columns[event]), anchors),
+        events_of_lines,
         anchors,
         items=np.arange(len(anchors)),
-        grades=tables.flags(data, clicked),
+        grades=are_clicked,
     ).triplets
-    items = tables.row_numbers(data, item, index)
     chosen = items[compared[:, 1]]
     others = items[compared[:, 2]]
     differs = chosen != others
@@ -268,11 +287,37 @@ def choice_triplets(
             "No triplet can be built: no event has both an item that was chosen and "
             "one that was not."
         )
-    if position is None:
-        return triplets
-    ranks = tables.numbers(data, position)
-    data.check(position, ranks >= 1, "ranks are numbered from 1")
-    return Judgements(triplets, ranks[compared[:, 1]][differs])
+    order = np.argsort(events_of_lines, kind="stable")
+    weights = None
+    positions = _order_in_events(events_of_lines, order)
+    if position is not None:
+        positions = tables.numbers(data, position)
+        data.check(position, positions >= 1, "ranks are numbered from 1")
+        weights = positions[compared[:, 1]][differs]
+    shown = ShownRows(
+        events=events_of_lines,
+        queries=anchors,
+        rows=items,
+        positions=positions,
+        are_clicked=are_clicked.astype(bool),
+    )
+    return Judgements(
+        triplets,
+        weights,
+        kind=CLICKS,
+        n_documents=None if queries is None else first_anchor,
+        shown=shown.take(order),
+        query_names=queries,
+    )
+
+
+def _order_in_events(events: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return for each line its number among those of its event, from 1."""
+    sizes = np.bincount(events)
+    first = np.cumsum(sizes) - sizes
+    positions = np.empty(len(events))
+    positions[order] = np.arange(len(events)) - np.repeat(first, sizes) + 1
+    return positions
 
 
 def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_share, generator
 from ..mixed_rows import MixedRows, features_as_float64, stack_rows
 from ..relevance import Relevance, read_relevance
+from .rows import JUDGED, Judgements
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
 N_NEAREST = 60
@@ -20,30 +21,6 @@ LARGEST_GRADE = 1e100
 
 #: Most judged documents of a query that are passed over in search of the nearest.
 MOST_PASSED_OVER = 1000
-
-
-class JudgedRows(NamedTuple):
-    """Documents and queries as rows, and what judgements say of them.
-
-    Parameters
-    ----------
-    X : csr_array or MixedRows of shape (n_documents + n_queries, n_features)
-        The documents, then the queries.
-    triplets : ndarray of shape (n_triplets, 3)
-        Query, relevant document and other document, as rows of X.
-    weights : ndarray of shape (n_triplets,)
-    """
-
-    X: Any
-    triplets: np.ndarray
-    weights: np.ndarray
-
-    def __repr__(self) -> str:
-        n_rows, n_features = self.X.shape
-        return (
-            f"<JudgedRows: {len(self.triplets):,} triplets of {n_rows:,} rows with "
-            f"{n_features:,} features>"
-        )
 
 
 def relevance_triplets(
@@ -61,7 +38,7 @@ def relevance_triplets(
     max_unknown: float = 0.1,
     random_state: Any = None,
     n_jobs: int | None = None,
-) -> JudgedRows:
+) -> Judgements:
     """Return triplets from a table (query, document, grade), such as the qrels of TREC.
 
     Such a table lists relevant documents and few others, so that the others of a query
@@ -96,16 +73,17 @@ def relevance_triplets(
 
     Returns
     -------
-    JudgedRows
-        ``X, triplets, weights``: `X` has the documents, then the queries. The weight of
-        a triplet follows the difference of grades, and all queries weigh the same.
+    Judgements
+        To fit whole, ``HDSL().fit(judgements)``: its `X` has the documents, then the
+        queries. The weight of a triplet follows the difference of grades, and all
+        queries weigh the same.
 
     Examples
     --------
     >>> documents = [[1.0, 0], [0, 1], [1, 1]]
     >>> judgements = {"query": [0], "document": [2], "grade": [1]}
-    >>> X, T, weights = relevance_triplets([[1.0, 0]], documents, judgements, random_state=0)
-    >>> X.shape, sorted(T.tolist())
+    >>> judged = relevance_triplets([[1.0, 0]], documents, judgements, random_state=0)
+    >>> judged.X.shape, sorted(judged.triplets.tolist())
     ((4, 2), [[3, 2, 0], [3, 2, 1]])
     """
     owner = "relevance_triplets"
@@ -138,7 +116,15 @@ def relevance_triplets(
     )
     triplets, weights = _triplets(relevance, draw)
     triplets[:, 0] += D.shape[0]
-    return JudgedRows(stack_rows(D, Q), triplets, weights)
+    return Judgements(
+        triplets,
+        weights,
+        X=stack_rows(D, Q),
+        kind=JUDGED,
+        n_documents=D.shape[0],
+        grades=relevance._replace(queries=relevance.queries + D.shape[0]),
+        query_names=query_ids,
+    )
 
 
 def _ids_or_numbers(ids: Any, n_rows: int, name: str) -> Any:

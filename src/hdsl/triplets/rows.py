@@ -1,32 +1,111 @@
 """Comparisons, triplets or quadruplets: those of some rows, and each of them once."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import INDEX_LIMIT
+from ..relevance import Relevance
+
+#: What people said: comparisons of rows, grades of documents, or clicks on what was shown.
+COMPARISONS = "comparisons"
+
+JUDGED = "judged"
+
+CLICKS = "clicks"
+
+KINDS = (COMPARISONS, JUDGED, CLICKS)
 
 
-class Judgements(NamedTuple):
-    """Triplets or quadruplets and their weights, to unpack into arguments of ``fit``.
+class ShownRows(NamedTuple):
+    """What was shown for queries, one line per row of an event, as it was shown.
+
+    Parameters
+    ----------
+    events : ndarray of shape (n_lines,)
+        Numbers of events, from 0; lines of an event are consecutive.
+    queries, rows : ndarray of shape (n_lines,)
+        Rows of X.
+    positions : ndarray of shape (n_lines,)
+        From 1, as the log has them; else the order of the lines.
+    are_clicked : ndarray of bool of shape (n_lines,)
+    """
+
+    events: np.ndarray
+    queries: np.ndarray
+    rows: np.ndarray
+    positions: np.ndarray
+    are_clicked: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> "ShownRows":
+        """Return some of the lines, chosen by a mask or by numbers."""
+        return ShownRows(*(column[chosen] for column in self))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgements:
+    """What people said of rows, as comparisons and as they said it; ``fit`` takes it whole.
+
+    ``HDSL().fit(judgements)`` where it has rows, else ``HDSL().fit(X,
+    triplets=judgements)``. It unpacks into ``triplets, weights``.
 
     Parameters
     ----------
     triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
     weights : ndarray of shape (n_triplets,), or None if all weigh the same
+    X : csr_array or MixedRows of shape (n_rows, n_features), default=None
+        Documents, then queries that are not documents.
+    kind : {"comparisons", "judged", "clicks"}
+        What ``goal="auto"`` follows: comparisons that should hold, or a search by
+        judged or by clicked queries.
+    groups : ndarray of shape (n_triplets,), default=None
+        Comparisons of one group are held out together. None: those of one anchor.
+    n_documents : int, default=None
+        The first rows that a search may show. None: all.
+    grades : Relevance, default=None
+        Query row, document row and grade of what was judged, in rows of X.
+    shown : ShownRows, default=None
+        What was shown and clicked, in rows of X.
+    query_names : sequence of str, default=None
+        Texts or ids of the rows of X after the documents.
     """
 
     triplets: np.ndarray
-    weights: np.ndarray | None
+    weights: np.ndarray | None = None
+    X: Any = None
+    kind: str = COMPARISONS
+    groups: np.ndarray | None = None
+    n_documents: int | None = None
+    grades: Relevance | None = None
+    shown: ShownRows | None = None
+    query_names: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.triplets
+        yield self.weights
+
+    def __len__(self) -> int:
+        return len(self.triplets)
 
     def __repr__(self) -> str:
-        n_judgements, n_rows = self.triplets.shape
+        n_judgements, width = self.triplets.shape
         weights = "weighted"
         if self.weights is None:
             weights = "all of one weight"
-        return f"<Judgements: {n_judgements:,} of {n_rows} rows each, {weights}>"
+        rows = ""
+        if self.X is not None:
+            n_rows, n_features = self.X.shape
+            rows = f" of {n_rows:,} rows with {n_features:,} features"
+        kind = "" if self.kind == COMPARISONS else f"{self.kind}, "
+        return f"<Judgements: {kind}{n_judgements:,} of {width} rows each, {weights}{rows}>"
+
+    def with_rows(self, X: Any) -> "Judgements":
+        """Return the same judgements with the rows that they number."""
+        return replace(self, X=X)
 
 
 def restrict(

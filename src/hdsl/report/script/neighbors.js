@@ -37,25 +37,29 @@ const queryValues = () => query.values ?? valuesOf(query.item);
 
 const byWord = new Map(names.map((name, f) => [name.toLowerCase(), f]).filter(([, f]) => !isScore(f)));
 
-const stopWords = new Set(data.stop_words);
-
-/** Whether a word counts: the others are left out of texts, too. */
-const isWord = word => byWord.has(word) || (word.length > 1 && !stopWords.has(word));
+/** Whether a word counts: single letters do where a feature has their name. */
+const isWord = word => byWord.has(word) || word.length > 1;
 
 /** Words of a text that the page knows, with TF-IDF weights at unit length, and the others. */
 function valuesOfWords(text) {
-  const words = (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).filter(isWord);
-  const isKnown = new Array(words.length).fill(false);
+  const runs = piecesOf(text).map(pieces => pieces.filter(isWord)).filter(pieces => pieces.length);
+  const words = runs.flat();
+  const known = new Set();
   const nOf = new Map();
-  for (let n = 1; n <= 3; n++) {
-    for (let k = 0; k + n <= words.length; k++) {
-      const f = byWord.get(words.slice(k, k + n).join(" "));
-      if (f === undefined) continue;
-      nOf.set(f, (nOf.get(f) ?? 0) + 1);
-      isKnown.fill(true, k, k + n);
+  const count = (name, pieces) => {
+    const f = byWord.get(name);
+    if (f === undefined) return;
+    nOf.set(f, (nOf.get(f) ?? 0) + 1);
+    for (const piece of pieces) known.add(piece);
+  };
+  for (const word of words) count(word, [word]);
+  for (let n = 2; n <= 3; n++) {
+    for (let k = 0; k + n <= runs.length; k++) {
+      const sequence = runs.slice(k, k + n);
+      if (sequence.every(pieces => pieces.length === 1)) count(sequence.join(" "), sequence.flat());
     }
   }
-  const unknown = [...new Set(words.filter((_, k) => !isKnown[k]))];
+  const unknown = [...new Set(words)].filter(word => !known.has(word));
   return { values: weighted(nOf), unknown, nWords: new Set(words).size };
 }
 

@@ -1,0 +1,173 @@
+"""What a fit remembers of judged queries and of clicks."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..evaluate.query_memory import choose_memory, clicked_relevance
+from ..progress import Progress
+from ..relevance import Relevance
+from ..similarity import Similarity
+from ..similarity.cosine import ranked_by
+from ..similarity.fixed import parts_of_rows
+from ..similarity.query_memory import QueryMemory
+from ..similarity.rows import unit_rows
+from ..triplets import Judgements
+
+if TYPE_CHECKING:
+    from .inputs import CheckedInput
+    from .path import FitOutcome
+
+
+@dataclass(frozen=True)
+class JudgedQueries:
+    """Judged queries among the rows of a fit, and what an earlier fit remembers.
+
+    Parameters
+    ----------
+    X : csr_array or MixedRows of shape (n_rows, n_features)
+        As the fit compares them.
+    queries : ndarray of shape (n_queries,)
+        The rows of queries with a relevant document.
+    relevance : Relevance
+        Grades by places in `queries`.
+    n_documents : int
+        The first rows, which a search may show.
+    names : list of str or None
+    shown : tuple or None
+        Of clicks: places in `queries`, and the documents that were shown.
+    earlier : QueryMemory or None
+    n_jobs : int or None
+    """
+
+    X: Any
+    queries: np.ndarray
+    relevance: Relevance
+    n_documents: int
+    names: list[str] | None
+    shown: tuple[np.ndarray, np.ndarray] | None
+    earlier: QueryMemory | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, model: Any, run: CheckedInput) -> JudgedQueries:
+        """Return the judged queries of a run; ValueError where documents are missing."""
+        said = getattr(run.data, "said", None)
+        earlier = None
+        if run.earlier is not None:
+            earlier = getattr(model, "memory_", None)
+        X = run.data.X
+        relevance = _relevance_of(model, said)
+        n_documents = X.shape[0]
+        if said is not None and said.n_documents is not None:
+            n_documents = said.n_documents
+        is_relevant = relevance.grades > 0
+        queries, places = np.unique(relevance.queries[is_relevant], return_inverse=True)
+        judged = cls(
+            X=X,
+            queries=queries,
+            relevance=Relevance(
+                places,
+                relevance.documents[is_relevant],
+                relevance.grades[is_relevant],
+            ),
+            n_documents=n_documents,
+            names=_names_of(said, queries, n_documents),
+            shown=_shown_of(said, queries),
+            earlier=earlier,
+            n_jobs=model.n_jobs,
+        )
+        if earlier is not None and len(queries) and n_documents < earlier.n_documents:
+            raise ValueError(
+                f"The model remembers judgements of {earlier.n_documents} documents, "
+                f"but these are of {n_documents}: pass all documents in their order, "
+                "new ones after them."
+            )
+        return judged
+
+    def remember(self, outcome: FitOutcome, progress: Progress) -> QueryMemory | None:
+        """Return the memory of a fit that ends with an outcome, None where nothing is judged."""
+        if not len(self.queries):
+            return self.earlier
+        rows = self.X[self.queries]
+        if self.earlier is not None:
+            memory = copy(self.earlier)
+            return memory.add(
+                rows, self.relevance, self.names, n_documents=self.n_documents
+            )
+        progress.stage("remembering judged queries")
+        is_document = self.queries < self.n_documents
+        memory = choose_memory(
+            QueryMemory(
+                rows,
+                self.relevance,
+                self.n_documents,
+                weight=0.0,
+                power=1.0,
+                names=self.names,
+            ),
+            unit_rows(self.X[: self.n_documents]),
+            searched=self._searched(outcome),
+            own_rows=np.where(is_document, self.queries, -1),
+            shown=self.shown,
+            n_jobs=self.n_jobs,
+        )
+        progress.say(memory.sentence)
+        return memory
+
+    def _searched(self, outcome: FitOutcome) -> tuple[Any, Any]:
+        """Return the queries and the documents as the model of an outcome ranks them."""
+        similarity = Similarity(
+            outcome.result.atoms,
+            outcome.result.weights,
+            outcome.scale,
+            parts_of_rows(self.X, outcome.prior),
+            self.X.shape[1],
+        )
+        ranked = ranked_by(outcome.ranking, similarity)
+        queries = ranked.rewrite(self.X[self.queries])
+        return queries, ranked.index_rows(self.X[: self.n_documents])
+
+
+def _relevance_of(model: Any, said: Judgements | None) -> Relevance:
+    """Return the grades that people gave, or their clicks are worth; none for other goals."""
+    if said is None or model.goal not in ("auto", "search"):
+        return Relevance(*np.zeros((3, 0), dtype=np.int64))
+    if said.grades is not None:
+        return said.grades
+    if said.shown is not None:
+        return clicked_relevance(said.shown)
+    return Relevance(*np.zeros((3, 0), dtype=np.int64))
+
+
+def _names_of(
+    said: Judgements | None, queries: np.ndarray, n_documents: int
+) -> list[str] | None:
+    """Return a name per query, None where they have none; of equal names the later is numbered."""
+    if said is None or said.query_names is None or (queries < n_documents).any():
+        return None
+    names: dict[str, None] = {}
+    for row in queries.tolist():
+        name = str(said.query_names[row - n_documents])
+        n_before = 1
+        unique_name = name
+        while unique_name in names:
+            n_before += 1
+            unique_name = f"{name} ({n_before})"
+        names[unique_name] = None
+    return list(names)
+
+
+def _shown_of(
+    said: Judgements | None, queries: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the places of queries and the rows that were shown for them."""
+    if said is None or said.shown is None or said.grades is not None:
+        return None
+    is_known = np.isin(said.shown.queries, queries)
+    places = np.searchsorted(queries, said.shown.queries[is_known])
+    return places, said.shown.rows[is_known]
