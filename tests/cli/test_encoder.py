@@ -339,6 +339,40 @@ def test_hdsl_help_names_the_encoder():
     assert "--encoder" in hdsl("fit", "--help").stdout
 
 
+def test_what_is_learned_inside_the_embedding_goes_all_the_way(home):
+    facts = told("fit", "texts.csv", *FIT, "--prior", 2, "--embedding-scale", 4)
+    n_directions = facts["embedding directions"]
+    assert n_directions > 0
+    assert told("info", "model.hdsl")["embedding directions"] == n_directions
+    parts = told("explain", "model.hdsl", "--x", "d0", "--y", "d3")["parts"]
+    assert "meaning, learned" in [part["name"] for part in parts]
+    collection = load(home / "model.hdsl")
+    assert collection.learned.embedding_scale_ == 4.0
+    named = ("--encoder", "small")
+    found = told("search", "model.hdsl", "goal keeper", "-k", 3, *named)
+    collection.encoder.use("small")
+    query = collection.encode("goal keeper")
+    vectors = collection.encode(collection.documents.texts)
+    best = np.sort(vectors @ query)[::-1][:3]
+    assert_allclose([hit["similarity"] for hit in found["neighbours"]], best, atol=1e-4)
+    good("report", "model.hdsl")
+    good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
+    query = ("--query", "goal keeper", *named)
+    asked = json.loads(good("export", "model.hdsl", "--to", "jsonl", *query).stdout)
+    lines = (home / "index.jsonl").read_text().splitlines()
+    scores = [score_of(asked, json.loads(line)) for line in lines]
+    assert_allclose(np.sort(scores)[::-1][:3], best, atol=1e-4)
+
+
+def score_of(query, document):
+    """Return the sum of the products of terms and of meaning."""
+    score = np.dot(query["meaning"], document["meaning"])
+    terms = document["terms"]
+    return score + sum(
+        weight * terms.get(term, 0.0) for term, weight in query["terms"].items()
+    )
+
+
 # --- where a SentenceTransformer stands -----------------------------------------------
 
 
