@@ -56,7 +56,7 @@ TEST_SHARE = 0.3
 N_NEIGHBORS = 3
 
 #: Parameters by which `HDSL` learns nothing in the vectors.
-FROZEN: dict[str, Any] = {}
+FROZEN = {"embedding_scale": 0.0}
 
 #: Labels per class of each size; None is all of the training part.
 SIZES: dict[str, int | None] = {"small": 10, "middle": 100, "all": None}

@@ -256,3 +256,16 @@ def test_rows_are_no_array_and_have_no_columns_to_select(labeled):
         rows[:, 0]
     with pytest.raises(IndexError):
         rows[60]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_come_out_where_columns_are_dense(labeled, library):
+    pytest.importorskip(library)
+    rows, y = labeled
+    dense = rows.sparse.toarray()
+    for estimator in (fast(), ClassScores(random_state=0)):
+        estimator.set_output(transform=library)
+        frame = estimator.fit_transform(dense, y)
+        assert list(frame.columns) == estimator.get_feature_names_out().tolist()
+        with pytest.raises((TypeError, ValueError)):
+            estimator.fit_transform(rows, y)

@@ -337,3 +337,93 @@ def test_the_demo_names_an_encoder_where_a_library_is_installed(monkeypatch, lib
 
 def test_hdsl_help_names_the_encoder():
     assert "--encoder" in hdsl("fit", "--help").stdout
+
+
+def test_what_is_learned_inside_the_embedding_goes_all_the_way(home):
+    facts = told("fit", "texts.csv", *FIT, "--prior", 2, "--embedding-scale", 4)
+    n_directions = facts["embedding directions"]
+    assert n_directions > 0
+    assert told("info", "model.hdsl")["embedding directions"] == n_directions
+    parts = told("explain", "model.hdsl", "--x", "d0", "--y", "d3")["parts"]
+    assert "meaning, learned" in [part["name"] for part in parts]
+    collection = load(home / "model.hdsl")
+    assert collection.learned.embedding_scale_ == 4.0
+    named = ("--encoder", "small")
+    found = told("search", "model.hdsl", "goal keeper", "-k", 3, *named)
+    collection.encoder.use("small")
+    query = collection.encode("goal keeper")
+    vectors = collection.encode(collection.documents.texts)
+    best = np.sort(vectors @ query)[::-1][:3]
+    assert_allclose([hit["similarity"] for hit in found["neighbours"]], best, atol=1e-4)
+    good("report", "model.hdsl")
+    good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
+    query = ("--query", "goal keeper", *named)
+    asked = json.loads(good("export", "model.hdsl", "--to", "jsonl", *query).stdout)
+    lines = (home / "index.jsonl").read_text().splitlines()
+    scores = [score_of(asked, json.loads(line)) for line in lines]
+    assert_allclose(np.sort(scores)[::-1][:3], best, atol=1e-4)
+
+
+def score_of(query, document):
+    """Return the sum of the products of terms and of meaning."""
+    score = np.dot(query["meaning"], document["meaning"])
+    terms = document["terms"]
+    return score + sum(
+        weight * terms.get(term, 0.0) for term, weight in query["terms"].items()
+    )
+
+
+# --- where a SentenceTransformer stands -----------------------------------------------
+
+
+@pytest.mark.parametrize("with_scores", [False, True])
+def test_vectors_of_a_collection_compare_as_its_search(with_scores):
+    texts = [
+        f"{word} {k % 5}" for k, word in enumerate(" ".join(TOPICS.values()).split())
+    ]
+    y = [k % 3 for k in range(len(texts))]
+    model = HDSL(random_state=0, prior=2.0, max_iter=3)
+    if with_scores:
+        model = make_pipeline(ClassScores(random_state=0), model)
+    collection = learn(
+        texts, y, words=Words(min_df=1), encoder=HashedTrigrams(), model=model
+    )
+    vectors = collection.encode(texts, batch_size=8, show_progress_bar=False)
+    assert vectors.dtype == np.float32
+    query = collection.encode_query(texts[3])
+    order = np.argsort(-(vectors @ query), kind="stable")[:4]
+    hits = collection.search(texts[3], 4, why=0)
+    assert_allclose(
+        (vectors @ query)[order], [hit["similarity"] for hit in hits], atol=1e-5
+    )
+    with pytest.raises(TypeError, match="truncate_dim"):
+        collection.encode(texts, truncate_dim=8)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_semantic_search_takes_vectors_of_a_collection():
+    util = pytest.importorskip("sentence_transformers.util")
+    texts = ["goal keeper", "late goal", "profit fell", "profit rose"]
+    collection = learn(
+        texts,
+        [0, 0, 1, 1],
+        words=Words(min_df=1),
+        encoder=HashedTrigrams(),
+        model=HDSL(random_state=0, prior=2.0, max_iter=2, n_targets=1, n_impostors=1),
+    )
+    expected = [hit["row"] for hit in collection.search("goal", 4, why=0)]
+    for as_tensor in (False, True):
+        query = collection.encode_query(["goal"], convert_to_tensor=as_tensor)
+        corpus = collection.encode_document(texts, convert_to_tensor=as_tensor)
+        (hits,) = util.semantic_search(query, corpus, top_k=4)
+        assert [hit["corpus_id"] for hit in hits] == expected
+
+
+def test_columns_of_an_encoder_have_names():
+    encoder = SentenceEncoder(HashedTrigrams())
+    assert encoder.get_feature_names_out()[[0, -1]].tolist() == [
+        "embedding0",
+        f"embedding{WIDTH - 1}",
+    ]
+    frame = encoder.set_output(transform="pandas").fit_transform(["goal", "profit"])
+    assert frame.shape == (2, WIDTH)

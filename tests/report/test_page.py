@@ -8,12 +8,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL, ClassScores, report
+from hdsl import HDSL, ClassScores, Rows, report
 from hdsl.evaluate import compare_errors
 from hdsl.evaluate.measured import measure_labels, measure_searches
 from hdsl.relevance import Relevance
 from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
+from hdsl.solver.atoms import DIRECTION
+from hdsl.solver.directions import principal_directions
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
 
@@ -465,3 +467,45 @@ def test_pairs_in_few_rows_come_last(show):
     rare = [{f"x{i}", f"x{j}"} for i, j, _ in model.atoms_[is_rare]]
     assert not any(set(pair.split()[::2]) in rare for pair in listed)
     assert page.locator("#graph .edge").count() == (~is_rare).sum()
+
+
+def test_what_is_learned_inside_an_embedding_is_a_part_of_its_own(show):
+    rng = np.random.default_rng(0)
+    rows = Rows(X, rng.normal(size=(len(Y), 5)).astype(np.float32))
+    model = HDSL(prior=2.0, max_iter=3, random_state=0, embedding_weight=0.5)
+    learn_inside(model.fit(rows, Y), rng.normal(size=(3, 5)))
+    page = show(model, rows, Y, max_items=21)
+    chosen = choose_rows(model.similarity_.index_rows(rows), 21, 3)
+    why = page.evaluate(
+        "k => [...Array(21).keys()].map(b => window.hdslReport.explain(3, b, k))",
+        model.n_iter_,
+    )
+    expected = model.similarity(rows[chosen[3]], rows[chosen])[0]
+    assert_allclose([pair["total"] for pair in why], expected, rtol=1e-4, atol=1e-5)
+    parts = model.explain(rows[chosen[3]], rows[chosen[8]]).parts
+    inside = parts["value"][parts["name"] == "meaning, learned"]
+    of_page = [
+        reason["learned"]
+        for reason in why[8]["reasons"]
+        if not reason["names"] and reason["learned"]
+    ]
+    assert_allclose(of_page, inside, rtol=1e-4)
+    choose(page, rows, chosen, 3, 8)
+    assert "Meaning, learned" in page.locator("#parts tbody").inner_text()
+    assert "3 directions of the embedding" in page.locator("#sentence").inner_text()
+
+
+def learn_inside(model, vectors):
+    """Give a fitted model directions that the last iteration of its path has learned."""
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    weights = np.array([0.3, 0.2, 0.1])
+    model.embedding_scale_ = 4.0
+    model.path_directions_ = vectors.astype(np.float32)
+    model.directions_ = principal_directions(vectors, 4.0 * weights)
+    added = np.zeros(3, dtype=model.corrections_.dtype)
+    added["n_iter"] = model.n_iter_
+    added["i"] = DIRECTION
+    added["j"] = np.arange(3)
+    added["sign"] = 1
+    added["weight"] = weights
+    model.corrections_ = np.concatenate([model.corrections_, added])

@@ -51,6 +51,7 @@ LIMITS = {
     "scale": Limit(0.0, words=("auto", None), is_excluded=True),
     "prior": Limit(0.0, words=("auto", None)),
     "embedding_weight": Limit(0.0, words=("auto", None)),
+    "embedding_scale": Limit(0.0, words=("auto", None)),
     "tol": Limit(0.0),
     "max_iter": Limit(1, words=("auto", None)),
     "n_targets": Limit(1),
@@ -145,6 +146,11 @@ def _add_words(options: OptionGroup) -> None:
         "Weight of the embedding beside words; auto: chosen on held-out rows."
     )
     options.add_text("--embedding-weight", about_weight, "auto")
+    about_scale = (
+        "Bound of what is learned inside the embedding, 0 for nothing; auto: chosen on "
+        "held-out rows."
+    )
+    options.add_text("--embedding-scale", about_scale, "auto")
 
 
 def _add_learning(options: OptionGroup) -> None:
@@ -219,6 +225,9 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
     parameters["prior"] = _number_or_auto(arguments.prior, "--prior")
     parameters["embedding_weight"] = _number_or_auto(
         arguments.embedding_weight, "--embedding-weight"
+    )
+    parameters["embedding_scale"] = _number_or_auto(
+        arguments.embedding_scale, "--embedding-scale"
     )
     parameters["norm"] = _norm(arguments)
     parameters["n_jobs"] = arguments.jobs

@@ -160,6 +160,8 @@ def _model_facts(path: Path) -> Facts:
     if collection.scored.embedding_width:
         facts["embedding"] = collection.scored.embedding_width
         facts["embedding weight"] = learned.embedding_weight_
+        if learned.directions_ is not None:
+            facts["embedding directions"] = len(learned.directions_)
     if collection.encoder is not None:
         facts["encoder"] = collection.encoder.name
     for name in FITTED:

@@ -82,6 +82,7 @@ class Outcome:
             "class scores": self.collection.scored.n_scores,
             "embedding": self.collection.scored.embedding_width,
             "embedding weight": getattr(model, "embedding_weight_", None),
+            "embedding directions": _n_directions(model),
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
             "status": model.status_,
@@ -123,6 +124,13 @@ class Outcome:
             dict(zip(PAIR_FIELDS, pair, strict=True))
             for pair in pairs[PAIR_FIELDS][:n].tolist()
         ]
+
+
+def _n_directions(model: Any) -> int:
+    """Return how many directions of the embedding are learned."""
+    if model.directions_ is None:
+        return 0
+    return len(model.directions_)
 
 
 def choice_of(model: Any) -> str | None:
@@ -233,7 +241,11 @@ def _embedding(facts: dict[str, Any]) -> str:
     if not facts["embedding"]:
         return ""
     weight = facts["embedding weight"]
-    return f", embedding of {facts['embedding']} columns with weight {weight:g}"
+    text = f", embedding of {facts['embedding']} columns with weight {weight:g}"
+    if facts["embedding directions"]:
+        n_directions = counted(facts["embedding directions"], "direction")
+        text += f", {n_directions} learned in it"
+    return text
 
 
 def _show_errors(outcome: Outcome) -> None:

@@ -10,15 +10,15 @@ from ..class_scores.words import word_name
 from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
 from ..wide_matrices import take_columns
 from .features import MAX_NAME, PageFeatures, feature_namer
 from .packing import cut, pack, pack_all
-from .path import path_of
-from .rows import Rows, choose_rows
+from .path import Path, path_of
+from .rows import PageRows, choose_rows
 
 #: Characters of a text.
 MAX_TEXT = 1500
@@ -66,11 +66,12 @@ class More(NamedTuple):
 
 
 def model_content(
-    model: Any, rows: Rows, feature_names: Any, max_items: int, more: More
+    model: Any, rows: PageRows, feature_names: Any, max_items: int, more: More
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     name_of = feature_namer(model, feature_names)
     path = path_of(model)
+    compared = None
     if rows.X is not None:
         compared = model.similarity_.index_rows(rows.X)
         rows = rows._replace(X=canonical(sparse_block(compared)))
@@ -78,7 +79,7 @@ def model_content(
     row_features = np.empty(0, dtype=np.int64)
     page_X = None
     if rows.X is not None and max_items > 0:
-        page_rows = choose_rows(compared, max_items)
+        page_rows = choose_rows(compared, max_items, len(path.directions))
         page_X = _with_all_columns(compared, page_rows)
         row_features = page_X.indices
     features = PageFeatures(path.atoms, row_features, name_of)
@@ -97,6 +98,7 @@ def model_content(
             "j": pack(features.ends[:, 1]),
             "sign": pack(path.atoms[:, 2]),
         },
+        "inside": _inside(model, path, compared, page_rows),
         "steps": pack_all(path.steps),
         "corrections": pack_all(path.corrections),
         "trace": {name: pack(model.trace_[name]) for name in CURVES},
@@ -108,7 +110,7 @@ def model_content(
 def _with_all_columns(X: Any, chosen: np.ndarray) -> sp.csr_array:
     """Return some rows with the columns of their embedding, as one sparse matrix."""
     chosen_rows = X[chosen]
-    if isinstance(chosen_rows, MixedRows):
+    if isinstance(chosen_rows, Rows):
         chosen_rows = chosen_rows.to_sparse()
     return canonical(sp.csr_array(chosen_rows))
 
@@ -174,6 +176,23 @@ def _value_as_text(value: Any) -> str:
     return cut(text, MAX_PARAMETER)
 
 
+def _inside(
+    model: Any, path: Path, compared: Any, page_rows: np.ndarray
+) -> dict[str, Any] | None:
+    """Return what is learned inside an embedding: a bound, and rows along directions."""
+    if not len(path.directions):
+        return None
+    along = np.zeros((0, len(path.directions)))
+    if isinstance(compared, Rows):
+        vectors = model.path_directions_[path.directions]
+        along = compared.dense[page_rows] @ vectors.T
+    return {
+        "scale": float(model.embedding_scale_),
+        "n": len(path.directions),
+        "along": pack(along.astype(np.float32).ravel()),
+    }
+
+
 # --- the features ---------------------------------------------------------------------
 
 
@@ -195,7 +214,7 @@ def _are_scores(features: PageFeatures, n_paired: int, n_scores: int) -> list[bo
     ]
 
 
-def _counts(rows: Rows, features: PageFeatures) -> dict[str, Any] | None:
+def _counts(rows: PageRows, features: PageFeatures) -> dict[str, Any] | None:
     """Return how often the paired features and the pairs occur, and the sizes of pairs.
 
     The size of a pair times its entry in M is its effect.
@@ -212,7 +231,7 @@ def _counts(rows: Rows, features: PageFeatures) -> dict[str, Any] | None:
     }
 
 
-def _classes(rows: Rows, features: PageFeatures) -> dict[str, Any] | None:
+def _classes(rows: PageRows, features: PageFeatures) -> dict[str, Any] | None:
     """Return the most frequent classes, and of each feature the one with its largest mean value.
 
     A feature of no class, or of a rare one, has -1. There are none where all rows
@@ -253,7 +272,7 @@ def _main_classes(
 
 
 def _items(
-    rows: Rows,
+    rows: PageRows,
     page_rows: np.ndarray,
     X: sp.csr_array | None,
     features: PageFeatures,
@@ -297,7 +316,7 @@ def _words(
     width = scores.embedding_width_
     if width:
         embedding = take_columns(X, np.arange(X.shape[1] - width, X.shape[1]))
-        rows = MixedRows(rows, embedding.toarray())
+        rows = Rows(rows, embedding.toarray())
     try:
         words_of_rows = scores.words(rows)
     except ValueError:

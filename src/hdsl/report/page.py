@@ -20,7 +20,7 @@ from ..input.paths import FilePath
 from ..mixed_rows import MixedRows
 from ..printable import TURNS, unturned
 from . import content
-from .rows import Rows, check_labels, check_rows
+from .rows import PageRows, check_labels, check_rows
 
 #: The files of the script in their order; they share one scope.
 SCRIPT = (
@@ -84,7 +84,9 @@ def page(
     return _filled_template(str(title), data)
 
 
-def _measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
+def _measure_test_rows(
+    model: Any, rows: PageRows, X_test: Any, y_test: Any
+) -> Measured:
     """Return what test rows show of a model, by their neighbours among other rows."""
     X = rows.X
     y = rows.y

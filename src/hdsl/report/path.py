@@ -4,19 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solver.atoms import ZERO
+from ..solver.atoms import ZERO, are_directions
 from ..solver.trace import NO_ATOM
 
 
 class Path(NamedTuple):
     """The steps of a path, which name atoms by their numbers.
 
-    The zero atom has the number n_atoms, and -1 is none.
+    Directions of an embedding follow the atoms of pairs. The zero atom has the number
+    n_atoms + n_directions, and -1 is none.
 
     Attributes
     ----------
     atoms : ndarray of shape (n_atoms, 3)
-        All different.
+        Of pairs, all different.
+    directions : ndarray of shape (n_directions,)
+        Numbers of directions, all different.
     steps : dict of str to ndarray of shape (n_iterations,)
         toward, away, size, drop.
     corrections : dict of str to ndarray of shape (n_corrections,)
@@ -24,6 +27,7 @@ class Path(NamedTuple):
     """
 
     atoms: np.ndarray
+    directions: np.ndarray
     steps: dict[str, np.ndarray]
     corrections: dict[str, np.ndarray]
 
@@ -42,10 +46,12 @@ def path_of(model: Any) -> Path:
     toward[~is_move] = NO_ATOM
     away[~is_move] = NO_ATOM
     corrected = _atoms_in(corrections, ("i", "j", "sign"))
-    atoms, numbers = _numbered(np.concatenate([toward, away, corrected]))
+    named = np.concatenate([toward, away, corrected])
+    atoms, directions, numbers = _numbered(named)
     n = len(trace)
     return Path(
         atoms=atoms,
+        directions=directions,
         steps={
             "toward": numbers[:n],
             "away": numbers[n : 2 * n],
@@ -65,11 +71,14 @@ def _atoms_in(table: np.ndarray, columns: tuple[str, str, str]) -> np.ndarray:
     return np.column_stack([table[name] for name in columns]).astype(np.int64)
 
 
-def _numbered(atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct atoms, and the number of each atom, as `Path` has them."""
+def _numbered(atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct atoms and directions, and the number of each, as `Path` has them."""
     is_pair = atoms[:, 0] >= 0
+    is_direction = are_directions(atoms)
     distinct, pair_numbers = np.unique(atoms[is_pair], axis=0, return_inverse=True)
+    directions, ranks = np.unique(atoms[is_direction, 1], return_inverse=True)
     is_zero = (atoms == ZERO).all(axis=1)
-    numbers = np.where(is_zero, len(distinct), -1)
+    numbers = np.where(is_zero, len(distinct) + len(directions), -1)
     numbers[is_pair] = pair_numbers.ravel()
-    return distinct, numbers
+    numbers[is_direction] = len(distinct) + ranks
+    return distinct, directions, numbers

@@ -8,17 +8,17 @@ from sklearn.utils.validation import column_or_1d
 
 from ..input import embeddings
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import MixedRows, blocks_of
+from ..mixed_rows import Rows, blocks_of
 
 #: Values of items on a page: at most 0.8 MB with their columns. Of longer rows fewer
 #: fit.
 MAX_VALUES = 50_000
 
 
-class Rows(NamedTuple):
+class PageRows(NamedTuple):
     """Rows of X with their labels and texts, None where not given."""
 
-    X: sp.csr_array | MixedRows | None
+    X: sp.csr_array | Rows | None
     y: np.ndarray | LabelSets | None
     texts: list[Any] | None
 
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
         return np.array(shown, dtype=object)
 
 
-def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
+def check_rows(model: Any, X: Any, y: Any, texts: Any) -> PageRows:
     """Return X as a CSR array, labels as an array and texts as a list."""
     for name, value in (("y", y), ("texts", texts)):
         if X is None and value is not None:
@@ -43,9 +43,9 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
                 f"{name} goes with the rows of X, but X is None: pass X too."
             )
     if X is None:
-        return Rows(None, None, None)
+        return PageRows(None, None, None)
     X = embeddings.check_rows(model, X, reset=False)
-    if not isinstance(X, MixedRows):
+    if not isinstance(X, Rows):
         X = sp.csr_array(X)
     y = check_labels(y)
     if isinstance(texts, str):
@@ -60,7 +60,7 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
                 f"{name} has {len(value)} entries, but X has {X.shape[0]} rows: one "
                 "per row is expected."
             )
-    return Rows(X, y, texts)
+    return PageRows(X, y, texts)
 
 
 def check_labels(y: Any) -> Any:
@@ -71,10 +71,13 @@ def check_labels(y: Any) -> Any:
     return column_or_1d(y, warn=True)
 
 
-def choose_rows(X: Any, max_items: int) -> np.ndarray:
-    """Return numbers of rows spread evenly over X, so that sorted rows give all classes."""
+def choose_rows(X: Any, max_items: int, n_directions: int = 0) -> np.ndarray:
+    """Return numbers of rows spread evenly over X, so that sorted rows give all classes.
+
+    A row has a value more per direction that is learned inside its embedding.
+    """
     n = X.shape[0]
-    n_values = sum(
+    n_values = n * n_directions + sum(
         block.nnz if sp.issparse(block) else block.size for block in blocks_of(X)
     )
     n_that_fit = max(2, int(MAX_VALUES * n / max(n_values, 1)))

@@ -16,8 +16,9 @@ from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows, is_empty, sparse_block
+from ..mixed_rows import Rows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
+from ..similarity.cosine import COSINE
 from ..similarity.rows import unit_rows
 from .counts import BM25
 from .document_index import Cosines, DocumentIndex
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 #: What stands before the id of a query where a document may have the same.
 QUERY_PREFIX = "query:"
+
+#: Options of other encoders that `Collection.encode` takes and needs not.
+IGNORED_OPTIONS = frozenset(
+    ["batch_size", "show_progress_bar", "convert_to_numpy", "device"]
+)
 
 
 class Collection:
@@ -150,7 +156,7 @@ class Collection:
             return rows
         weight = weight_beside_words(self.scored.similarity, self.scored.scores)
         embedding = self.encoder.encode(texts)
-        return MixedRows(rows, embedding).with_embedding_weight(weight)
+        return Rows(rows, embedding).with_embedding_weight(weight)
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""
@@ -390,7 +396,7 @@ class Collection:
             {"name": str(names[feature]), "value": float(value), "learned": 0.0}
             for feature, value in zip(products.col, products.data, strict=True)
         ]
-        if isinstance(unit_x, MixedRows):
+        if isinstance(unit_x, Rows):
             value = float(unit_x.dense[0] @ unit_y.dense[0])
             reasons.append({"name": MEANING, "value": value, "learned": 0.0})
         return sorted(reasons, key=lambda reason: -abs(reason["value"]))
@@ -444,6 +450,61 @@ class Collection:
         if rather_than is not None:
             rows["rather_than"] = self.row_of(rather_than)
         return self._explained(rows, by, top)
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        convert_to_tensor: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Return texts as vectors whose dot products are the similarity.
+
+        So a collection stands where a `SentenceTransformer` does, as in
+        `sentence_transformers.util.semantic_search`. Vectors are at unit length where
+        the model ranks by the learned cosine. Where it ranks by S as it is, search by
+        `dot_score`.
+
+        Parameters
+        ----------
+        sentences : str or iterable of str
+            One text gives one vector.
+        convert_to_tensor : bool, default=False
+            Return a sparse tensor of torch, which takes the least memory: there is a
+            column per word, per feature pair and per column of the embedding.
+        **options
+            Those of `SentenceTransformer.encode` that are about its work, such as
+            `batch_size` and `show_progress_bar`: they are ignored.
+
+        Returns
+        -------
+        ndarray of float32, or tensor, of shape (n_texts, n_columns) or (n_columns,)
+        """
+        _check_encode_options(options)
+        is_one = isinstance(sentences, str)
+        texts = [sentences] if is_one else sentences
+        scored = self.scored
+        vectors = scored.similarity.transform(scored.rows(self.rows_of(texts)))
+        if scored.ranking == COSINE:
+            vectors = unit_rows(vectors)
+        if isinstance(vectors, Rows):
+            vectors = vectors.to_sparse()
+        vectors = sp.coo_array(vectors, dtype=np.float32)
+        if not convert_to_tensor:
+            dense = vectors.toarray()
+            return dense[0] if is_one else dense
+        import torch
+
+        places = torch.from_numpy(np.stack(vectors.coords))
+        values = torch.from_numpy(vectors.data)
+        tensor = torch.sparse_coo_tensor(
+            places, values, vectors.shape, check_invariants=True
+        ).coalesce()
+        return tensor[0] if is_one else tensor
+
+    #: The names by which asymmetric models are asked; here both sides are alike.
+    encode_query = encode
+    encode_document = encode
 
     # --- the rival --------------------------------------------------------------------
 
@@ -545,6 +606,16 @@ class Collection:
                 queries, n_documents, n_features, width
             )
         return collection
+
+
+def _check_encode_options(options: dict[str, Any]) -> None:
+    """Raise TypeError for options of `encode` that would change its vectors."""
+    unknown = set(options) - IGNORED_OPTIONS
+    if unknown:
+        raise TypeError(
+            f"encode of a Collection takes no {sorted(unknown)[0]!r}: its vectors are "
+            "those that the model ranks by."
+        )
 
 
 def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None:

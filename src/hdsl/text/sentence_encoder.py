@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..input.parameters import check_number
-from .encoders import encode, load_encoder
+from .encoders import PROBE, encode, load_encoder
 
 
 class SentenceEncoder(TransformerMixin, BaseEstimator):
@@ -52,10 +52,19 @@ class SentenceEncoder(TransformerMixin, BaseEstimator):
         check_number(
             "SentenceEncoder", "batch_size", self.batch_size, low=1, integer=True
         )
-        encoder = getattr(self, "encoder_", None)
-        if encoder is None:
-            encoder = load_encoder(self.encoder)
+        encoder = self._loaded()
         return encode(encoder, X, batch_size=self.batch_size, verbose=self.verbose)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return ``embedding0`` and so on, one name per column."""
+        width = encode(self._loaded(), [PROBE]).shape[1]
+        return np.array([f"embedding{k}" for k in range(width)], dtype=object)
+
+    def _loaded(self) -> Any:
+        """Return the encoder, which is loaded here where nothing was fitted."""
+        if hasattr(self, "encoder_"):
+            return self.encoder_
+        return load_encoder(self.encoder)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True: there is nothing to learn."""

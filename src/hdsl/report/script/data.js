@@ -26,9 +26,13 @@ function unpackArray({ type, bytes }) {
 }
 
 const data = unpack(JSON.parse(document.getElementById("data").textContent));
-const { model, atoms, steps, corrections, trace, names, counts, items, classes } = data;
+const { model, atoms, inside, steps, corrections, trace, names, counts, items, classes } = data;
 const LAST = steps.size.length - 1;
-const N_ATOMS = atoms.i.length;
+
+// Pairs of features come first, then the directions of an embedding that are learned.
+const N_PAIRS = atoms.i.length;
+const N_DIRECTIONS = inside ? inside.n : 0;
+const N_ATOMS = N_PAIRS + N_DIRECTIONS;
 
 // --- the models of the path, from its steps ----------------------------------------------------
 
@@ -100,18 +104,23 @@ function group(n) {
   return ofRare + (hasClass(n) ? 1 : 0);
 }
 
-/** The atoms in use by group, the strongest first. */
+/** The pairs in use by group, the strongest first. */
 function ranked(w) {
   const active = [];
-  for (let n = 0; n < N_ATOMS; n++) if (w[n] > 0) active.push(n);
+  for (let n = 0; n < N_PAIRS; n++) if (w[n] > 0) active.push(n);
   return active.sort((p, q) =>
     group(p) - group(q) || strength(q, w) - strength(p, w) || w[q] - w[p] || p - q);
 }
 
 // --- the similarity of two items ---------------------------------------------------------------
 
+/** The values of an item by feature; `along` has those of its embedding along directions. */
 function valuesOf(item) {
   const values = new Map();
+  if (inside) {
+    const along = inside.along.subarray(item * N_DIRECTIONS, (item + 1) * N_DIRECTIONS);
+    values.along = Float64Array.from(along);
+  }
   for (let n = items.start[item]; n < items.start[item + 1]; n++) {
     values.set(items.feature[n], items.value[n]);
   }
@@ -158,7 +167,7 @@ function learnedReasons(x, y, w) {
     reasons.set(key, reason);
   };
   const isUsed = f => x.has(f) || y.has(f);
-  for (let n = 0; n < N_ATOMS; n++) {
+  for (let n = 0; n < N_PAIRS; n++) {
     const i = atoms.i[n];
     const j = atoms.j[n];
     if (!(w[n] > 0) || !(isUsed(i) || isUsed(j))) continue;
@@ -171,10 +180,29 @@ function learnedReasons(x, y, w) {
   return reasons;
 }
 
+/** What is learned inside the embedding, as a part of the similarity that has no features. */
+const LEARNED_INSIDE = { name: "meaning, learned" };
+
+/** The values along the directions, each times what the direction weighs. */
+const weighedAlong = (along, w) =>
+  along.map((value, k) => inside.scale * w[N_PAIRS + k] * value);
+
+/** The dot product of values along directions; 0 for typed words, whose embedding is not known. */
+function productAlong(first, second) {
+  if (!first || !second) return 0;
+  return first.reduce((sum, value, k) => sum + value * second[k], 0);
+}
+
 /** One reason per feature and feature pair that x and y have, learned and plain, the largest first.
  * A fixed part that is not explained by features is one reason of its own. */
 function reasonsOf(x, y, w, fixed) {
   const reasons = learnedReasons(x, y, w);
+  if (x.along && y.along) {
+    const learned = productAlong(weighedAlong(x.along, w), y.along);
+    if (learned !== 0) {
+      reasons.set(LEARNED_INSIDE, { features: [], fixedPart: LEARNED_INSIDE, learned, plain: 0 });
+    }
+  }
   for (const { fixedPart, shared, value } of fixed) {
     if (!fixedPart.by_feature) {
       if (value !== 0) reasons.set(fixedPart, { features: [], fixedPart, learned: 0, plain: value });

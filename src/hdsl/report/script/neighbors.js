@@ -75,11 +75,12 @@ function weighted(nOf) {
   return values;
 }
 
-/** Mx: dot products with it are what is learned of similarities. */
+/** Mx, and Wz of an embedding: dot products with it are what is learned of similarities. */
 function learnedTerms(x) {
   const result = new Map();
   const add = (f, value) => result.set(f, (result.get(f) ?? 0) + value);
-  for (let n = 0; n < N_ATOMS; n++) {
+  if (x.along) result.along = weighedAlong(x.along, view.w);
+  for (let n = 0; n < N_PAIRS; n++) {
     if (!(view.w[n] > 0)) continue;
     const i = atoms.i[n];
     const j = atoms.j[n];
@@ -101,7 +102,7 @@ function rewritten(x) {
 }
 
 function dot(x, y) {
-  let sum = 0;
+  let sum = productAlong(x.along, y.along);
   for (const [f, value] of x) sum += value * (y.get(f) ?? 0);
   return sum;
 }

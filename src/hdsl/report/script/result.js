@@ -15,6 +15,12 @@ function showResult() {
   showFacts(order);
 }
 
+/** How many directions of an embedding the model has learned, in words. */
+function learnedDirections() {
+  const n = path.weightsAfter(model.n_iter).slice(N_PAIRS, N_ATOMS).filter(w => w > 0).length;
+  return n ? `, and ${counted(n, "direction")} of the embedding` : "";
+}
+
 function showPairsInUse(order) {
   const together = order.filter(n => atoms.sign[n] > 0);
   const apart = order.filter(n => atoms.sign[n] < 0);
@@ -23,6 +29,7 @@ function showPairsInUse(order) {
     `From ${counted(model.n_triplets, "comparison")}, the model learned `,
     `${counted(order.length, "pair")} of features: ${whole(together.length)} that count together and `,
     `${whole(apart.length)} that are set apart`,
+    learnedDirections(),
     base ? `, on top of ${base}. ` : ". ",
   ];
   if (together.length) sentence.push("Strongest together: ", pairOf(together[0]), ". ");
