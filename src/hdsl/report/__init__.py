@@ -9,6 +9,7 @@ shown as text only.
 from .content import More
 from .measured import Measured, measure_judgements, measure_labels, measure_searches
 from .page import check_path, page, write
+from .search import search_page
 
 __all__ = [
     "Measured",
@@ -18,5 +19,6 @@ __all__ = [
     "measure_labels",
     "measure_searches",
     "page",
+    "search_page",
     "write",
 ]

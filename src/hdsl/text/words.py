@@ -172,6 +172,21 @@ class Words:
             "gram_lengths": [SHORTEST_GRAM, LONGEST_GRAM],
         }
 
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How words are weighted, for a page that searches."""
+        bm25 = BM25(self.idf, self._average_length)
+        return {
+            "weights": self.weights,
+            "norm": self.norm,
+            "ngrams": self.ngrams,
+            "idf": self.idf,
+            "k1": bm25.k1,
+            "b": bm25.b,
+            "average_length": self._average_length,
+            "scale": self._scale,
+        }
+
     @cached_property
     def left_out(self) -> frozenset[str]:
         """The words that are left out."""
