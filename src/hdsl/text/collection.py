@@ -145,7 +145,7 @@ class Collection:
                 "numbers."
             )
         texts = [*texts]
-        rows = self.words.transform(texts)
+        rows = self.words.transform(texts, are_queries=True)
         if self.encoder is None:
             return rows
         weight = self.scored.similarity.embedding_weight

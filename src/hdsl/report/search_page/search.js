@@ -92,19 +92,19 @@ const isPiece = piece => piece.length > 1 || numberOf.has(piece) || isSpaceless(
 const spacelessLetter = new RegExp(`^[${data.reader.spaceless}]`, "u");
 const isSpaceless = piece => spacelessLetter.test(piece);
 
-/** The weights of words: TF-IDF, or BM25 with counts that saturate. */
+/** The weights of words: TF-IDF, or BM25, of queries as counts where it ranks by lengths. */
 function weighted(counts) {
-  const { weights, idf, k1, b, average_length: average, scale } = data.words;
+  const { weights, idf, norm, k1, b, average_length: average } = data.words;
   let length = 0;
   for (const count of counts.values()) length += count;
   const penalty = k1 * (1 - b + b * (average ? length / average : 1));
   const values = new Map();
   for (const [f, count] of counts) {
-    const x = weights === "tfidf" ? (1 + Math.log(count)) * idf[f]
-      : scale * Math.sqrt(idf[f]) * (k1 + 1) * count / (count + penalty);
-    values.set(f, x);
+    const saturated = norm ? (k1 + 1) * count / (count + penalty) : count;
+    const isTfidf = weights === "tfidf";
+    values.set(f, isTfidf ? (1 + Math.log(count)) * idf[f] : Math.sqrt(idf[f]) * saturated);
   }
-  return data.words.norm ? atUnitLength(values) : values;
+  return atUnitLength(values);
 }
 
 /** Words with their class scores, as the classifier of the model gives them. */
