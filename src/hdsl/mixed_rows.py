@@ -146,7 +146,7 @@ class Rows:
 
 
 #: The name that other modules know it by.
-MixedRows = Rows
+Rows = Rows
 
 
 def _as_csr(X: Any) -> sp.csr_array:

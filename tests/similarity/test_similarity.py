@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl.evaluate.measures import products_between
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.rows import unit_rows
 
@@ -37,7 +37,7 @@ def cases(draw):
 
 
 def dense(Z):
-    if isinstance(Z, MixedRows):
+    if isinstance(Z, Rows):
         Z = Z.to_sparse()
     return Z.toarray() if sp.issparse(Z) else Z
 

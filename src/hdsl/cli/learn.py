@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .. import text
 from ..evaluate.measured import MAX_SCORES
 from ..labels import LabelSets
-from ..mixed_rows import MixedRows, stack_rows
+from ..mixed_rows import Rows, stack_rows
 from ..text import TEST, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
 from ..triplets import relevance_triplets
@@ -203,7 +203,7 @@ def _with_embedding(
     texts = documents.texts
     announce(f"encoding {counted(len(texts), 'text')}", quiet=quiet)
     embedding = encoder.encode(texts.tolist(), verbose=int(is_watched(quiet)))
-    return replace(documents, X=MixedRows(documents.X, embedding))
+    return replace(documents, X=Rows(documents.X, embedding))
 
 
 def _with_embedding_weight(documents: Documents, weight: float) -> Documents:

@@ -14,7 +14,7 @@ from ..evaluate.measured import (
     measure_searches,
 )
 from ..labels import LabelSets, split_labels
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 from ..relevance import Relevance
 from ..text import Collection, Documents, Queries, weigh_counts
 from ..triplets import ShownRows
@@ -207,7 +207,7 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
         D = _rows(data, collection)
     documents = replace(collection.documents, X=D)
     Q: Any = query_rows(data.queries, documents, collection.words)
-    if isinstance(D, MixedRows):
+    if isinstance(D, Rows):
         assert data.queries.texts is not None  # words make no rows of numbers
         Q = collection.rows_of(data.queries.texts)
     clicks = None

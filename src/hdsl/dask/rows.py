@@ -21,7 +21,7 @@ from ..input.matrices import (
     largest_value,
 )
 from ..layout.feature_numbers import column_keys
-from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
+from ..mixed_rows import Rows, sparse_block, split_columns, stack_all
 from .blocks import as_futures, as_pair_of_futures, groups_of_small
 from .cluster import gather
 
@@ -54,7 +54,7 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
 
     Parameters
     ----------
-    block : array-like, sparse matrix, frame or MixedRows
+    block : array-like, sparse matrix, frame or Rows
     number : int
         What messages call it.
     embedding : int, slice, list of str or None, default=None
@@ -67,16 +67,16 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     return as_checked(X)
 
 
-def check_pair(features: Any, embedding: Any, number: int) -> MixedRows:
+def check_pair(features: Any, embedding: Any, number: int) -> Rows:
     """Return a block of features and one of their embedding as mixed rows, checked."""
     return as_checked(as_mixed_rows((features, embedding), f"Block {number} of X"))
 
 
 def as_checked(X: Any) -> Any:
     """Return checked rows as shards take them: features in float64, an embedding in float32."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         check_embedding_size(X.dense)
-        return MixedRows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
+        return Rows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
     return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 
 
@@ -88,11 +88,11 @@ def column_names(block: Any) -> np.ndarray | None:
     return np.asarray(names, dtype=object)
 
 
-def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
+def summarize_block(block: sp.csr_array | Rows) -> BlockSummary:
     """Return what the client needs to know of a block."""
     features = sparse_block(block)
     embedding = EmbeddingSummary()
-    if isinstance(block, MixedRows):
+    if isinstance(block, Rows):
         embedding = summarize_embedding(block.dense)
     columns, counts = np.unique(features.indices, return_counts=True)
     return BlockSummary(
@@ -108,7 +108,7 @@ def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
 
 
 def column_keys_of_block(
-    block: sp.csr_array | MixedRows, is_compared: np.ndarray, largest: float
+    block: sp.csr_array | Rows, is_compared: np.ndarray, largest: float
 ) -> np.ndarray:
     """Return the keys of the columns of a block that have a value, rising."""
     features = sparse_block(block)

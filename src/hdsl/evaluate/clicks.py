@@ -41,7 +41,7 @@ class ClickedPairs:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
     shown : ShownRows
     power : float
         Of `position_power`.

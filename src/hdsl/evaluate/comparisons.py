@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.comparisons import check_comparisons, check_weights
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, row_products
@@ -31,7 +31,7 @@ class PairScores:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
     left, right : ndarray of int of shape (n_pairs,)
     """
 
@@ -64,7 +64,7 @@ class PairScores:
 
     def _products(self, queries: Any, others: Any) -> np.ndarray:
         """Return the dot products of the pairs; an embedding takes much memory."""
-        if not isinstance(queries, MixedRows):
+        if not isinstance(queries, Rows):
             queries = sp.csr_array(queries)
             others = sp.csr_array(others)
             return row_products(queries[self._left], others[self._right])
@@ -82,7 +82,7 @@ class ComparedPairs:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows (a, b, c) say S(a, b) > S(a, c); rows (a, b, c, d) say S(a, b) > S(c, d).
     """

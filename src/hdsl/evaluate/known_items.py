@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
-from ..mixed_rows import MixedRows, count_features
+from ..mixed_rows import Rows, count_features
 from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, products
@@ -233,7 +233,7 @@ def _sides_of_transform(model: Any, cosine: bool) -> _Sides:
                 f"model must return one row per row of X. Got shape {Z.shape} for "
                 f"{X.shape[0]} rows."
             )
-        if not isinstance(Z, MixedRows):
+        if not isinstance(Z, Rows):
             Z = Z.astype(np.float64, copy=False)
         if cosine:
             return unit_rows(Z)
@@ -244,7 +244,7 @@ def _sides_of_transform(model: Any, cosine: bool) -> _Sides:
 
 def _ranks(queries: Any, rows: Any, targets: np.ndarray) -> np.ndarray:
     """Return the rank of each target among all rows, by dot products, block by block."""
-    if isinstance(rows, MixedRows):
+    if isinstance(rows, Rows):
         return _ranks_of_mixed(queries, rows, targets)
     if sp.issparse(queries) and sp.issparse(rows):
         (queries, rows), _ = drop_unused_columns(
@@ -264,9 +264,7 @@ def _ranks(queries: Any, rows: Any, targets: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _ranks_of_mixed(
-    queries: MixedRows, rows: MixedRows, targets: np.ndarray
-) -> np.ndarray:
+def _ranks_of_mixed(queries: Rows, rows: Rows, targets: np.ndarray) -> np.ndarray:
     """Return the rank of each target among rows with an embedding."""
     ranks = np.empty(len(targets))
     n_at_a_time = max(1, BLOCK // rows.shape[0])
@@ -282,8 +280,8 @@ def half_rows(X: Any, share: float, rng: np.random.Generator) -> Any:
 
     Of mixed rows these are the sparse ones; the embedding stays as it is.
     """
-    if isinstance(X, MixedRows):
-        return MixedRows(half_rows(X.sparse, share, rng), X.dense)
+    if isinstance(X, Rows):
+        return Rows(half_rows(X.sparse, share, rng), X.dense)
     sizes = np.diff(X.indptr)
     n_kept = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)
     rows = np.repeat(np.arange(len(sizes)), sizes)

@@ -18,7 +18,7 @@ from ..class_scores.sample import (
 )
 from ..input.matrices import narrow
 from ..labels import LabelSets
-from ..mixed_rows import MixedRows, count_features, stack_rows
+from ..mixed_rows import Rows, count_features, stack_rows
 from ..relevance import Relevance
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
@@ -391,7 +391,7 @@ def _classifier_error(
     from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         # The same rows as the similarity has, embedding and all.
         X = X.to_sparse()
         X_test = X_test.to_sparse()

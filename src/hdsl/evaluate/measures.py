@@ -80,7 +80,7 @@ class NeighborVotes(Measure):
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
         Rows that vote, which models have learned from.
     y : ndarray or LabelSets
     X_held_out, y_held_out
@@ -141,7 +141,7 @@ class HeldOutComparisons(Measure):
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
     compared : ndarray of shape (n, 3) or (n, 4)
     units : Units
         One line per comparison.
@@ -166,7 +166,7 @@ class HeldOutClicks(Measure):
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
     shown : ShownRows
         Held-out events.
     power : float
@@ -196,7 +196,7 @@ class JudgedSearch(Measure):
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
     documents : ndarray of int
         Rows that a search may show, sorted.
     queries, rows, grades : ndarray of shape (n_judged,)
@@ -290,7 +290,7 @@ class KnownRows(Measure):
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
         All that a search may show.
     rows : ndarray of int
         Rows of X that are searched for.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..triplets.equal_rows import mixed
 
 #: Values are told apart by so many binary digits: their last ones are rounding, which
@@ -28,7 +28,7 @@ def orders_of_their_own(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_columns)
+    X : csr_array or Rows of shape (n_rows, n_columns)
         The columns of a dense block keep their order.
 
     Examples
@@ -40,7 +40,7 @@ def orders_of_their_own(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     >>> (X[rows][:, columns] != Y[other_rows][:, other_columns]).nnz
     0
     """
-    features = sp.csr_array(X.sparse if isinstance(X, MixedRows) else X)
+    features = sp.csr_array(X.sparse if isinstance(X, Rows) else X)
     n_rows, n_columns = features.shape
     row_numbers = np.repeat(np.arange(n_rows), np.diff(features.indptr))
     column_numbers = features.indices
@@ -48,7 +48,7 @@ def orders_of_their_own(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     by_row = _sums(values, row_numbers, n_rows)
     by_column = _sums(mixed(values ^ by_row[row_numbers]), column_numbers, n_columns)
     keys = _sums(mixed(values ^ by_column[column_numbers]), row_numbers, n_rows)
-    if isinstance(X, MixedRows) and X.dense.shape[1]:
+    if isinstance(X, Rows) and X.dense.shape[1]:
         places = mixed(np.arange(1, X.dense.shape[1] + 1, dtype=np.uint64))
         keys = keys + mixed(_words(X.dense) ^ places).sum(axis=1, dtype=np.uint64)
     rows = np.argsort(mixed(keys), kind="stable")

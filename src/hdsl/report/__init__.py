@@ -8,10 +8,12 @@ shown as text only.
 
 from .content import More
 from .page import check_path, page, write
+from .search import search_page
 
 __all__ = [
     "More",
     "check_path",
     "page",
+    "search_page",
     "write",
 ]

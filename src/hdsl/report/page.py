@@ -17,7 +17,7 @@ from ..input.embeddings import check_rows as check_features
 from ..input.labels import check_one_label_per_row
 from ..input.parameters import check_number
 from ..input.paths import FilePath
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..printable import TURNS, unturned
 from . import content
 from .rows import PageRows, check_labels, check_rows
@@ -98,7 +98,7 @@ def _measure_test_rows(
             f"X_test and y_test go together. Missing: {', '.join(missing)}."
         )
     X_test = check_features(model, X_test, reset=False, name="X_test")
-    if not isinstance(X_test, MixedRows):
+    if not isinstance(X_test, Rows):
         X_test = sp.csr_array(X_test)
     y_test = check_labels(y_test)
     check_one_label_per_row(y_test, X_test.shape[0], "_test")

@@ -11,7 +11,7 @@ from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
 from ..input.labels import check_labels
 from ..labels import label_sets
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
@@ -110,8 +110,8 @@ def check_validation(
             f"{' and '.join(names)}."
         )
     X = check_rows(owner, X_val, reset=False, name="X_val")
-    if isinstance(X, MixedRows):
-        X = MixedRows(X.sparse.astype(np.float64), X.dense.astype(np.float32))
+    if isinstance(X, Rows):
+        X = Rows(X.sparse.astype(np.float64), X.dense.astype(np.float32))
     else:
         X = sp.csr_array(X).astype(np.float64, copy=False)
     if triplets_val is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def with_columns(X: Any, columns: np.ndarray) -> Any:
     """Return rows with their features in another order; a dense block stays as it is."""
-    if isinstance(X, MixedRows):
-        return MixedRows(with_columns(X.sparse, columns), X.dense)
+    if isinstance(X, Rows):
+        return Rows(with_columns(X.sparse, columns), X.dense)
     reordered = sp.csr_array(X[:, columns])
     reordered.sort_indices()
     return reordered
@@ -29,7 +29,7 @@ class Supervision(ABC):
 
     Attributes
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
         As they are compared: at unit length where the model says so.
     weights : ndarray or None
         One per label or per comparison; None is 1 for all.

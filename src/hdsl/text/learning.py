@@ -9,7 +9,7 @@ import numpy as np
 
 from ..input.texts import as_texts
 from ..labels import label_sets
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from .collection import Collection
 from .documents import Documents
 from .encoders import TextEncoder
@@ -90,7 +90,7 @@ def learn(
     text_encoder = None
     if encoder is not None:
         text_encoder = TextEncoder.of(encoder)
-        X = MixedRows(X, text_encoder.encode(documents.tolist()))
+        X = Rows(X, text_encoder.encode(documents.tolist()))
     if model is None:
         model = _default_model(len(documents), has_labels=y is not None)
     judgements = {

@@ -57,7 +57,7 @@ class Judgements:
     ----------
     triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
     weights : ndarray of shape (n_triplets,), or None if all weigh the same
-    X : csr_array or MixedRows of shape (n_rows, n_features), default=None
+    X : csr_array or Rows of shape (n_rows, n_features), default=None
         Documents, then queries that are not documents.
     kind : {"comparisons", "judged", "clicks"}
         What ``goal="auto"`` follows: comparisons that should hold, or a search by
