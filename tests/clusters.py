@@ -14,7 +14,7 @@ from hdsl.dask.cluster import send
 from hdsl.dask.comparisons import ComparisonBlock
 from hdsl.dask.per_shard import PerShard
 from hdsl.dask.rows import Rows
-from hdsl.mixed_rows import Rows
+from hdsl.mixed_rows import Rows as MixedRows
 
 #: What tests on a cluster ignore.
 QUIET = [
@@ -48,7 +48,7 @@ def cut(X, n_blocks=3):
 def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
     """Return the layout of arrays on a cluster; its margins can be looked into."""
     client = client or threads()
-    if isinstance(X, Rows):
+    if isinstance(X, MixedRows):
         rows = Rows.load_pair(client, cut(X.sparse), cut(X.dense))
     else:
         rows = Rows.load(client, cut(sp.csr_array(X)))

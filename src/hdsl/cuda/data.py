@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.feature_numbers import compared_rows
-from ..mixed_rows import Rows, sparse_block
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block
 from .comparisons import Comparisons
 from .rows import Rows
 from .runtime import Device
@@ -26,7 +27,7 @@ class CardData:
 
     def __init__(
         self,
-        X: sp.csr_array | Rows,
+        X: sp.csr_array | MixedRows,
         compared: np.ndarray,
         weights: np.ndarray | None,
         device: Device,
@@ -36,7 +37,7 @@ class CardData:
         self.device = device
         is_compared = compared_rows(compared, weights, X.shape[0])
         self.rows = Rows(sparse_block(X), device, is_compared, columns, min_rows)
-        if isinstance(X, Rows):
+        if isinstance(X, MixedRows):
             self.rows.dense = device.upload(X.dense.astype(np.float32, copy=False))
         self.comparisons = Comparisons(self.rows, compared, weights)
         self.workspace = Workspace(self.rows, self.comparisons)

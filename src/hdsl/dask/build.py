@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
 from ..layout.feature_numbers import FeatureNumbers, compared_rows, number_features
-from ..mixed_rows import Rows, sparse_block, stack_all
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block, stack_all
 from .cluster import send
 from .comparisons import ComparisonSummary, summarize
 from .layout import DaskLayout
@@ -134,12 +135,12 @@ def make_shard(
     columns: np.ndarray,
     n_features: int,
     total_weight: float,
-    *blocks: sp.csr_array | Rows,
+    *blocks: sp.csr_array | MixedRows,
 ) -> Shard:
     """Return the shard of comparisons; its rows come in blocks, the first columns are features."""
     rows = stack_all(blocks)
     dense = None
-    if isinstance(rows, Rows):
+    if isinstance(rows, MixedRows):
         dense = rows.dense
     return Shard(
         ShardData(

@@ -24,7 +24,7 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
-from ..mixed_rows import Rows
+from ..mixed_rows import Rows as MixedRows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
 from ..supervision.labeled_rows import LabeledRows
@@ -240,7 +240,7 @@ def digests_of(rows: Rows, blocks: list[Any]) -> Any:
     return np.array(gather(client, [*of_rows, *of_comparisons]))
 
 
-def digest_of_rows(block: sp.csr_array | Rows) -> str:
+def digest_of_rows(block: sp.csr_array | MixedRows) -> str:
     """Return a fingerprint of a block of rows."""
     return digest(block)["sha256"]
 

@@ -21,7 +21,8 @@ from ..input.matrices import (
     largest_value,
 )
 from ..layout.feature_numbers import column_keys
-from ..mixed_rows import Rows, sparse_block, split_columns, stack_all
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block, split_columns, stack_all
 from .blocks import as_futures, as_pair_of_futures, groups_of_small
 from .cluster import gather
 
@@ -54,7 +55,7 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
 
     Parameters
     ----------
-    block : array-like, sparse matrix, frame or Rows
+    block : array-like, sparse matrix, frame or MixedRows
     number : int
         What messages call it.
     embedding : int, slice, list of str or None, default=None
@@ -67,16 +68,16 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     return as_checked(X)
 
 
-def check_pair(features: Any, embedding: Any, number: int) -> Rows:
+def check_pair(features: Any, embedding: Any, number: int) -> MixedRows:
     """Return a block of features and one of their embedding as mixed rows, checked."""
     return as_checked(as_mixed_rows((features, embedding), f"Block {number} of X"))
 
 
 def as_checked(X: Any) -> Any:
     """Return checked rows as shards take them: features in float64, an embedding in float32."""
-    if isinstance(X, Rows):
+    if isinstance(X, MixedRows):
         check_embedding_size(X.dense)
-        return Rows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
+        return MixedRows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
     return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 
 
@@ -88,11 +89,11 @@ def column_names(block: Any) -> np.ndarray | None:
     return np.asarray(names, dtype=object)
 
 
-def summarize_block(block: sp.csr_array | Rows) -> BlockSummary:
+def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
     """Return what the client needs to know of a block."""
     features = sparse_block(block)
     embedding = EmbeddingSummary()
-    if isinstance(block, Rows):
+    if isinstance(block, MixedRows):
         embedding = summarize_embedding(block.dense)
     columns, counts = np.unique(features.indices, return_counts=True)
     return BlockSummary(
@@ -108,7 +109,7 @@ def summarize_block(block: sp.csr_array | Rows) -> BlockSummary:
 
 
 def column_keys_of_block(
-    block: sp.csr_array | Rows, is_compared: np.ndarray, largest: float
+    block: sp.csr_array | MixedRows, is_compared: np.ndarray, largest: float
 ) -> np.ndarray:
     """Return the keys of the columns of a block that have a value, rising."""
     features = sparse_block(block)
