@@ -55,6 +55,7 @@ ORDER_OF_CHOICE = (
         for end in ("", "_low", "_high")
     ),
     "embedding_weight",
+    "embedding_scale",
     "chosen",
 )
 
