@@ -14,7 +14,7 @@ from hdsl.dask.cluster import send
 from hdsl.dask.comparisons import ComparisonBlock
 from hdsl.dask.per_shard import PerShard
 from hdsl.dask.rows import Rows
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows as MixedRows
 
 #: What tests on a cluster ignore.
 QUIET = [

@@ -11,7 +11,7 @@ import hdsl.cpu.pairs
 import reference
 from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.layout.sides import sides_of
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Correction, Move
@@ -51,7 +51,7 @@ def test_an_embedding_counts_in_inner_products_alone(layout, data):
     order = np.argsort(T[:, 0], kind="stable")
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     Z = rng.integers(-4, 5, size=(len(X), 3)).astype(np.float32)
-    rows = MixedRows(sp.csr_array(X), Z)
+    rows = Rows(sp.csr_array(X), Z)
     laid_out = layout(rows, T)
     problem = laid_out.problem(losses.get("smoothed_hinge"), 1.0, (2.0,))
     sides = sides_of(T[order].T)

@@ -60,11 +60,13 @@ class HDSL(TakesCallbacks, SimilarityModel):
         "l2" compares rows at unit length, wherever rows come in: the dot product is
         then the cosine. Columns that no training row has do not count in a row's
         length. None, the paper's choice, takes rows as they are.
-    embedding : int, slice, list of str or None, default=None
+    embedding : "auto", int, slice, list of str or None, default="auto"
         The last columns of X that are a dense embedding of the rows: their number, a
-        slice or their names. They are compared at unit length beside the features,
-        S(x, x') = prior·(⟨x, x'⟩ + w·⟨z, z'⟩) + xᵀMx', and are never paired. None is
-        enough for `hdsl.Rows`, which have an embedding beside their features.
+        slice such as ``slice(-384, None)``, or their names. ``fit(Rows(X, Z), y)`` needs
+        none of these. "auto" takes a dense X of 32 to 4,096 columns for an embedding as
+        a whole where nearly every value is there and nearly every column has both
+        signs; None takes no column for one. Columns of an embedding are never paired:
+        what is learned in them is W, see `embedding_scale`.
     embedding_weight : float >= 0 or "auto", default="auto"
         w, the weight of the embedding beside the features. "auto" is chosen from 0,
         1/4, 1, 4 and 16, before anything is learned, on the rows or anchors that the
@@ -262,7 +264,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         prior: float | str = "auto",
         goal: str = "auto",
         norm: str | None = "l2",
-        embedding: int | slice | Sequence[str] | None = None,
+        embedding: int | slice | Sequence[str] | str | None = "auto",
         embedding_weight: float | str = "auto",
         embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",

@@ -146,7 +146,6 @@ class Rows:
 
 
 #: The name that other modules know it by.
-MixedRows = Rows
 
 
 def _as_csr(X: Any) -> sp.csr_array:

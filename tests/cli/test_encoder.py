@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.cli.demo import ENCODERS, embedding_hint
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.text import (
     Collection,
     EncoderError,
@@ -113,7 +113,7 @@ def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
     collection = load(home / "model.hdsl")
     collection.encoder.use(str(home / "small"))
     X = collection.documents.X
-    assert isinstance(X, MixedRows)
+    assert isinstance(X, Rows)
     weight = collection.scored.similarity.embedding_weight
     lengths = np.linalg.norm(X.dense, axis=1)
     assert_allclose(lengths, np.sqrt(weight), rtol=1e-5)
@@ -143,7 +143,7 @@ def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
     loaded.encoder.use(HashedTrigrams())
     of_texts = loaded.scored.rows(loaded.rows_of(texts)).sparse
     of_documents = loaded.scored.rows(loaded.documents.X).sparse
-    given = MixedRows(words.transform(texts), HashedTrigrams().encode(texts))
+    given = Rows(words.transform(texts), HashedTrigrams().encode(texts))
     expected = scores.transform(given).sparse
     assert_allclose(of_documents.toarray(), expected.toarray(), rtol=1e-4)
     assert_allclose(of_texts.toarray(), expected.toarray(), rtol=1e-4)

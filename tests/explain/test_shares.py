@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from hdsl.explain.shares import feature_shares
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.similarity import FixedPart, Similarity
 
 ATOMS = np.array([[0, 1, 1], [0, 2, -1], [2, 3, 1]])
@@ -40,7 +40,7 @@ def test_columns_of_an_embedding_have_shares_too():
         FixedPart("embedding", 3.0, norm="l2", start=4, by_feature=False),
     )
     similarity = Similarity(ATOMS, WEIGHTS, 8.0, fixed, 6)
-    rows = MixedRows(
+    rows = Rows(
         sp.csr_array([[1.0, 0, 2, 0], [0, 1, 1, 1]]), np.array([[1.0, 2], [0, 1]])
     )
     total = similarity.pair_score(rows[[0]], rows[[1]])[0]

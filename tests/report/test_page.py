@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL, ClassScores, Rows, report
 from hdsl.evaluate import compare_errors
+from hdsl.evaluate.measured import measure_labels, measure_searches
 from hdsl.relevance import Relevance
-from hdsl.report import measure_labels, measure_searches
 from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
 from hdsl.solver.atoms import DIRECTION

@@ -8,7 +8,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.relevance import Relevance
 from hdsl.search import top_k
 from hdsl.similarity.query_memory import QueryMemory
@@ -34,7 +34,7 @@ def memories(draw):
     if form == "sparse":
         rows = sp.csr_array(queries)
     if form == "mixed":
-        rows = MixedRows(sp.csr_array(queries[:, :2]), queries[:, 2:])
+        rows = Rows(sp.csr_array(queries[:, :2]), queries[:, 2:])
     memory = QueryMemory(
         rows, relevance, N_DOCUMENTS, weight=weight, power=power, density=density
     )

@@ -13,7 +13,7 @@ import reference
 import strategies
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.mixed_rows import MixedRows
+from hdsl.mixed_rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import NOTHING, are_directions, direction_atoms
 from hdsl.solver.directions import principal_directions, top_eigenvectors
@@ -27,7 +27,7 @@ LOSSES = ["smoothed_hinge", "squared_hinge", "logistic", "exponential"]
 
 def laid_out(X, Z, triplets, *, n_jobs=1):
     """Return a layout of features X and an embedding Z, and the comparisons in its order."""
-    rows = MixedRows(sp.csr_array(X), np.asarray(Z, dtype=np.float64))
+    rows = Rows(sp.csr_array(X), np.asarray(Z, dtype=np.float64))
     layout = CPULayout(rows, triplets, workers=Workers(n_jobs))
     order = np.argsort(triplets[:, 0], kind="stable")
     return layout, triplets[order]

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import get_array, pack_values, unpack_values
 from ..labels import LabelSets
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 
 #: The score of a label that all rows have; squashed, it is 1 to nine digits.
 CERTAIN = 10.0
@@ -43,7 +43,7 @@ class LinearScorer:
 
     def _products(self, X: Any) -> np.ndarray:
         """Return X @ coef_.T, of mixed rows block by block."""
-        if not isinstance(X, MixedRows):
+        if not isinstance(X, Rows):
             return np.asarray(X @ self.coef_.T)
         n_features = X.sparse.shape[1]
         of_features = np.asarray(X.sparse @ self.coef_[:, :n_features].T)

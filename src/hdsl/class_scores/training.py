@@ -25,7 +25,7 @@ class Training:
         It is cloned before it is fitted.
     rows : array or csr_array of shape (n_rows, n_features)
         At unit length.
-    X : array, csr_array or MixedRows of shape (n_rows, n_seen)
+    X : array, csr_array or Rows of shape (n_rows, n_seen)
         The columns that the classifier sees.
     y : ndarray of shape (n_rows,) or LabelSets
     sample_weight : ndarray of shape (n_rows,) or None

@@ -108,7 +108,7 @@ def with_words(
     scores : object
         With ``words(X)``, which returns what `words_behind` does or raises ValueError,
         and ``n_features_in_``.
-    rows : dict of str to sparse array or MixedRows of shape (1, n_features)
+    rows : dict of str to sparse array or Rows of shape (1, n_features)
         The rows of the explanation, without scores, by their names in it.
     names : array of str
     """

@@ -91,12 +91,12 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
     template = Template((report / "links.html").read_text("utf-8"))
     return template.substitute(
         policy=policy(css, script),
-        title=_shown(title),
+        title=_escaped(title),
         css=css,
         js=script,
-        measured=_shown("\n".join(measured_lines(linker))),
-        said=_shown(statement),
-        found=_shown(about_links),
+        measured=_escaped("\n".join(measured_lines(linker))),
+        said=_escaped(statement),
+        found=_escaped(about_links),
         n_pairs=len(doubtful) + len(shown),
         links=_html_pairs(linker, shown),
         doubtful=_html_pairs(linker, doubtful, has_parts=linker.is_learned_),
@@ -131,7 +131,7 @@ def _html_pair(linker: Linker, link: Record, reasons: str) -> str:
     # Without a value to compare with it is the whole other record.
     left_text = link["left_text"]
     right_text = link["right_text"]
-    header = "".join(f"<th>{_shown(field.name)}" for field in fields)
+    header = "".join(f"<th>{_escaped(field.name)}" for field in fields)
     left = "".join(
         f"<td>{_marked(field.left, field.right or right_text)}" for field in fields
     )
@@ -142,14 +142,14 @@ def _html_pair(linker: Linker, link: Record, reasons: str) -> str:
         f'<article class="pair" data-left="{left_id}" data-right="{right_id}">'
         f"<p><b>{link['probability']:.2f}</b> "
         '<button value="yes">yes</button> <button value="no">no</button> '
-        f"{_shown(reasons)}</p>"
+        f"{_escaped(reasons)}</p>"
         f"<table><tr><th>{header}"
         f'<tr class="left"><th>{unturned(left_id)}{left}'
         f'<tr class="right"><th>{unturned(right_id)}{right}</table></article>'
     )
 
 
-def _shown(text: str) -> str:
+def _escaped(text: str) -> str:
     """Return a text as HTML; marks that turn its direction are escape sequences."""
     return html.escape(unturned(text))
 

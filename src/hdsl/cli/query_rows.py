@@ -37,7 +37,7 @@ def _rows_of(queries: Data, documents: Documents, words: Words | None) -> sp.csr
                 f"{queries.path} has rows of numbers, but the documents are texts: "
                 "give a table of texts."
             )
-        return words.transform(queries.texts)
+        return words.transform(queries.texts, are_queries=True)
     n_features = sparse_block(documents.X).shape[1]
     X = queries.X
     if X is None or X.shape[1] > n_features:

@@ -12,7 +12,7 @@ from .options import OptionGroup, add_command
 from .output import show
 
 if TYPE_CHECKING:
-    from ..report import Measured
+    from ..evaluate.measured import Measured
 
 
 def add(commands: Any) -> None:
@@ -23,6 +23,11 @@ def add(commands: Any) -> None:
     options.add_path("-o --output", "HTML file.", Path("report.html"))
     about_title = "Title of the page. Default: the name of the data."
     options.add_text("--title", about_title)
+    about_search = (
+        "Write a page that searches the documents in the browser instead, as learned and "
+        "by plain cosine side by side, with reasons: up to 20,000, below 20 MiB."
+    )
+    options.add_flag("--search", about_search)
     shared_options.add_quiet(options)
 
 
@@ -32,6 +37,8 @@ def report(arguments: Namespace) -> None:
     For example:
 
       hdsl report model.hdsl -o report.html
+
+      hdsl report model.hdsl --search -o search.html
     """
     from ..memory import format_bytes
     from . import files, models
@@ -40,9 +47,16 @@ def report(arguments: Namespace) -> None:
     files.check_output_of_model(output, arguments.model)
     announce(f"reading {arguments.model}", quiet=arguments.quiet)
     collection = models.load_collection(arguments.model)
-    announce("measuring, and writing the page", quiet=arguments.quiet)
     data = collection.documents.facts.get("data")
     title = arguments.title or data or arguments.model.stem
+    if arguments.search:
+        from ..report import search_page, write
+
+        announce("writing the page", quiet=arguments.quiet)
+        write(output, search_page(collection, title=str(title)))
+        show(f"{output}: {format_bytes(output.stat().st_size)}.")
+        return
+    announce("measuring, and writing the page", quiet=arguments.quiet)
     write_report(collection, output, str(title))
     show(f"{output}: {format_bytes(output.stat().st_size)}.")
 

@@ -13,9 +13,10 @@ from .kernels import dense_rows as kernels
 from .pairs import PAIR_GRAIN
 
 #: Rows that are multiplied by a matrix at a time, and shares of the rows that the
-#: gradient's block is summed in.
+#: gradient's block is summed in, whose sums have so many numbers at most.
 BLOCK = 2048
 MOST_SHARES = 16
+MOST_NUMBERS = 1 << 26
 
 
 class EmbeddedComparisons:
@@ -84,7 +85,8 @@ class EmbeddedComparisons:
         weights = w.astype(dense.dtype)
         n_rows, width = dense.shape
         starts = np.arange(0, n_rows, BLOCK)
-        n_shares = min(MOST_SHARES, len(starts))
+        most = max(1, min(MOST_SHARES, MOST_NUMBERS // width**2))
+        n_shares = min(most, len(starts))
         bounds = len(starts) * np.arange(n_shares + 1) // n_shares
         sums = np.zeros((n_shares, width, width), dtype=dense.dtype)
 
@@ -102,14 +104,14 @@ class EmbeddedComparisons:
         return 0.25 * (G + G.T)
 
     def _along(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Return how far rows lie along directions, in the dtype of the embedding."""
-        vectors = self.directions.take(numbers).astype(rows.dtype)
-        out = np.empty((len(rows), len(numbers)), dtype=rows.dtype)
+        """Return how far rows lie along directions; in float64, so that steps add up."""
+        vectors = self.directions.take(numbers)
+        out = np.empty((len(rows), len(numbers)))
 
         def write(first: int, last: int) -> None:
             for block in range(first, last):
                 part = slice(block * BLOCK, (block + 1) * BLOCK)
-                out[part] = rows[part] @ vectors.T
+                out[part] = rows[part].astype(np.float64) @ vectors.T
 
         self._multiply(write, -(-len(rows) // BLOCK))
         return out

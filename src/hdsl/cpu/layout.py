@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import largest_value
 from ..layout.feature_numbers import column_keys, compared_rows, number_features
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows as MixedRows
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
 from ..wide_matrices import is_wide

@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.feature_numbers import compared_rows
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block
 from .comparisons import Comparisons
 from .rows import Rows
 from .runtime import Device

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import Sums, from_sample, weighted_sums
@@ -17,7 +17,7 @@ class CUDALayout(Layout):
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_columns), float64
+    X : csr_array or Rows of shape (n_rows, n_columns), float64
         Canonical: sorted, no duplicates, no stored zeros. The columns of an embedding
         are no features: they count in inner products, so in the prior.
     compared : ndarray of shape (n, 3) or (n, 4)
@@ -42,7 +42,7 @@ class CUDALayout(Layout):
 
     def __init__(
         self,
-        X: sp.csr_array | MixedRows,
+        X: sp.csr_array | Rows,
         compared: np.ndarray,
         weights: np.ndarray | None = None,
         *,

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.estimates import per_comparison
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..solver.steps import CORRECTION_LIMIT
 from . import atom_rows, curvature, terms
 
@@ -20,7 +20,7 @@ SINGLE_FEATURES = 32
 
 
 def estimate(
-    X: sp.csr_array | MixedRows, compared: np.ndarray, *, corrects: bool = False
+    X: sp.csr_array | Rows, compared: np.ndarray, *, corrects: bool = False
 ) -> int:
     """Return the bytes that a fit takes on the card at most.
 
@@ -28,13 +28,13 @@ def estimate(
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_columns)
+    X : csr_array or Rows of shape (n_rows, n_columns)
     compared : ndarray of shape (n, 3) or (n, 4)
     corrects : bool, default=False
         Whether steps are corrections of many weights.
     """
     for_embedding = 0
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         for_embedding = X.dense.size * SINGLE
         X = X.sparse
     n_rows = X.shape[0]

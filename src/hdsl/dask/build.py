@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
 from ..layout.feature_numbers import FeatureNumbers, compared_rows, number_features
-from ..mixed_rows import MixedRows, sparse_block, stack_all
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block, stack_all
 from .cluster import send
 from .comparisons import ComparisonSummary, summarize
 from .layout import DaskLayout

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..input.comparisons import check_comparisons, check_weights
-from .blocks import as_futures
+from .blocks import as_futures, groups_of_small
 from .cluster import gather
 from .rows import Rows
 
@@ -85,6 +85,11 @@ def check_compared(
     return ComparisonBlock(checked, weights)
 
 
+def join_compared(*blocks: ComparisonBlock) -> ComparisonBlock:
+    """Return several blocks of comparisons as one."""
+    return ComparisonBlock.join(blocks)
+
+
 def summarize_compared(block: ComparisonBlock) -> ComparisonSummary:
     """Return what the client needs to know of a block of comparisons."""
     compared = block.compared
@@ -142,7 +147,7 @@ def load_compared(rows: Rows, data: Any, sample_weight: Any, kind: str) -> list[
             their_weights.append(weights[end - count : end])
     if not blocks_with_any:
         raise ValueError(f"{kind}s is empty: at least one {kind} is needed.")
-    return client.map(
+    checked = client.map(
         check_compared,
         blocks_with_any,
         their_weights,
@@ -150,6 +155,11 @@ def load_compared(rows: Rows, data: Any, sample_weight: Any, kind: str) -> list[
         kind=kind,
         pure=False,
     )
+    sizes = [WIDTHS[kind] * count for count in counts if count]
+    return [
+        client.submit(join_compared, *checked[first:last], pure=False)
+        for first, last in groups_of_small(sizes)
+    ]
 
 
 def summarize(client: Any, blocks: list[Any]) -> ComparisonSummary:

@@ -37,6 +37,8 @@ class HDSL(hdsl_module.HDSL):
     prior, embedding_weight, validation_fraction
         As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
         chosen on a sample of the rows, on the client.
+    embedding_scale : 0 or "auto", default="auto"
+        Nothing is learned inside an embedding on a cluster: both are 0.
     embedding : int, slice, list of str or None, default=None
         As in `hdsl.HDSL`, of each block; names are those of blocks that are frames.
     mining, n_targets, n_impostors, min_rows, max_anchors
@@ -80,6 +82,7 @@ class HDSL(hdsl_module.HDSL):
         norm: str | None = "l2",
         embedding: Any = None,
         embedding_weight: float | str = "auto",
+        embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "corrective",
@@ -110,6 +113,7 @@ class HDSL(hdsl_module.HDSL):
             norm=norm,
             embedding=embedding,
             embedding_weight=embedding_weight,
+            embedding_scale=embedding_scale,
             loss=loss,
             oracle=oracle,
             step=step,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..choose.embedding import EmbeddingChoice
+from ..evaluate.choose import EmbeddingChoice
 from ..files.digests import digest
 from ..fit.inputs import (
     CheckedInput,
@@ -24,7 +24,7 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows as MixedRows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
 from ..supervision.labeled_rows import LabeledRows
@@ -138,6 +138,8 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     if not is_in_blocks(X):
         return Rows.load(client, check_rows(learned, X, reset=reset))
     embedding = model.embedding
+    if embedding == "auto":
+        embedding = None
     if continues:
         embedding = model.embedding_width_ or None
     rows = Rows.load(client, X, embedding)
@@ -188,6 +190,11 @@ def load_supervision(
     judged = ComparedRows(X, NO_TRIPLETS)
     kind = kind_in_blocks(fit_input)
     if kind is not None:
+        if fit_input.groups is not None:
+            raise ValueError(
+                "On a cluster groups are of rows with labels, but comparisons came in "
+                "blocks: leave groups out."
+            )
         compared = getattr(fit_input, f"{kind}s")
         return judged, load_compared(rows, compared, fit_input.sample_weight, kind)
     data = on_client(fit_input).check_supervision("HDSL", X)

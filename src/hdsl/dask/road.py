@@ -20,7 +20,7 @@ from ..fit.road import (
     solve,
     weigh_embedding,
 )
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows as MixedRows
 from ..progress import Progress
 from ..supervision.mining import Mining
 from .build import build_layout

@@ -21,8 +21,9 @@ from ..input.matrices import (
     largest_value,
 )
 from ..layout.feature_numbers import column_keys
-from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
-from .blocks import as_futures, as_pair_of_futures
+from ..mixed_rows import Rows as MixedRows
+from ..mixed_rows import sparse_block, split_columns, stack_all
+from .blocks import as_futures, as_pair_of_futures, groups_of_small
 from .cluster import gather
 
 # --- tasks ----------------------------------------------------------------------------
@@ -127,7 +128,18 @@ def summarize_embedding(dense: np.ndarray) -> EmbeddingSummary:
     )
 
 
+def stack_blocks(*blocks: Any) -> Any:
+    """Return several blocks of rows as one."""
+    return stack_all(blocks)
+
+
 # --- on the client --------------------------------------------------------------------
+
+
+def _block_size(summary: BlockSummary) -> int:
+    """Return how many values a block has, features and embedding together."""
+    width = summary.embedding.width
+    return int(summary.counts.sum()) + summary.n_rows * (1 + width)
 
 
 @dataclass(frozen=True)
@@ -196,7 +208,22 @@ class Rows:
         columns, _ = rows.count_columns()
         check_live_features(len(columns), rows.n_features)
         check_largest(rows.largest_value)
-        return rows
+        return rows._without_small_blocks()
+
+    def _without_small_blocks(self) -> Rows:
+        """Return the same rows, with small blocks that follow each other joined."""
+        sizes = [_block_size(summary) for summary in self.summaries]
+        groups = groups_of_small(sizes)
+        if len(groups) == len(sizes):
+            return self
+        blocks = []
+        for first, last in groups:
+            block = self.blocks[first]
+            if last - first > 1:
+                parts = self.blocks[first:last]
+                block = self.client.submit(stack_blocks, *parts, pure=False)
+            blocks.append(block)
+        return Rows.from_futures(self.client, blocks)
 
     @property
     def shape(self) -> tuple[int, int]:

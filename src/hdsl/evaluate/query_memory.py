@@ -139,7 +139,7 @@ def choose_memory(
     ----------
     memory : QueryMemory
         Its weight and power do not count.
-    documents : csr_array, ndarray or MixedRows of shape (n_documents, n_features)
+    documents : csr_array, ndarray or Rows of shape (n_documents, n_features)
         At unit length.
     searched : tuple, default=None
         The queries of the memory and the documents as a model ranks them, whose dot

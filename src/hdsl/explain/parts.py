@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
 from ..input.sparse_structure import sound_csr
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
@@ -329,7 +329,7 @@ def one_row(x: Any) -> Any:
 
     Of a pair (features, embedding) both become matrices.
     """
-    if isinstance(x, MixedRows):
+    if isinstance(x, Rows):
         return x
     if isinstance(x, tuple) and len(x) == 2 and np.ndim(x[1]) > 0:
         return one_row(x[0]), np.atleast_2d(x[1])
@@ -345,7 +345,7 @@ def one_row(x: Any) -> Any:
 def as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
     """Return one row as S compares it, in float64."""
     x = one_row(x)
-    if not sp.issparse(x) and not isinstance(x, MixedRows):
+    if not sp.issparse(x) and not isinstance(x, Rows):
         x = np.asarray(x)
     if x.shape != (1, similarity.n_features):
         raise ValueError(
@@ -353,11 +353,11 @@ def as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"that the similarity was learned on. Got shape {x.shape}; X[[0]] is one "
             "row of a matrix X."
         )
-    if not isinstance(x, MixedRows):
+    if not isinstance(x, Rows):
         x = sound_csr(x, name) if sp.issparse(x) else sp.csr_array(x)
         x = x.astype(np.float64)
     row = similarity.index_rows(x)
-    if isinstance(row, MixedRows):
+    if isinstance(row, Rows):
         row = row.to_sparse()
     return sp.csr_array(row, dtype=np.float64)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity import Similarity
 from .parts import as_row
 
@@ -46,6 +46,6 @@ def feature_shares(
 def _rewritten(similarity: Similarity, row: sp.csr_array) -> sp.csr_array:
     """Return the query side of a row as it is compared."""
     query = similarity.rewrite(row)
-    if isinstance(query, MixedRows):
+    if isinstance(query, Rows):
         query = query.to_sparse()
     return sp.csr_array(query)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..choose.embedding import EmbeddingChoice
+from ..evaluate.choose import EmbeddingChoice
 from ..files.checkpoint import Checkpoint
 from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation
@@ -131,7 +131,7 @@ class CheckedInput:
     @property
     def has_embedding(self) -> bool:
         """Whether rows have an embedding beside their features."""
-        return isinstance(self.data.X, MixedRows)
+        return isinstance(self.data.X, Rows)
 
     @property
     def is_resumed(self) -> bool:
@@ -172,15 +172,15 @@ def rows_as_compared(
     X: Any, norm: str | None, columns: np.ndarray | None = None
 ) -> Any:
     """Return rows as a fit compares them; an embedding is at unit length in any case."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         features = rows_as_compared(X.sparse, norm, columns)
-        return MixedRows(features, unit_rows(X.dense))
+        return Rows(features, unit_rows(X.dense))
     if norm is None:
         return X
     return unit_rows(X, columns)
 
 
-def weighed(X: MixedRows, weight: float) -> Any:
+def weighed(X: Rows, weight: float) -> Any:
     """Return rows with a weight of their embedding; one of weight 0 is left out."""
     if weight == 0.0:
         return X.sparse

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..cuda import runtime
 from ..input.matrices import used_columns
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 from ..solver.protocols import Layout
 from ..supervision.compared_rows import ComparedRows
 from .automatic import least_rows
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def row_norm(
-    model: Any, X: sp.csr_array | MixedRows, continues: bool
+    model: Any, X: sp.csr_array | Rows, continues: bool
 ) -> tuple[str | None, np.ndarray | None]:
     """Return the norm of a model that learns from X, and the columns that count in it."""
     X = sparse_block(X)
@@ -69,7 +69,7 @@ def make_layout(
         layout = CUDALayout(
             data.X, data.compared, data.weights, device=device, **options
         )
-    if layout.n_features < 2 and not isinstance(data.X, MixedRows):
+    if layout.n_features < 2 and not isinstance(data.X, Rows):
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs "
             f"two. The {n_rows} rows to learn from have {layout.n_features}: give "

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..cuda import runtime
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 from .automatic import least_rows
 
 
@@ -29,7 +29,7 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
 
 def embedding_bytes(X: Any) -> int:
     """Return the bytes of an embedding at unit length, and of one times its weight."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return 2 * int(X.dense.nbytes)
     return 0
 

@@ -29,6 +29,11 @@ LARGEST_WEIGHT = 1e15
 PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
 
 
+def learns_inside(model: Any) -> bool:
+    """Return whether a model can learn inside an embedding: in memory, without a card."""
+    return model.device == "cpu" and not hasattr(model, "client")
+
+
 def check_parameters(model: Any) -> None:
     """Raise ValueError for a parameter that no fit can use."""
     name = type(model).__name__
@@ -92,13 +97,13 @@ def check_parameters(model: Any) -> None:
         check_number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
     check_device(name, model.device)
+    if model.embedding_scale not in ("auto", 0) and not learns_inside(model):
+        raise ValueError(
+            f"The 'embedding_scale' parameter of {name} must be 0 or 'auto' on a GPU "
+            f"and on a cluster. Got {model.embedding_scale!r}: to learn inside an "
+            "embedding takes hdsl.HDSL with device='cpu'."
+        )
     if model.device != "cpu":
-        if model.embedding_scale not in ("auto", 0):
-            raise ValueError(
-                f"The 'embedding_scale' parameter of {name} must be 0 or 'auto' with "
-                f"device={model.device!r}. Got {model.embedding_scale!r}: to learn "
-                "inside the embedding needs device='cpu'."
-            )
         if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
             names = ", ".join(losses.names_with_kernel())
             raise ValueError(

@@ -29,7 +29,7 @@ class JudgedQueries:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
         As the fit compares them.
     queries : ndarray of shape (n_queries,)
         The rows of queries with a relevant document.

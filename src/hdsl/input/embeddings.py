@@ -17,7 +17,18 @@ from .matrices import (
 )
 
 #: What the 'embedding' parameter may be.
-FORMS = "a number of columns, a slice or names of columns"
+FORMS = "'auto', a number of columns, a slice or names of columns"
+
+#: Dense rows of so many columns are an embedding as a whole if nearly every value is
+#: there, and nearly every column has both signs: a single column then means nothing,
+#: and neither does a pair of columns. Fewer columns are paired at no cost, and more are
+#: no embedding that anybody has.
+LEAST_WIDTH = 32
+MOST_WIDTH = 4096
+NEARLY = 0.99
+
+#: Rows that are looked at.
+SAMPLE = 1000
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
@@ -40,11 +51,11 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
         _check_both(estimator, X, name)
     X = check_matrix(estimator, X, reset=reset, name=name)
     if reset:
-        estimator.embedding_width_ = embedding_width(
-            getattr(estimator, "embedding", None),
-            X.shape[1],
-            getattr(estimator, "feature_names_in_", None),
-        )
+        embedding = getattr(estimator, "embedding", None)
+        names = getattr(estimator, "feature_names_in_", None)
+        if isinstance(embedding, str) and names is None and is_embedding(X):
+            embedding = X.shape[1]
+        estimator.embedding_width_ = embedding_width(embedding, X.shape[1], names)
     width = getattr(estimator, "embedding_width_", 0)
     if width == 0:
         return X
@@ -67,7 +78,7 @@ def _check_both(estimator: Any, X: Any, name: str) -> None:
     """Raise ValueError for words alone, or vectors alone, where a model was fitted on both."""
     width = getattr(estimator, "embedding_width_", 0)
     shape: tuple[Any, ...] = getattr(X, "shape", ())
-    if not width or len(shape) != 2:
+    if width in (0, estimator.n_features_in_) or len(shape) != 2:
         return
     n_features = estimator.n_features_in_ - width
     if shape[1] == n_features:
@@ -90,7 +101,8 @@ def take_pair_widths(
     """Check the numbers of columns of a pair; with `reset` an estimator learns them."""
     if reset:
         embedding = getattr(estimator, "embedding", None)
-        if embedding is not None and embedding != width:
+        is_open = embedding is None or isinstance(embedding, str)
+        if not is_open and embedding != width:
             raise ValueError(
                 f"{name} is a pair with an embedding of {width} columns, but the "
                 f"'embedding' parameter is {embedding!r}: set it to {width} or None."
@@ -118,6 +130,8 @@ def check_embedding(owner: str, embedding: Any) -> None:
     """Raise ParameterError unless the 'embedding' parameter has one of its forms."""
     if embedding is None or isinstance(embedding, slice):
         return
+    if isinstance(embedding, str) and embedding == "auto":
+        return
     is_list = isinstance(embedding, list | tuple | np.ndarray) and len(embedding) > 0
     if is_list and all(isinstance(column, str) for column in embedding):
         return
@@ -136,7 +150,7 @@ def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) ->
     >>> embedding_width(slice(-384, None), 10_384, None), embedding_width(None, 100, None)
     (384, 0)
     """
-    if embedding is None:
+    if embedding is None or isinstance(embedding, str):
         return 0
     if isinstance(embedding, int | np.integer):
         width = int(embedding)
@@ -144,12 +158,31 @@ def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) ->
         width = _width_of_slice(embedding, n_columns)
     else:
         width = _width_of_names(list(embedding), names)
-    if width >= n_columns:
+    if width > n_columns:
         raise ValueError(
-            f"The embedding has {width} of the {n_columns} columns of X: features must "
-            "stand before it, since pairs of features are learned."
+            f"The embedding has {width} columns, but X has {n_columns}: give the number "
+            "of its last columns."
         )
     return width
+
+
+def is_embedding(X: Any) -> bool:
+    """Return whether dense rows look like an embedding as a whole.
+
+    Examples
+    --------
+    >>> Z = np.random.default_rng(0).normal(size=(50, 64))
+    >>> is_embedding(Z), is_embedding(np.abs(Z)), is_embedding(Z[:, :8])
+    (True, False, False)
+    """
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+        return False
+    if not LEAST_WIDTH <= X.shape[1] <= MOST_WIDTH:
+        return False
+    rows = X[:: max(1, len(X) // SAMPLE)]
+    has_both_signs = (rows > 0).any(axis=0) & (rows < 0).any(axis=0)
+    share_of_values = np.count_nonzero(rows) / rows.size
+    return bool(share_of_values >= NEARLY and has_both_signs.mean() >= NEARLY)
 
 
 def _width_of_slice(columns: slice, n_columns: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mixed_rows import Rows, has_embedding, sparse_block
+from .errors import first_few
 from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
@@ -35,6 +36,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             "call compute() first."
         )
     _check_is_one(X, name)
+    _check_columns_differ(X, name)
     if sp.issparse(X):
         X = sound_csr(X, name)
     try:
@@ -54,6 +56,18 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
         X = canonical(X)
     check_finite(X, name)
     return X
+
+
+def _check_columns_differ(X: Any, name: str) -> None:
+    """Raise ValueError if two columns of a frame have one name."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(columns, "is_unique", True):
+        return
+    repeated = columns[columns.duplicated()].unique().tolist()
+    raise ValueError(
+        f"{name} has more than one column of the name {first_few(repeated)}: rename "
+        "all but one."
+    )
 
 
 def check_names(model: Any, X: Any) -> None:
@@ -237,8 +251,11 @@ def as_problem_matrix(X: Any) -> Any:
     Of Rows these are the features, and the embedding is in float32.
     """
     if isinstance(X, Rows):
+        features = X.sparse.astype(np.float64)
+        if features.shape[1]:
+            features = as_problem_matrix(features)
         # Half the memory, and embeddings come as float32.
-        return Rows(as_problem_matrix(X.sparse), X.dense.astype(np.float32))
+        return Rows(features, X.dense.astype(np.float32))
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:

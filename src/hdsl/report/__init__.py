@@ -7,16 +7,13 @@ shown as text only.
 """
 
 from .content import More
-from .measured import Measured, measure_judgements, measure_labels, measure_searches
 from .page import check_path, page, write
+from .search import search_page
 
 __all__ = [
-    "Measured",
     "More",
     "check_path",
-    "measure_judgements",
-    "measure_labels",
-    "measure_searches",
     "page",
+    "search_page",
     "write",
 ]

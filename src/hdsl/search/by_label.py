@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import as_rows
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
 from ..wide_matrices import drop_unused_columns
 from .mixed import fill_mixed
@@ -33,7 +33,7 @@ def neighbors_by_label(
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features), float64
+    X : csr_array or Rows of shape (n_rows, n_features), float64
         Mixed rows are searched on the CPU.
     labels : ndarray of shape (n_rows,)
         Class numbers.
@@ -48,11 +48,11 @@ def neighbors_by_label(
     same, other : Neighbors
     """
     X = as_rows(X)
-    if not isinstance(X, MixedRows):
+    if not isinstance(X, Rows):
         X = sp.csr_array(X, dtype=np.float64)
     check_one_label_per_row(labels, X.shape[0])
     codes = np.unique(labels, return_inverse=True)[1]
-    if device == "cpu" or isinstance(X, MixedRows):
+    if device == "cpu" or isinstance(X, Rows):
         labelled_rows = (X, codes)
         return neighbors_between(
             labelled_rows,
@@ -85,7 +85,7 @@ def neighbors_between(
 
     Parameters
     ----------
-    queries, index : tuple of (csr_array of float64 or MixedRows, ndarray)
+    queries, index : tuple of (csr_array of float64 or Rows, ndarray)
         Rows, and their class numbers.
     n_same, n_other : int
         Number of neighbors of each kind.
@@ -106,7 +106,7 @@ def neighbors_between(
         query_labels, labels, n_same, n_other, leaves_self=exclude_self
     )
     fill = fill_sparse
-    if isinstance(index_rows, MixedRows):
+    if isinstance(index_rows, Rows):
         fill = fill_mixed
     with Workers(n_jobs) as workers:
         fill(query_rows, index_rows, lists, workers)

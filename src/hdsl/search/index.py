@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_device, check_number
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
 from .dense import fill_dense
 from .mixed import fill_mixed
@@ -117,7 +117,7 @@ class Index:
         self._given_rows = X
         self._largest = largest_magnitude(self.rows)
         self._largest_of_embedding = 0.0
-        if isinstance(self.rows, MixedRows):
+        if isinstance(self.rows, Rows):
             self._largest_of_embedding = largest_magnitude(self.rows.dense)
         self._card_index: CardIndex | None = None
         self._lock = threading.Lock()  # a card serves one search at a time
@@ -158,7 +158,7 @@ class Index:
         if n_queries == 0:
             return neighbors
         lists = self._lists(neighbors, bool(exclude_self))
-        if device == "cpu" or isinstance(self.rows, MixedRows):
+        if device == "cpu" or isinstance(self.rows, Rows):
             self._fill_on_cpu(query_rows, lists, n_jobs)
         else:
             card_queries = query_rows
@@ -171,7 +171,7 @@ class Index:
         """Raise ValueError unless the queries can be compared with the rows."""
         n_queries, n_features = queries.shape
         n_rows = self.rows.shape[0]
-        if isinstance(queries, MixedRows) != isinstance(self.rows, MixedRows):
+        if isinstance(queries, Rows) != isinstance(self.rows, Rows):
             raise ValueError(
                 "queries and index must both be hdsl.Rows(features, embedding), or "
                 f"neither. Got {type(queries).__name__} and {type(self.rows).__name__}."
@@ -190,7 +190,7 @@ class Index:
             )
         if n_queries:
             check_no_overflow(largest_magnitude(queries), self._largest, n_features)
-        if n_queries and isinstance(queries, MixedRows):
+        if n_queries and isinstance(queries, Rows):
             check_no_overflow(
                 largest_magnitude(queries.dense),
                 self._largest_of_embedding,
@@ -225,7 +225,7 @@ class Index:
 
         is_same = queries is self.rows
         with Workers(n_jobs) as workers:
-            if isinstance(self.rows, MixedRows):
+            if isinstance(self.rows, Rows):
                 fill_mixed(queries, self.rows, lists, workers)
                 return
             if not sp.issparse(queries) and not sp.issparse(self.rows):

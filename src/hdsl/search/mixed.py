@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, count_features
+from ..mixed_rows import Rows, count_features
 from ..neighbor_lists import NeighborLists
 from .products import on_shared_columns
 
@@ -25,7 +25,7 @@ ROW_COST = 1.0
 
 
 def fill_mixed(
-    queries: MixedRows, index: MixedRows, lists: NeighborLists, workers: Workers
+    queries: Rows, index: Rows, lists: NeighborLists, workers: Workers
 ) -> None:
     """Fill the lists from the inner products of all queries with all rows.
 
@@ -75,7 +75,7 @@ def fill_mixed(
     lists.sort()
 
 
-def rounding_errors(queries: MixedRows, rows: MixedRows) -> np.ndarray:
+def rounding_errors(queries: Rows, rows: Rows) -> np.ndarray:
     """Return for each query what a product with any of the rows may be too small by.
 
     A sum of n products is off by at most n times the relative error of a number, times
@@ -88,7 +88,7 @@ def rounding_errors(queries: MixedRows, rows: MixedRows) -> np.ndarray:
     return relative * longest * _lengths(queries)
 
 
-def _lengths(rows: MixedRows) -> np.ndarray:
+def _lengths(rows: Rows) -> np.ndarray:
     """Return the length of each row in float64, without a copy of all of them."""
     squares = np.einsum("ij,ij->i", rows.dense, rows.dense, dtype=np.float64)
     features = rows.sparse

@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
-from ..mixed_rows import MixedRows, blocks_of
+from ..mixed_rows import Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
 
 
 def largest_magnitude(X: Any) -> float:
     """Return the largest absolute value."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return max(largest_magnitude(block) for block in blocks_of(X))
     if sp.issparse(X):
         X = X.data
@@ -81,13 +81,13 @@ def add_products(queries: Any, rows: Any, out: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    queries, rows : csr_array, MixedRows, or the dense block of mixed rows
+    queries, rows : csr_array, Rows, or the dense block of mixed rows
     out : ndarray of shape (n_queries, n_rows), float64
     """
     from ..cpu.kernels import search as kernels
     from ..cpu.rows import arrays_of
 
-    if isinstance(queries, MixedRows):
+    if isinstance(queries, Rows):
         add_products(queries.sparse, rows.sparse, out)
         return add_products(queries.dense, rows.dense, out)
     if not sp.issparse(queries):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from .products import check_no_overflow, largest_magnitude, on_shared_columns
 
 #: Share of a threshold that skipped entries may add.
@@ -100,7 +100,7 @@ def above(
 def _as_sparse(X: Any, name: str) -> sp.csr_array:
     """Return rows in float64; the columns of an embedding are columns like others."""
     X = as_rows(X, name)
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         X = X.to_sparse()
     return sp.csr_array(X, dtype=np.float64)
 

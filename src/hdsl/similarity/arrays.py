@@ -97,7 +97,8 @@ def _fixed_part(arrays: Arrays, values: dict[str, Any], n_features: int) -> Fixe
     end = n_features
     if stop is not None:
         end = get_value(values, "stop", int)
-    if not 0 <= start < end <= n_features:
+    is_empty = start == end == 0 < n_features  # beside an embedding alone
+    if not (0 <= start < end <= n_features or is_empty):
         raise ValueError(f"{short(name)} has the columns from {start} to {end}")
     columns = None
     if "columns" in arrays:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from .rows import unit_rows
 
 #: What explanations call an embedding.
@@ -67,7 +67,7 @@ class FixedPart:
 
     def block(self, X: Any) -> Any:
         """Return the columns of X that the part compares."""
-        if isinstance(X, MixedRows):
+        if isinstance(X, Rows):
             if self.is_dense:
                 return X.dense
             return X.sparse
@@ -130,12 +130,12 @@ def parts_of_rows(
 
     Parameters
     ----------
-    X : csr_array or MixedRows
+    X : csr_array or Rows
     prior : float
     embedding_weight : float, default=1.0
         1 where the embedding is multiplied by the root of its weight.
     """
-    if not isinstance(X, MixedRows):
+    if not isinstance(X, Rows):
         return (FixedPart("prior", prior),)
     n_sparse = X.sparse.shape[1]
     return (

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 
 
 def limit_weights(
@@ -62,7 +62,7 @@ def limit_weights(
     if max_weight is not None:
         factors = _factors(Z, max_weight)
         Z = _scaled_down(Z, factors, max_weight)
-    if isinstance(rows, MixedRows):
+    if isinstance(rows, Rows):
         return _with_embedding(Z, rows.dense, factors, queries)
     if sp.issparse(queries):
         return Z
@@ -75,8 +75,8 @@ def _with_embedding(
     """Return features and their embedding, scaled with them, in the form of the queries."""
     if factors is not None:
         dense = dense * factors.astype(dense.dtype)[:, None]
-    if isinstance(queries, MixedRows):
-        return MixedRows(Z, dense)
+    if isinstance(queries, Rows):
+        return Rows(Z, dense)
     return Z, dense
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, blocks_of
+from ..mixed_rows import Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
 from .rows import ROWS_AT_A_TIME
 
@@ -18,7 +18,7 @@ def products(A: Any, B: Any) -> np.ndarray:
     >>> products(sp.csr_array([[1.0, 2.0]]), np.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
     [[3.0, 8.0]]
     """
-    if isinstance(A, MixedRows):
+    if isinstance(A, Rows):
         dense = products(A.dense.astype(np.float64), B.dense.astype(np.float64))
         sums = products(A.sparse, B.sparse) + dense
         return sums.astype(np.result_type(A.dtype, B.dtype), copy=False)
@@ -39,7 +39,7 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     >>> row_products(sp.csr_array([[1.0, 2.0], [0.0, 5.0]]), np.array([[3.0, 4.0]] * 2)).tolist()
     [11.0, 20.0]
     """
-    if isinstance(A, MixedRows):
+    if isinstance(A, Rows):
         dense = dense_row_products(A.dense, B.dense)
         sums = row_products(A.sparse, B.sparse) + dense
         return sums.astype(np.result_type(A.dtype, B.dtype), copy=False)
@@ -66,7 +66,7 @@ def dense_row_products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def check_result(Z: Any, what: str) -> Any:
     """Return Z, computed from finite rows; raise ValueError if it overflowed."""
-    if isinstance(Z, MixedRows):
+    if isinstance(Z, Rows):
         for block in blocks_of(Z):
             check_result(block, what)
         return Z

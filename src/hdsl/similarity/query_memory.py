@@ -13,7 +13,7 @@ from ..files import tables
 from ..files.container import Arrays
 from ..files.tables import get_array, get_value
 from ..input.errors import short
-from ..mixed_rows import MixedRows, is_pair, sparse_block, stack_rows
+from ..mixed_rows import Rows, is_pair, sparse_block, stack_rows
 from ..neighbor_lists import Neighbors
 from ..relevance import Relevance
 from ..search import top_k
@@ -71,7 +71,7 @@ class QueryMemory:
 
     Parameters
     ----------
-    queries : csr_array, ndarray or MixedRows of shape (n_queries, n_features)
+    queries : csr_array, ndarray or Rows of shape (n_queries, n_features)
         The known queries; they are kept at unit length.
     relevance : Relevance
         Grades of documents for them, by row numbers; only those above 0 are kept.
@@ -91,7 +91,7 @@ class QueryMemory:
     ----------
     weight, power, density, n_documents, choice
         As passed.
-    queries : csr_array, ndarray or MixedRows of shape (n_queries, n_features)
+    queries : csr_array, ndarray or Rows of shape (n_queries, n_features)
         Known queries with a judgement.
     names : ndarray of str of shape (n_queries,)
     relevance : Relevance
@@ -197,7 +197,7 @@ class QueryMemory:
 
         Parameters
         ----------
-        queries : csr_array, ndarray or MixedRows of shape (n_rows, n_features)
+        queries : csr_array, ndarray or Rows of shape (n_rows, n_features)
             With an embedding, it is multiplied by the root of its weight.
         """
         scores = sp.coo_array(self.scores_of_judged(queries))
@@ -218,11 +218,11 @@ class QueryMemory:
 
         Parameters
         ----------
-        rewritten : csr_array, ndarray or MixedRows of shape (n_rows, n_features)
+        rewritten : csr_array, ndarray or Rows of shape (n_rows, n_features)
             The queries as ``rewrite`` returns them.
-        index : csr_array, ndarray or MixedRows of shape (n_documents, n_features)
+        index : csr_array, ndarray or Rows of shape (n_documents, n_features)
             The documents as ``index_rows`` returns them.
-        queries : csr_array, ndarray or MixedRows of shape (n_rows, n_features)
+        queries : csr_array, ndarray or Rows of shape (n_rows, n_features)
             The queries themselves.
         k : int
         n_jobs : int, default=None
@@ -266,7 +266,7 @@ class QueryMemory:
 
         Parameters
         ----------
-        query : csr_array, ndarray or MixedRows of shape (1, n_features)
+        query : csr_array, ndarray or Rows of shape (1, n_features)
         document : int
             Its row.
 
@@ -310,7 +310,7 @@ class QueryMemory:
 
         Parameters
         ----------
-        queries : csr_array, ndarray or MixedRows of shape (n_new, n_features)
+        queries : csr_array, ndarray or Rows of shape (n_new, n_features)
         relevance : Relevance
             Grades for them, numbered from 0. Of a query that is known by its name the
             new grade of a document counts, and grade 0 is forgotten.
@@ -415,7 +415,7 @@ class QueryMemory:
             arrays |= tables.csr_to_arrays(features, "queries")
         else:
             arrays["vectors"] = features
-        if isinstance(self.queries, MixedRows):
+        if isinstance(self.queries, Rows):
             arrays["vectors"] = self.queries.dense
         arrays |= tables.nested(relevance=dict(self.relevance._asdict()))
         arrays |= tables.nested(choice=self.choice or {})
@@ -507,17 +507,17 @@ def smoothed(weights: np.ndarray, sums: np.ndarray, density: float) -> np.ndarra
 def _as_rows(X: Any) -> Any:
     """Return rows as blocks that can be indexed; a pair is mixed."""
     if is_pair(X):
-        return MixedRows(sp.csr_array(X[0]), np.asarray(X[1]))
+        return Rows(sp.csr_array(X[0]), np.asarray(X[1]))
     if sp.issparse(X):
         return sp.csr_array(X)
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X
     return np.asarray(X)
 
 
 def _like(rows: Any, known: Any) -> Any:
     """Return rows in the blocks of the known ones: an embedding without weight is left out."""
-    if isinstance(rows, MixedRows) and not isinstance(known, MixedRows):
+    if isinstance(rows, Rows) and not isinstance(known, Rows):
         rows = rows.sparse
     if sp.issparse(known) and not sp.issparse(rows):
         rows = sp.csr_array(rows)
@@ -581,7 +581,7 @@ def _rows_from_arrays(arrays: Arrays, n_features: int) -> Any:
         features = tables.csr_from_arrays(arrays, "queries", n_sparse)
         if features.shape[0] != len(vectors):
             raise ValueError("the known queries of the memory have two numbers of rows")
-        rows = MixedRows(features, vectors)
+        rows = Rows(features, vectors)
     if not np.isfinite(sparse_block(rows).sum()):
         raise ValueError("the known queries of the memory have values that overflow")
     return rows

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows, blocks_of
+from ..mixed_rows import Rows, blocks_of
 
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
 ROWS_AT_A_TIME = 4096
@@ -19,7 +19,7 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
 
     Parameters
     ----------
-    X : ndarray, sparse array or MixedRows of shape (n_rows, n_features)
+    X : ndarray, sparse array or Rows of shape (n_rows, n_features)
     columns : ndarray, default=None
         Sorted; None is all. Mixed rows take None.
 
@@ -100,7 +100,7 @@ def lengths_from_squares(squares: np.ndarray) -> np.ndarray:
 
 def divide_rows(X: Any, lengths: np.ndarray) -> Any:
     """Return the rows of X, each divided by its own number, in the dtype of X."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X.map(lambda block: divide_rows(block, lengths))
     lengths = lengths.astype(X.dtype)
     if not sp.issparse(X):

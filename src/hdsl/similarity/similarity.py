@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..mixed_rows import (
-    MixedRows,
+    Rows,
     features_as_float64,
     sparse_block,
     split_columns,
@@ -195,13 +195,13 @@ class Similarity:
 
     def _plus_learned(self, X: Any, fixed: Any) -> Any:
         """Return XM and ZW plus what fixed parts rewrite X to."""
-        if isinstance(X, MixedRows):
+        if isinstance(X, Rows):
             sparse = self._times_matrix(X.sparse) + fixed.sparse
             dense = fixed.dense
             if self.has_directions:
                 Y = self.along_directions(X)
                 dense = dense + Y @ self.directions.astype(Y.dtype)
-            return MixedRows(sparse, dense)
+            return Rows(sparse, dense)
         return self._times_matrix(X) + fixed
 
     def _times_matrix(self, X: Any) -> Any:
@@ -317,9 +317,9 @@ def _times(block: Any, factor: float) -> Any:
 
 def _with_dtypes_of(X: Any, Z: Any) -> Any:
     """Return Z with the dtype of X, each block with its own."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         sparse = Z.sparse.astype(X.sparse.dtype, copy=False)
-        return MixedRows(sparse, Z.dense.astype(X.dense.dtype, copy=False))
+        return Rows(sparse, Z.dense.astype(X.dense.dtype, copy=False))
     return Z.astype(X.dtype, copy=False)
 
 
@@ -338,4 +338,4 @@ def _side_by_side(blocks: list[Any]) -> Any:
         sparse = sp.hstack(blocks[:n_sparse], format="csr")
     if n_sparse == len(blocks):
         return sparse
-    return MixedRows(sparse, _side_by_side(blocks[n_sparse:]))
+    return Rows(sparse, _side_by_side(blocks[n_sparse:]))

@@ -11,7 +11,7 @@ from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
 from ..input.labels import check_labels
 from ..labels import label_sets
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
@@ -72,7 +72,12 @@ def _check_judgements(
     compared = check_comparisons(judgements, X.shape[0], f"{kind}s", width)
     weights = check_weights(sample_weight, len(compared), kind)
     groups = check_groups(groups, len(compared), kind)
-    return ComparedRows(X, compared, weights, groups=groups, said=said)
+    documents = None
+    if said is not None and said.n_documents is not None:
+        documents = np.arange(said.n_documents)
+    return ComparedRows(
+        X, compared, weights, groups=groups, said=said, documents=documents
+    )
 
 
 def check_groups(groups: Any, n: int, unit: str) -> np.ndarray | None:
@@ -105,8 +110,8 @@ def check_validation(
             f"{' and '.join(names)}."
         )
     X = check_rows(owner, X_val, reset=False, name="X_val")
-    if isinstance(X, MixedRows):
-        X = MixedRows(X.sparse.astype(np.float64), X.dense.astype(np.float32))
+    if isinstance(X, Rows):
+        X = Rows(X.sparse.astype(np.float64), X.dense.astype(np.float32))
     else:
         X = sp.csr_array(X).astype(np.float64, copy=False)
     if triplets_val is not None:

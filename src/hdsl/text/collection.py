@@ -151,7 +151,7 @@ class Collection:
                 "numbers."
             )
         texts = [*texts]
-        rows = self.words.transform(texts)
+        rows = self.words.transform(texts, are_queries=True)
         if self.encoder is None:
             return rows
         weight = weight_beside_words(self.scored.similarity, self.scored.scores)

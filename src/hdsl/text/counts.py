@@ -108,7 +108,7 @@ class BM25:
 
     def rewrite(self, X: sp.csr_array) -> sp.csr_array:
         """Return the query side: counts times the weights of terms."""
-        return _times(X, self.idf)
+        return scale_columns(X, self.idf)
 
     def index_rows(
         self, X: sp.csr_array, lengths: np.ndarray | None = None
@@ -127,15 +127,14 @@ class BM25:
         return counts
 
     def weigh(self, X: sp.csr_array) -> sp.csr_array:
-        """Return counts as rows of one kind: saturated, times the root of the weights.
+        """Return documents as rows: saturated counts times the root of the weights.
 
-        The dot product of a document and a query is BM25, with counts of the query that
-        saturate too.
+        Their dot product with counts of a query times the same root is BM25.
         """
-        return _times(self.index_rows(X), np.sqrt(self.idf))
+        return scale_columns(self.index_rows(X), np.sqrt(self.idf))
 
 
-def _times(X: sp.csr_array, weights: np.ndarray) -> sp.csr_array:
+def scale_columns(X: sp.csr_array, weights: np.ndarray) -> sp.csr_array:
     """Return rows with each column times its weight."""
     rows = canonical(sp.csr_array(X)).astype(np.float64)
     rows.data *= weights[rows.indices]

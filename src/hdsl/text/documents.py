@@ -14,7 +14,7 @@ from ..files.container import Arrays
 from ..files.tables import get_array
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
-from ..mixed_rows import MixedRows, sparse_block
+from ..mixed_rows import Rows, sparse_block
 
 #: The part of rows that were learned from.
 TRAIN = 0
@@ -32,7 +32,7 @@ class Documents:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_features)
+    X : csr_array or Rows of shape (n_rows, n_features)
         Without class scores. An embedding is at unit length times the root of its
         weight, so that rows are compared as before learning.
     labels, texts, ids : ndarray of shape (n_rows,)
@@ -65,7 +65,7 @@ class Documents:
             object.__setattr__(self, name, _as_array(getattr(self, name)))
         if self.X is None:
             return
-        if not isinstance(self.X, MixedRows):
+        if not isinstance(self.X, Rows):
             object.__setattr__(self, "X", sp.csr_array(self.X))
         by_row = {
             "labels": self.labels,
@@ -156,7 +156,7 @@ class Documents:
         arrays: Arrays = {}
         if self.X is not None:
             arrays |= tables.csr_to_arrays(sparse_block(self.X), "X")
-        if isinstance(self.X, MixedRows):
+        if isinstance(self.X, Rows):
             arrays["embedding"] = self.X.dense
         vectors = {
             "labels": self.labels,
@@ -195,7 +195,7 @@ class Documents:
         n_rows = X.shape[0]
         if embedding_width:
             shape = (n_rows, embedding_width)
-            X = MixedRows(X, get_array(arrays, "embedding", "f", shape))
+            X = Rows(X, get_array(arrays, "embedding", "f", shape))
         texts = _unpacked(arrays, "texts", n_rows)
         if texts is not None and texts.dtype.kind != "O":
             raise ValueError("texts must be strings")

@@ -29,7 +29,7 @@ from .characters import (
     scripts_of,
     spaceless_class,
 )
-from .counts import BM25, inverse_frequencies, weigh_counts
+from .counts import BM25, inverse_frequencies, scale_columns, weigh_counts
 
 TOKENS = ("auto", "words", "characters", "identifiers")
 
@@ -83,11 +83,10 @@ class Words:
         Fewest and most documents that contain a word, as a number or as a share.
     weights : {"tfidf", "bm25"}, default="tfidf"
         "tfidf": 1 + ln(count), times `idf`. "bm25": counts saturate, sooner in longer
-        texts, and have the roots of the weights of BM25, so that the dot product of a
-        document and a query is BM25.
+        texts, and have the roots of the weights of BM25.
     norm : {"l2", None}, default="l2"
-        "l2" puts rows at unit length. With "bm25", None keeps their lengths, which
-        BM25 ranks by, on a scale on which texts have length 1 on average.
+        "l2" puts rows at unit length. With "bm25", None keeps the lengths of texts,
+        1 on average: the dot product with a query then ranks them as BM25.
 
     Attributes
     ----------
@@ -172,6 +171,26 @@ class Words:
             "gram_lengths": [SHORTEST_GRAM, LONGEST_GRAM],
         }
 
+    def _described_words(self) -> str:
+        """Return what a word is, for the middle of a message."""
+        if self.tokens == "identifiers":
+            return "a word is two or more letters in a row"
+        return "a word is two or more letters or digits in a row"
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How words are weighted, for a page that searches."""
+        bm25 = BM25(self.idf, self._average_length)
+        return {
+            "weights": self.weights,
+            "norm": self.norm,
+            "ngrams": self.ngrams,
+            "idf": self.idf,
+            "k1": bm25.k1,
+            "b": bm25.b,
+            "average_length": self._average_length,
+        }
+
     @cached_property
     def left_out(self) -> frozenset[str]:
         """The words that are left out."""
@@ -219,8 +238,16 @@ class Words:
         high = _number_of_texts(self.max_df, n)
         is_kept = (n_with >= low) & (n_with <= high)
         names = np.sort(np.array(list(index), dtype=object)[is_kept])
+        if not index:
+            raise ValueError(
+                f"The {n} texts have no words: {self._described_words()} that is not "
+                "a stop word. Change tokens= or stop_words=."
+            )
         if not len(names):
-            raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
+            raise ValueError(
+                f"No word is in {low:g} to {high:g} of the {n} texts: change min_df= or "
+                "max_df=."
+            )
         columns = [index[name] for name in names]
         counts = counts[:, columns]
         if self.weights == "tfidf":
@@ -255,11 +282,19 @@ class Words:
                 f"({_percent(share)} of the letters)"
             )
 
-    def transform(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored."""
+    def transform(
+        self, texts: Iterable[str], *, are_queries: bool = False
+    ) -> sp.csr_array:
+        """Return texts as rows; words that are not known are ignored.
+
+        Queries differ from documents where BM25 ranks by lengths, ``norm=None``: their
+        counts do not saturate, and they have length 1.
+        """
         counts = self.count(texts)
         if self.weights == "tfidf":
             rows = weigh_counts(counts, self.idf)
+        elif are_queries and self.norm is None:
+            return unit_rows(scale_columns(counts, np.sqrt(self.idf)))
         else:
             rows = self._scale * BM25(self.idf, self._average_length).weigh(counts)
         if self.norm is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import MixedRows
+from ..mixed_rows import Rows
 
 #: Entries of X that are hashed at a time, so that they stay in the cache.
 BLOCK = 1 << 16
@@ -15,7 +15,7 @@ BLOCK = 1 << 16
 SEEDS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
 
 
-def row_keys(X: sp.csr_array | MixedRows) -> np.ndarray:
+def row_keys(X: sp.csr_array | Rows) -> np.ndarray:
     """Return a key of 128 bits per row: equal for equal rows, and different for others.
 
     Each entry is hashed with its column, and a key is the sum of these hashes, so that
@@ -24,7 +24,7 @@ def row_keys(X: sp.csr_array | MixedRows) -> np.ndarray:
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_columns)
+    X : csr_array or Rows of shape (n_rows, n_columns)
         Canonical: no duplicates, no stored zeros. The number of columns does not
         matter.
 
@@ -39,7 +39,7 @@ def row_keys(X: sp.csr_array | MixedRows) -> np.ndarray:
     >>> (keys[0] == keys[1]).any(), (keys[0] == keys[2]).all()
     (np.False_, np.True_)
     """
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return row_keys(X.sparse) + _dense_keys(X.dense, X.sparse.shape[1])
     keys = np.zeros((X.shape[0], len(SEEDS)), dtype=np.uint64)
     n_entries = int(X.indptr[-1])

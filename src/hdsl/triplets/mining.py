@@ -11,7 +11,7 @@ from ..input.labels import check_labels
 from ..input.matrices import as_rows, canonical
 from ..input.parameters import check_device, check_number, generator
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import MixedRows, features_as_float64, sparse_block
+from ..mixed_rows import Rows, features_as_float64, sparse_block
 from .rows import Judgements
 
 #: What a pair of rows with the same labels gains over one that shares none, over the
@@ -176,6 +176,9 @@ def shared_label_triplets(
     >>> T.tolist(), weights.round(2).tolist()
     ([[0, 1, 2], [1, 0, 2]], [0.67, 0.67])
     """
+    owner = "shared_label_triplets"
+    check_number(owner, "n_targets", n_targets, low=1, integer=True)
+    check_number(owner, "n_impostors", n_impostors, low=1, integer=True)
     X = _matrix(X)
     sets = label_sets(y)
     if sets is None:
@@ -205,8 +208,8 @@ def shared_label_triplets(
 
 def _side_by_side(X: Any, labels: sp.csr_array) -> Any:
     """Return rows with labels as further sparse columns."""
-    if isinstance(X, MixedRows):
-        return MixedRows(_side_by_side(X.sparse, labels), X.dense)
+    if isinstance(X, Rows):
+        return Rows(_side_by_side(X.sparse, labels), X.dense)
     return sp.csr_array(sp.hstack([X, labels], format="csr"))
 
 
@@ -214,7 +217,7 @@ def _weighted_labels(X: Any, sets: LabelSets) -> sp.csr_array:
     """Return the labels as columns that decide before the inner product of X does."""
     features = sparse_block(X)
     squares = np.asarray(features.multiply(features).sum(axis=1))
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         squares = squares + np.einsum("ij,ij->i", X.dense, X.dense)
     largest = float(squares.max())
     if largest == 0.0:
@@ -266,7 +269,7 @@ def random_shared_triplets(
 def _matrix(X: Any) -> Any:
     """Return X as a canonical float64 CSR array; an embedding beside it as it is."""
     X = as_rows(X)
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return features_as_float64(X)
     if not sp.issparse(X):
         X = canonical(sp.csr_array(X))

@@ -9,7 +9,7 @@ from .. import search
 from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_share, generator
-from ..mixed_rows import MixedRows, features_as_float64, stack_rows
+from ..mixed_rows import Rows, features_as_float64, stack_rows
 from ..relevance import Relevance, read_relevance
 from .rows import JUDGED, Judgements
 
@@ -141,7 +141,7 @@ def _ids_or_numbers(ids: Any, n_rows: int, name: str) -> Any:
 def _checked(X: Any, name: str) -> Any:
     """Return rows in float64; an embedding beside them keeps its dtype."""
     X = as_rows(X, name)
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return features_as_float64(X)
     return sp.csr_array(X, dtype=np.float64)
 
@@ -150,7 +150,7 @@ def _unit_blocks(X: Any) -> Any:
     """Return rows at unit length, the embedding as well."""
     from sklearn.preprocessing import normalize
 
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         return X.map(normalize)
     return normalize(X)
 
