@@ -56,6 +56,7 @@ ORDER_OF_CHOICE = (
         for end in ("", "_low", "_high")
     ),
     "embedding_weight",
+    "embedding_scale",
     "chosen",
 )
 

@@ -16,7 +16,7 @@ do not change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..input.errors import warn
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT, RANKINGS
 from ..similarity.unlearned import unlearned
-from ..solver.atoms import NOTHING
+from ..solver.atoms import NOTHING, are_directions
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.supervision import Supervision
 from .gains import (
@@ -58,6 +58,13 @@ WEIGHTS = (0.0, 0.25, 1.0, 4.0, 16.0)
 
 FIXED_WEIGHT = 1.0
 
+#: Candidates for the bound of what is learned inside an embedding, in relation to the
+#: weight of the frozen embedding, from the smallest, and the prior they are tried with:
+#: from 8 to 128 an error hardly depends on the prior.
+INSIDE = (8.0, 32.0, 128.0)
+
+PRIOR_INSIDE = 4.0
+
 #: Iterations for the first candidate, and for each that starts from the model of the
 #: one before. With fewer a small prior still loses what it finds at the end of a run.
 FIRST_STEPS = 6
@@ -85,11 +92,15 @@ class Candidate:
         None without an embedding.
     n_iter : int
         `FROM_ANOTHER` where it starts from the model of the candidate before.
+    embedding_scale : float
+        The bound of what is learned inside an embedding, over prior·w; 0 learns nothing
+        there.
     """
 
     prior: float = np.inf
     embedding_weight: float | None = None
     n_iter: int = FROM_ANOTHER
+    embedding_scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,8 @@ class Choice:
         One line per candidate (`choice_table`); None where nothing was tried.
     ranking : {"cosine", "product"}
         How rows are ranked best.
+    embedding_scale : float
+        As in `Candidate`.
     """
 
     prior: float
@@ -114,6 +127,7 @@ class Choice:
     reason: str
     table: dict[str, np.ndarray] | None = None
     ranking: str = COSINE
+    embedding_scale: float = 0.0
 
 
 class PartFitter(Protocol):
@@ -123,9 +137,15 @@ class PartFitter(Protocol):
     ----------
     unit : float
         The mean ‖x‖² of the anchors.
+    has_pairs : bool
+        Whether there are features to pair.
+    can_learn_inside : bool
+        Whether there is an embedding whose bound is open.
     """
 
     unit: float
+    has_pairs: bool
+    can_learn_inside: bool
 
     def solve(
         self,
@@ -133,13 +153,22 @@ class PartFitter(Protocol):
         max_iter: int,
         earlier: Result | None,
         callback: Callback | None,
+        inside: float = 0.0,
     ) -> Result:
-        """Return the path of a prior, perhaps from the model of another one."""
+        """Return the path of a prior, perhaps from the model of another one.
+
+        `inside` is the bound of what is learned inside the embedding, over the prior.
+        """
 
     def similarity(
-        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+        self,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        prior: float,
+        vectors: np.ndarray | None = None,
+        inside: float = 0.0,
     ) -> Similarity:
-        """Return what a run of this prior has learned."""
+        """Return what a run has learned; `vectors` are those of its directions."""
 
 
 # --- scores ---------------------------------------------------------------------------
@@ -202,6 +231,17 @@ class PartRun:
         self._fits = fits
         self._unit = unit
         self._last: Result | None = None
+        self._last_candidate: Candidate | None = None
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether there are features to pair."""
+        return self._fits.has_pairs
+
+    @property
+    def can_learn_inside(self) -> bool:
+        """Whether there is an embedding whose bound is open."""
+        return self._fits.can_learn_inside
 
     def start(self, candidate: Candidate) -> None:
         """Add the model that has learned nothing."""
@@ -213,29 +253,50 @@ class PartRun:
         if self._last is not None:
             n_iter = self._last.n_iter + NEXT_STEPS
         prior = candidate.prior / self._unit
-        result = self._fits.solve(prior, n_iter, self._last, None)
+        inside = candidate.embedding_scale
+        earlier = self._last
+        if earlier is not None and inside:
+            earlier = with_directions_times(
+                earlier, self._last_candidate.embedding_scale / inside
+            )
+        result = self._fits.solve(prior, n_iter, earlier, None, inside)
         self._last = result
+        self._last_candidate = candidate
         self.models[candidate] = self._fits.similarity(
-            result.atoms, result.weights, prior
+            result.atoms, result.weights, prior, result.directions, inside
         )
+
+    def begin_anew(self) -> None:
+        """Learn the next candidate from nothing."""
+        self._last = None
 
     def path(self, candidates: Sequence[Candidate]) -> None:
         """Learn candidates that differ in the number of iterations, as one path."""
         prior = candidates[0].prior / self._unit
+        inside = candidates[0].embedding_scale
         by_steps = {candidate.n_iter: candidate for candidate in candidates}
 
         def keep(state: State) -> None:
             candidate = by_steps.get(state.n_iter)
             if candidate is not None:
                 self.models[candidate] = self._fits.similarity(
-                    state.atoms, state.weights, prior
+                    state.atoms, state.weights, prior, state.directions, inside
                 )
 
         n_most = max(by_steps)
-        last = self._fits.solve(prior, n_most, None, keep)
-        model = self._fits.similarity(last.atoms, last.weights, prior)
+        last = self._fits.solve(prior, n_most, None, keep, inside)
+        model = self._fits.similarity(
+            last.atoms, last.weights, prior, last.directions, inside
+        )
         for candidate in candidates:  # the path may have ended before
             self.models.setdefault(candidate, model)
+
+
+def with_directions_times(earlier: Result, factor: float) -> Result:
+    """Return a result whose directions have weights times a factor, for another bound."""
+    is_direction = are_directions(earlier.atoms)
+    weights = np.where(is_direction, factor * earlier.weights, earlier.weights)
+    return replace(earlier, weights=weights)
 
 
 # --- the choice -----------------------------------------------------------------------
@@ -265,18 +326,25 @@ def choose(
     n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
     walker = _Walker(runs, Scores(n_units), progress)
     priors = PRIORS if is_free else (float(model.prior),)
-    walker.try_priors([Candidate(prior) for prior in priors])
-    walks = [walker.gains(ranking) for ranking in RANKINGS]
+    if runs[0].has_pairs:
+        walker.try_priors([Candidate(prior) for prior in priors])
+    if runs[0].can_learn_inside:
+        prior = PRIOR_INSIDE if is_free else float(model.prior)
+        walker.try_inside([Candidate(prior, embedding_scale=size) for size in INSIDE])
+    paths = walker.paths
+    if not paths:
+        return _without_data(model)
+    walks = [walker.gains(path, ranking) for path, ranking in paths]
     walk, best = 0, 0
     if is_free:
         walk, best = best_of_walks(walks)
-    ranking = RANKINGS[walk]
-    chosen = walker.tried[best + 1]
+    path, ranking = paths[walk]
+    chosen = walker.tried[0] if best < 0 else path[best]
     n_iter = FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
     if best < 0:
         n_iter = 0
     elif model.max_iter == "auto":
-        chosen = walker.try_steps(chosen.prior, ranking)
+        chosen = walker.try_steps(chosen, ranking)
         n_iter = chosen.n_iter
     gain = Interval(0.0, 0.0, 0.0)
     if best >= 0 and is_free:
@@ -288,7 +356,9 @@ def choose(
     if best < 0:
         warn(f"Nothing is learned: {reason}.")
         return Choice(FIXED_PRIOR, 0, reason, table)
-    return Choice(chosen.prior, n_iter, reason, table, ranking)
+    return Choice(
+        chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale
+    )
 
 
 def _without_data(model: Any) -> Choice:
@@ -316,7 +386,8 @@ class _Walker:
             run.start(self.tried[0])
         scores.add(self.tried[0], runs, (COSINE,))
         scores.sums[self.tried[0], PRODUCT] = scores.sums[self.tried[0], COSINE]
-        self.n_priors = 0
+        self.priors: list[Candidate] = []
+        self.inside: list[Candidate] = []
 
     @property
     def start(self) -> tuple[Candidate, str]:
@@ -331,9 +402,32 @@ class _Walker:
                 run.next(candidate)
             self.scores.add(candidate, self.runs, RANKINGS)
             self.tried.append(candidate)
-            self.n_priors += 1
+            self.priors.append(candidate)
             if all(self._is_past(ranking) for ranking in RANKINGS):
                 break
+
+    def try_inside(self, candidates: Sequence[Candidate]) -> None:
+        """Try to learn inside the embedding too, from a small bound to larger ones."""
+        n_fits = len(candidates) * len(self.runs)
+        self.progress.stage("choosing what is learned inside the embedding", n_fits)
+        for run in self.runs:
+            run.begin_anew()
+        for candidate in candidates:
+            for run in self.progress.each(self.runs):
+                run.next(candidate)
+            self.scores.add(candidate, self.runs, RANKINGS)
+            self.tried.append(candidate)
+            self.inside.append(candidate)
+
+    @property
+    def paths(self) -> list[tuple[list[Candidate], str]]:
+        """The candidates of each walk from the start, and how rows are ranked by them."""
+        return [
+            (path, ranking)
+            for path in (self.priors, self.inside)
+            for ranking in RANKINGS
+            if path
+        ]
 
     def _is_past(self, ranking: str) -> bool:
         """Return whether the last two candidates are below one before, the last for certain."""
@@ -345,10 +439,10 @@ class _Walker:
         lost = self.scores.gains([keys[-1]], keys[best])
         return bool(lost.means[0] < -QUANTILE * lost.errors[0])
 
-    def try_steps(self, prior: float, ranking: str) -> Candidate:
-        """Try numbers of iterations for a prior; return the best."""
+    def try_steps(self, best: Candidate, ranking: str) -> Candidate:
+        """Try numbers of iterations for a candidate; return the best."""
         self.progress.stage("choosing the number of iterations", len(self.runs))
-        candidates = [Candidate(prior, n_iter=n_iter) for n_iter in STEPS]
+        candidates = [replace(best, n_iter=n_iter) for n_iter in STEPS]
         for run in self.progress.each(self.runs):
             run.path(candidates)
         for candidate in candidates:
@@ -357,10 +451,9 @@ class _Walker:
         keys = [(candidate, ranking) for candidate in candidates]
         return candidates[1 + best_of(self.scores.gains(keys[1:], keys[0]))]
 
-    def gains(self, ranking: str) -> Gains:
-        """Return what the priors gain over the start, ranked in one way."""
-        tried = self.tried[1 : 1 + self.n_priors]
-        keys = [(candidate, ranking) for candidate in tried]
+    def gains(self, path: Sequence[Candidate], ranking: str) -> Gains:
+        """Return what the candidates of a walk gain over the start, ranked in one way."""
+        keys = [(candidate, ranking) for candidate in path]
         return self.scores.gains(keys, self.start)
 
     # --- what is told -----------------------------------------------------------------
@@ -389,6 +482,8 @@ class _Walker:
                 }
             lines[-1]["chosen"] = candidate == chosen
         columns = {name: np.array([line[name] for line in lines]) for name in lines[0]}
+        if not self.inside:
+            columns.pop("embedding_scale")
         for name, values in self._side_effects(chosen, ranking).items():
             columns[name] = np.full(len(lines), np.nan)
             columns[f"{name}_low"] = np.full(len(lines), np.nan)
@@ -414,6 +509,7 @@ class _Walker:
             effect = interval_of(gains)
         return {
             "prior": candidate.prior,
+            "embedding_scale": candidate.embedding_scale,
             "n_iter": candidate.n_iter,
             "score": float(scores.means[0]),
             "error": float(scores.errors[0]),
@@ -439,10 +535,13 @@ class _Walker:
         before = self.scores.mean(*self.start)
         if not np.isfinite(chosen.prior):
             return (
-                f"of {self.n_priors} priors none is expected to gain; {title}: "
+                f"of {len(self.tried) - 1} settings none is expected to gain; {title}: "
                 f"{before:.3f} before learning"
             )
         setting = f"prior {chosen.prior:g}, {n_iter} iterations"
+        if chosen.embedding_scale:
+            setting += f", inside the embedding up to {chosen.embedding_scale:g} times"
+            setting += " its weight"
         sentences = [f"{setting}; {title}: {before:.3f} before learning"]
         if gain.high:
             sentences[0] += (

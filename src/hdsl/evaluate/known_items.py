@@ -281,6 +281,8 @@ def half_rows(X: Any, share: float, rng: np.random.Generator) -> Any:
     Of mixed rows these are the sparse ones; the embedding stays as it is.
     """
     if isinstance(X, Rows):
+        if not X.sparse.shape[1]:
+            return X
         return Rows(half_rows(X.sparse, share, rng), X.dense)
     sizes = np.diff(X.indptr)
     n_kept = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)

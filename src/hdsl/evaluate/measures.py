@@ -378,6 +378,9 @@ def products_between(X: Any, Y: Any) -> Callable[[Rewriter], np.ndarray]:
                 blocks[columns] = (part.block(X), part.block(Y))
                 if part.weight:
                     scores += part.weight * plain_products(columns)
+            if similarity.has_directions:
+                along = similarity.along_directions(X)
+                scores += along @ similarity.along_directions(Y).T
             left = similarity.learned(X)
             right = similarity.learned(Y)
         else:

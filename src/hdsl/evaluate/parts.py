@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..input.errors import NoTripletError
-from ..mixed_rows import stack_rows
+from ..mixed_rows import sparse_block, stack_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.labeled_rows import LabeledRows
 from ..supervision.mining import Mining
@@ -219,8 +219,10 @@ def _measures_of_labels(
             train.X, train.y, held_out.X, held_out.y, Units(units, weights)
         )
 
-    def known() -> Measure:
+    def known() -> Measure | None:
         X = stack_rows(held_out.X, train.X)
+        if not sparse_block(X).shape[1]:
+            return None  # half of a vector is no query
         return KnownRows(X, np.arange(len(units)), units, half_rng)
 
     if goal == SEARCH:

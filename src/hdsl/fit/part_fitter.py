@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..mixed_rows import Rows
 from ..similarity import Similarity
 from ..similarity.fixed import parts_of_rows
 from ..solver import losses, oracle, steps
@@ -13,6 +14,7 @@ from ..solver.loop import Callback, Options, Result, frank_wolfe
 from ..supervision.compared_rows import ComparedRows
 from .automatic import own_similarity, scale_of
 from .layouts import make_layout
+from .parameters import learns_inside
 from .path import LearnedParts
 from .rounding import warn_of_rounding
 
@@ -61,6 +63,10 @@ class PartFitter:
         statistics = self.layout.statistics()
         self.scale = scale_of(model, statistics)
         self.unit = own_similarity(statistics)
+        self.has_pairs = self.layout.n_features > 1
+        has_embedding = isinstance(data.X, Rows)
+        is_open = model.embedding_scale == "auto"
+        self.can_learn_inside = has_embedding and is_open and learns_inside(model)
         self.loss = losses.checked(losses.get(model.loss))
 
     def with_data(self, data: ComparedRows) -> PartFitter:
@@ -73,15 +79,15 @@ class PartFitter:
         max_iter: int,
         earlier: Result | None,
         callback: Callback | None,
-        direction_scale: float = 0.0,
+        inside: float = 0.0,
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one.
 
-        With a `direction_scale` it learns inside the embedding too.
+        With `inside` it learns inside the embedding too, up to so many times the prior.
         """
         options = {}
-        if direction_scale:
-            options["direction_scale"] = direction_scale
+        if inside:
+            options["direction_scale"] = inside * prior
         problem = self.layout.problem(self.loss, self.scale, (prior,), **options)
         return self.follow(problem, max_iter, earlier, callback)
 
@@ -114,11 +120,11 @@ class PartFitter:
         weights: np.ndarray,
         prior: float,
         vectors: np.ndarray | None = None,
-        direction_scale: float = 0.0,
+        inside: float = 0.0,
     ) -> Similarity:
         """Return what a run of this prior has learned; `vectors` are those of directions."""
         fixed = parts_of_rows(self.data.X, prior)
-        parts = LearnedParts.of(atoms, weights, vectors, direction_scale)
+        parts = LearnedParts.of(atoms, weights, vectors, inside * prior)
         return Similarity(
             parts.atoms,
             parts.weights,

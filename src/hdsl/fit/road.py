@@ -205,11 +205,9 @@ def _listener(run: CheckedInput, settings: Settings) -> Callback | None:
         fitted = {
             name: value for name, value in vars(run.learned).items() if name[-1] == "_"
         }
-        vectors = None
-        if state.problem.directions is not None:
-            vectors = state.problem.directions.vectors
-        scale = settings.embedding_scale
-        parts = LearnedParts.of(state.atoms, state.weights, vectors, scale)
+        parts = LearnedParts.of(
+            state.atoms, state.weights, state.directions, settings.embedding_scale
+        )
         fitted |= {
             "atoms_": parts.atoms,
             "weights_": parts.weights,

@@ -29,6 +29,15 @@ class Settings(NamedTuple):
     ranking: str = COSINE
     embedding_scale: float = 0.0
 
+    def for_embedding_alone(self, weight: float) -> Settings:
+        """Return the numbers of a run that has no feature to pair.
+
+        Where nothing is learned inside the embedding, nothing is learned.
+        """
+        if self.embedding_scale:
+            return self
+        return self._replace(embedding_scale=self.prior * weight, max_iter=0)
+
     def as_array(self, data: ComparedRows | None) -> np.ndarray:
         """Return the numbers, and a fingerprint of the comparisons that they go with."""
         numbers = [
@@ -58,8 +67,11 @@ def settings_of_run(
         table = choice_from(run.checkpoint.arrays)
     else:
         statistics = laid_out.layout.statistics()
-        settings = new_settings(model, statistics, laid_out.choice)
-        table = table_as_used(model, statistics, laid_out.choice)
+        weight = 0.0 if run.embedding is None else run.embedding.weight
+        settings = new_settings(model, statistics, laid_out.choice, weight)
+        table = table_as_used(model, statistics, laid_out.choice, weight)
+        if not laid_out.layout.n_features:
+            settings = settings.for_embedding_alone(weight)
     if run.earlier is None and not run.is_resumed:
         table = joined_table(run.embedding, table)
     check_margins(laid_out.margin_rows, settings.scale, settings.prior)
@@ -106,8 +118,10 @@ def resumed_weight(arrays: Arrays) -> float:
     return float(weight[0])
 
 
-def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> Settings:
-    """Return the numbers as given, automatic or chosen."""
+def new_settings(
+    model: Any, statistics: Statistics, choice: Choice | None, weight: float
+) -> Settings:
+    """Return the numbers as given, automatic or chosen; `weight` is that of an embedding."""
     scale = scale_of(model, statistics)
     embedding_scale = 0.0
     if model.embedding_scale != "auto":
@@ -117,17 +131,24 @@ def new_settings(model: Any, statistics: Statistics, choice: Choice | None) -> S
         n_iter = n_iterations(model)
         return Settings(scale, prior, n_iter, embedding_scale=embedding_scale)
     prior = choice.prior / prior_unit(model, statistics)
+    if model.embedding_scale == "auto":
+        embedding_scale = choice.embedding_scale * prior * weight
     return Settings(scale, prior, choice.n_iter, choice.ranking, embedding_scale)
 
 
 def table_as_used(
-    model: Any, statistics: Statistics, choice: Choice | None
+    model: Any, statistics: Statistics, choice: Choice | None, weight: float
 ) -> Arrays | None:
-    """Return what was tried, with priors as a model has them; None where nothing was."""
+    """Return what was tried, with numbers as a model has them; None where nothing was."""
     if choice is None or choice.table is None:
         return None
     priors = choice.table["prior"] / prior_unit(model, statistics)
-    return {**choice.table, "prior": priors}
+    table = {**choice.table, "prior": priors}
+    if "embedding_scale" in table:
+        inside = table["embedding_scale"]
+        units = np.where(inside > 0.0, priors, 0.0) * weight
+        table["embedding_scale"] = inside * units
+    return table
 
 
 def prior_unit(model: Any, statistics: Statistics) -> float:

@@ -106,6 +106,13 @@ class State:
         return self.problem.to_user(self.active.atoms)
 
     @property
+    def directions(self) -> np.ndarray | None:
+        """Unit vectors that active atoms name by their numbers; None without any."""
+        if self.problem.directions is None:
+            return None
+        return self.problem.directions.vectors
+
+    @property
     def weights(self) -> np.ndarray:
         """Weights of the active atoms."""
         return self.active.weights
