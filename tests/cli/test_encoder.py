@@ -204,7 +204,7 @@ def test_an_export_has_words_and_embedding(home):
 
 
 def test_a_text_index_leaves_the_embedding_out_and_says_so(home):
-    good("fit", "texts.csv", *FIT)
+    good("fit", "texts.csv", *FIT, "--tokens", "words")
     result = good("export", "model.hdsl", "--to", "sqlite", "--query", "goal")
     assert "the embedding" in result.stderr
     assert "'\"goal\"'" in result.stdout
