@@ -14,6 +14,7 @@ from .. import text
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
 from ..report.measured import MAX_SCORES
+from ..similarity.cosine import PRODUCT
 from ..text import TEST, Clicks, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
 from ..triplets import relevance_triplets, restrict
@@ -122,6 +123,8 @@ def learn(
             announce("scoring the labels with a linear classifier", quiet=quiet)
             fitted, training = _with_class_scores(model, training, seed)
     _fit(model, training, checkpoint, quiet=quiet)
+    if words is not None and words.ranks_by_length:
+        model.ranking_ = PRODUCT
     seconds = time.perf_counter() - start
     if text_encoder is not None:
         weight = document_embedding_weight(fitted)
