@@ -162,6 +162,24 @@ def test_new_queries_search_the_documents_in_the_model(home):
     assert (shown["n"], shown["held out"]) == (2, True)
 
 
+def test_a_model_of_bm25_ranks_by_its_score(home):
+    """Before learning, for held-out queries, as `bm25_scores` does."""
+    good("fit", "texts.csv", *FIT, *TABLES, "--weights", "bm25")
+    collection = load("model.hdsl")
+    assert collection.learned.ranking_ == "product"
+    assert collection.learned.norm_ is None
+    held_out = collection.queries.rows.is_new
+    texts_held_out = collection.queries.rows.texts[held_out]
+    scores = collection.bm25_scores(texts_held_out).toarray()
+    Q = collection.queries.rows.X[held_out]
+    products = (Q @ collection.documents.X.T).toarray()
+    assert_allclose(
+        products / products.max(axis=1, keepdims=True),
+        scores / scores.max(axis=1, keepdims=True),
+        atol=1e-9,
+    )
+
+
 def test_queries_may_stand_in_the_judgements_as_texts(home):
     by_id = told("fit", "texts.csv", *FIT, *TABLES)
     rows = [(question(int(q[1:])), d, grade) for q, d, grade in judgements()]

@@ -14,6 +14,7 @@ from .. import text
 from ..evaluate.measured import MAX_SCORES
 from ..labels import LabelSets
 from ..mixed_rows import Rows, stack_rows
+from ..similarity.cosine import PRODUCT
 from ..text import TEST, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
 from ..triplets import relevance_triplets
@@ -127,6 +128,8 @@ def learn(
         if groups is not None:
             training["groups"] = groups
     _fit(model, training, checkpoint, quiet=quiet)
+    if words is not None and words.ranks_by_length:
+        model.ranking_ = PRODUCT
     seconds = time.perf_counter() - start
     if text_encoder is not None:
         weight = document_embedding_weight(fitted)
