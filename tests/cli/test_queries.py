@@ -123,7 +123,13 @@ def test_queries_held_out_are_measured_and_not_learned_from(home):
     assert_array_equal(model.atoms_, collection.learned.atoms_)
     held_out = queries.held_out.by_query()
     Q = queries.rows.X[list(held_out)]
-    searches = compare_searches(collection.scored, Q, D, list(held_out.values()))
+    searches = compare_searches(
+        collection.scored,
+        Q,
+        D,
+        list(held_out.values()),
+        memory=collection.memory,
+    )
     assert searches.n_queries == 6
     assert facts["search"] == searches.to_dict()
     again = told("evaluate", "model.hdsl")

@@ -302,7 +302,7 @@ def _training_of_queries(
             grade="grades",
             random_state=seed,
         )
-        return {"X": judged}
+        return {"X": replace(judged, query_names=_names_of(queries, is_known))}
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
     learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
     if not len(learned.triplets):
@@ -315,6 +315,16 @@ def _training_of_queries(
         "triplets": restrict(learned.triplets, is_row, len(is_row)),
         "sample_weight": learned.weights,
     }
+
+
+def _names_of(queries: Queries, is_known: np.ndarray) -> np.ndarray:
+    """Return what known queries are called: their texts, or their ids or numbers without."""
+    names = queries.rows.texts
+    if names is None:
+        names = queries.rows.ids
+    if names is None:
+        names = np.arange(queries.n_queries)
+    return np.array([str(name) for name in names[is_known].tolist()], dtype=object)
 
 
 def _is_scored(X: sp.csr_array, y: Any) -> bool:

@@ -90,6 +90,7 @@ class Outcome:
             "prior": model.prior_,
             "ranking": model.ranking_,
             "choice": choice_of(model),
+            "memory": _memory_of(model),
             "objective": model.objective_,
         }
         return facts | self._error_facts() | {"seconds": round(self.seconds, 2)}
@@ -123,6 +124,14 @@ class Outcome:
             dict(zip(PAIR_FIELDS, pair, strict=True))
             for pair in pairs[PAIR_FIELDS][:n].tolist()
         ]
+
+
+def _memory_of(model: Any) -> str | None:
+    """Return what is remembered of judged queries; None where nothing was judged."""
+    memory = getattr(model, "memory_", None)
+    if memory is None:
+        return None
+    return str(memory.sentence)
 
 
 def choice_of(model: Any) -> str | None:
@@ -203,6 +212,8 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     )
     if facts["choice"]:
         show(facts["choice"])
+    if facts["memory"]:
+        show(facts["memory"])
     show("")
     _show_errors(outcome)
     show("")

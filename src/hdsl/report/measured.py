@@ -27,6 +27,7 @@ from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
 from ..search_gain import SearchGain
 from ..similarity.cosine import COSINE, ranking_of
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..triplets.graded_rows import (
@@ -357,14 +358,20 @@ def measure_searches(
     queries: sp.csr_array,
     documents: sp.csr_array,
     relevance: Relevance,
+    memory: QueryMemory | None = None,
 ) -> Measured:
     """Return how well queries find what is relevant; search for documents by half of their words.
 
     The error of a query is 1 - nDCG. Queries without a relevant document are left out.
+    What is remembered of judged queries is added to the learned order.
     """
     relevant = relevance.by_query()
     searches = evaluate.compare_searches(
-        similarity, queries[list(relevant)], documents, list(relevant.values())
+        similarity,
+        queries[list(relevant)],
+        documents,
+        list(relevant.values()),
+        memory=memory,
     )
     errors = ErrorComparison.from_trials(
         before=1.0 - searches.before.ndcgs,
