@@ -1,5 +1,6 @@
 """What a model remembers of judged queries on the command line: shown, and forgotten."""
 
+import json
 import re
 
 import numpy as np
@@ -90,6 +91,26 @@ def test_a_judgement_is_forgotten(inside):
     good("forget", "less.hdsl", "--query", memory.names[1])
     assert load("less.hdsl").memory.n_queries == memory.n_queries - 2
     assert "nothing was forgotten" in bad("forget", "less.hdsl", "--query", known)
+
+
+def test_queries_for_engines_have_the_boosts(inside):
+    collection = load("model.hdsl")
+    known = collection.memory.names[0]
+    boosts = collection.boosts(known)
+    command = ("export", "model.hdsl", "--query", known, "--to")
+    asked = json.loads(good(*command, "jsonl").stdout)
+    assert asked["boosts"] == {str(row): boost for row, boost in boosts.items()}
+    left_out = good(*command, "elasticsearch")
+    assert "--best-score" in left_out.stderr
+    assert "constant_score" not in left_out.stdout
+    body = json.loads(good(*command, "elasticsearch", "--best-score", 20).stdout)
+    clauses = body["query"]["bool"]["should"]
+    boosted = [c["constant_score"] for c in clauses if "constant_score" in c]
+    first = collection.documents.ids[next(iter(boosts))]
+    assert first in boosted[0]["filter"]["terms"]["_id"]
+    scaled = collection.boosts(known, best_score=20.0)
+    assert boosted[0]["boost"] == pytest.approx(next(iter(scaled.values())))
+    assert "--best-score" in good(*command, "sqlite").stderr
 
 
 def test_new_documents_have_no_memory(inside):

@@ -360,6 +360,37 @@ class Collection:
             answers.append(Hits(hits, is_plain=plain))
         return answers
 
+    def boosts(self, text: str, *, best_score: float | None = None) -> dict[int, float]:
+        """Return what is remembered of documents for a text, by their rows, the largest first.
+
+        Parameters
+        ----------
+        text : str
+        best_score : float > 0, default=None
+            The score of the first document in an engine: boosts are in its scale. None
+            is the scale of the similarity.
+
+        Returns
+        -------
+        dict of int to float
+            Empty without judged queries.
+        """
+        if self.memory is None or self.documents.X is None:
+            return {}
+        check_number(
+            "boosts", "best_score", best_score, low=0, strict=True, words=(None,)
+        )
+        query = self.row_of_text(text)
+        scores = self._remembered_scores(query)
+        if best_score is not None:
+            best = float(self._index.compare(query).learned.max(initial=0.0))
+            if best == 0.0:
+                return {}
+            scores *= best_score / best
+        rows = np.flatnonzero(scores > 0.0)
+        order = np.argsort(-scores[rows], kind="stable")
+        return {int(row): float(scores[row]) for row in rows[order]}
+
     def _remembered_scores(self, query: Any) -> np.ndarray:
         """Return what is remembered of each document for one row."""
         assert self.memory is not None
