@@ -129,9 +129,9 @@ def load(home: Path) -> Collection:
 
 
 @lru_cache(maxsize=1)
-def load_texts(home: Path) -> CollectionTexts:
+def load_texts(home: Path, name: str = "cisi") -> CollectionTexts:
     """Return the texts; queries without a relevant document are left out."""
-    folder = home / "cisi"
+    folder = home / name
     with gzip.open(folder / "documents.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
     query_lines = (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()

@@ -108,7 +108,7 @@ def _reasons(hit: dict[str, Any], score: float) -> list[str]:
 
 def _remembered(hit: dict[str, Any]) -> list[str]:
     """Return a line per known query that a document was judged relevant for."""
-    remembered = hit["remembered"]
+    remembered = hit.get("remembered", [])
     named = [reason for reason in remembered if round(reason["value"], 2) > 0]
     lines = [
         f"{' ' * 9}{reason['value']:+.2f} judged relevant for "
