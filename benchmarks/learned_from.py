@@ -15,40 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import HDSL
-from hdsl.evaluate import compare_triplets, ranking_quality
+from hdsl.evaluate import ranking_quality
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE
-from hdsl.supervision.gains import gain_by_clicks
-from hdsl.supervision.shown_results import power_of_log
 from hdsl.triplets import relevance_triplets
 from reproduce import cisi
 
 from . import click_log
-from .click_log import ClickedSearch, Event
+from .click_log import Event
 from .table import aligned
-
-#: Gains of a model: by true relevance, and by the clicks of other queries.
-SAID = [
-    "queries",
-    "prior",
-    "true nDCG@10",
-    "nDCG@10 of clicks",
-    "comparisons",
-    "comparisons by position",
-    "by what was shown",
-]
-
-#: How fast people stop to look, and what a log says of it.
-POWERS = ["queries", "power", "as estimated"]
-
-#: Priors of the models that clicks judge.
-PRIORS_OF_CLICKS = (4.0, 16.0, 64.0)
 
 #: Words of the queries of a log; None is all.
 QUERIES = {"clicks, whole sentences": None, "clicks, 4 words": 4}
-
-#: How likely people look at rank r: r to this power.
-BIASES = (0.0, -0.35, -0.7, -1.0)
 
 PRIORS = ("auto", 16.0, 64.0)
 N_FOLDS = 5
@@ -271,72 +249,18 @@ def table(name: str, search: Search, ways: dict[str, Way]) -> list[list[str]]:
     return lines
 
 
-# --- what clicks say of a model -------------------------------------------------------
-
-
-def said_by_clicks(name: str, search: Search, log: Clicks) -> list[list[str]]:
-    """Return one line per prior: the true gain, and what clicks of other queries say of it."""
-    n_queries = search.Q.shape[0]
-    fold = np.random.default_rng(0).permutation(n_queries) % N_FOLDS
-    known = np.flatnonzero(fold != 0)
-    new = np.flatnonzero(fold == 0)
-    X = sp.csr_array(sp.vstack([search.D, search.Q]))
-    clicked: dict[int, set[int]] = {}
-    for query, document in log.clicked(new):
-        clicked.setdefault(query, set()).add(document)
-    by_clicks = search._replace(
-        relevant=[clicked.get(query, set()) for query in range(n_queries)]
-    )
-    lines = []
-    for prior in PRIORS_OF_CLICKS:
-        model = search.learned(log.shown(search, known), prior)
-        gains = []
-        for judge, queries in ((search, new), (by_clicks, np.array(list(clicked)))):
-            before = judge.ndcgs(queries, None)
-            gains.append((judge.ndcgs(queries, model) - before).mean())
-        for way in (log.shown, log.weighted):
-            triplets = way(search, new)
-            errors = compare_triplets(
-                model, X, triplets.rows, sample_weight=triplets.weights, cosine=True
-            )
-            gains.append(errors.before.share - errors.after.share)
-        shown = gain_by_clicks(
-            model, COSINE, X, np.arange(search.D.shape[0]), *log.shown(search, new)
-        )
-        gains.append(np.nan if shown is None else shown.gain)
-        lines.append([name, f"{prior:g}", *(f"{gain:+.3f}" for gain in gains)])
-    return lines
-
-
-def powers_of_logs(name: str, search: ClickedSearch) -> list[list[str]]:
-    """Return one line per log: how fast people stop to look, and what the log says of it."""
-    queries = np.arange(search.Q.shape[0])
-    X = sp.csr_array(sp.vstack([search.D, search.Q]))
-    lines = []
-    for bias in BIASES:
-        log = Clicks(search.events(queries, N_EVENTS, bias=bias))
-        triplets = log.shown(Search(*search), queries).rows
-        power = power_of_log(X, triplets)
-        lines.append([name, f"{abs(bias):g}", f"{power:.2f}"])
-    return lines
-
-
 def main() -> None:
     """Print one line per collection and way."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with cisi")
     folder = parser.parse_args().data
     lines = []
-    said = []
-    powers = []
     for name, n_words in QUERIES.items():
         clicked = click_log.load(n_words)
         search = Search(*clicked)
         queries = np.arange(search.Q.shape[0])
         log = Clicks(clicked.events(queries, N_EVENTS))
         lines += table(name, search, log.ways())
-        said += said_by_clicks(name, search, log)
-        powers += powers_of_logs(name, clicked)
     if folder is not None:
         collection = cisi.load(folder)
         D = collection.D
@@ -344,10 +268,6 @@ def main() -> None:
         lines += table("CISI", Search(D, Q, collection.relevant), JUDGED_WAYS)
     headings = ["queries", "others", *(f"prior {prior}" for prior in PRIORS)]
     print(aligned(lines, headings, headings[2:]))
-    print()
-    print(aligned(said, SAID, SAID[1:]))
-    print()
-    print(aligned(powers, POWERS, POWERS[1:]))
 
 
 if __name__ == "__main__":

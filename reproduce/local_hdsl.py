@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from hdsl.choose.candidates import score_columns
+from hdsl.choose.parts import make_parts
+from hdsl.choose.rule import simplest
+from hdsl.supervision.judges import Score
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from hdsl.choose.candidates import score_columns
-from hdsl.choose.parts import make_parts
-from hdsl.choose.rule import simplest
 from hdsl.explain.parts import one_row
 from hdsl.explain.tables import as_names
 from hdsl.fit.automatic import n_iterations
@@ -38,7 +39,6 @@ from hdsl.similarity.pairwise import Pairwise
 from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
 from hdsl.solver.atoms import names as atom_names
-from hdsl.supervision.judges import Score
 from hdsl.wide_matrices import drop_unused_columns
 
 if TYPE_CHECKING:

@@ -36,35 +36,30 @@ NOT_SAVED = {
 FLOATS = ("objective", "gap")
 COUNTS = {"n_iter": 0, "n_triplets": 1}
 
-#: Columns of what was tried for the prior, as `choose.table` has them.
-CHOICE = (
+#: Columns of what was tried that every table has, and all in their order, as
+#: `evaluate.choose` has them.
+CHOICE = {"prior", "n_iter", "score", "error", "chosen"}
+
+ORDER_OF_CHOICE = (
     "prior",
     "n_iter",
     "score",
     "error",
-    "mrr",
-    "search",
     "gain",
     "gain_low",
     "gain_high",
-    "n_better",
-    "n_worse",
-    "n_queries",
-    "by_clicks",
+    "n_units",
+    *(
+        f"{effect}{end}"
+        for effect in ("neighbors", "comparisons", "search", "known_rows")
+        for end in ("", "_low", "_high")
+    ),
+    "embedding_weight",
     "chosen",
 )
 
-#: The columns that older files do not have, as if nothing was searched among all rows.
-NEW_COLUMNS = {
-    "search": np.nan,
-    "gain": np.nan,
-    "gain_low": np.nan,
-    "gain_high": np.nan,
-    "n_better": 0,
-    "n_worse": 0,
-    "n_queries": 0,
-    "by_clicks": False,
-}
+#: Columns of earlier versions, which measured otherwise.
+OLD_COLUMNS = {"mrr", "n_better", "n_worse", "n_queries", "by_clicks"}
 
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -159,16 +154,13 @@ def choice_from(arrays: Arrays) -> Columns | None:
     choice = tables.part_of(arrays, "choice")
     if not choice:
         return None
-    if "prior" in choice:
-        unsearched = {
-            name: np.full(np.shape(choice["prior"]), value)
-            for name, value in NEW_COLUMNS.items()
-        }
-        choice = unsearched | choice
-    names = [*CHOICE]
-    if "embedding_weight" in choice:
-        names.append("embedding_weight")
-    if {*choice} != {*names} or any(np.ndim(column) != 1 for column in choice.values()):
+    if OLD_COLUMNS & {*choice}:
+        others = OLD_COLUMNS | {"search", "gain", "gain_low", "gain_high"}
+        choice = {name: column for name, column in choice.items() if name not in others}
+    names = [name for name in ORDER_OF_CHOICE if name in choice]
+    shapes = {np.shape(column) for column in choice.values()}
+    is_complete = {*choice} == {*names} and {*names} >= CHOICE
+    if not is_complete or len(shapes) != 1 or len(shapes.pop()) != 1:
         raise ValueError("choice is not a table")
     return Columns({name: choice[name] for name in names})
 

@@ -20,7 +20,7 @@ from .labels import LabelSets, aligned, label_sets
 from .mixed_rows import features_as_float64, has_embedding
 from .neighbor_lists import Neighbors
 from .search import Index
-from .similarity.cosine import LearnedCosine
+from .similarity.cosine import COSINE, LearnedCosine, ranking_with
 from .similarity.pairwise import as_rewriter
 from .similarity.products import row_products
 from .similarity.rewriter import Rewriter
@@ -224,13 +224,14 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         all neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
-        dot products with the original rows are the similarity. None is the dot product.
+        dot products with the original rows are the similarity. None is the plain cosine.
         Rows are compared by what the model has learned when the classifier is fitted,
         also if the model is fitted again. A clone, as in a grid search, loses what an
         estimator has learned: pass ``model.similarity_`` there.
-    cosine : bool, default=False
+    cosine : bool or None, default=None
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
-        itself. Changes when the classifier is fitted again.
+        itself. None: as the model ranks, ``ranking_``. Changes when the classifier is
+        fitted again.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
@@ -275,7 +276,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         *,
         weights: str = "uniform",
         similarity: Rewriter | None = None,
-        cosine: bool = False,
+        cosine: bool | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
     ) -> None:
@@ -470,9 +471,9 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     def _compared_by(self, n_features: int) -> Rewriter:
         """Return what rows are compared by: what is learned now, not later."""
         if self.similarity is None:
-            return _plain_similarity(self.cosine)
+            return _plain_similarity(ranking_with(None, self.cosine) == COSINE)
         name = f"The 'similarity' parameter of {type(self).__name__}"
         similarity = as_rewriter(self.similarity, n_features, name)
-        if self.cosine:
+        if ranking_with(self.similarity, self.cosine) == COSINE:
             similarity = LearnedCosine(similarity)
         return _Learned(similarity)

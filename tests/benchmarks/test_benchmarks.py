@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from benchmarks import __main__ as command
 from benchmarks import (
     fits,
+    goals,
+    honest,
     learned_from,
     memory,
     one_gpu,
@@ -226,12 +228,25 @@ def test_what_is_learned_from_at_toy_size(monkeypatch):
     lines = learned_from.table("toy", search, ways)
     assert [line[1] for line in lines] == list(ways)
     assert all("±" in line[2] for line in lines)
-    said = learned_from.said_by_clicks("toy", search, log)
-    assert len(said) == len(learned_from.PRIORS_OF_CLICKS)
-    powers = learned_from.powers_of_logs("toy", clicked)
-    assert [line[1] for line in powers] == ["0", "0.35", "0.7", "1"]
-    assert all(0.0 <= float(line[2]) <= 1.0 for line in powers)
-    assert {len(line) for line in said} == {len(learned_from.SAID)}
+
+
+def test_goals_and_intervals_at_toy_size(monkeypatch, capsys):
+    monkeypatch.setattr(honest, "N_TEST", 40)
+    for name in ("neighbors", "comparisons", "search"):
+        gain, low, high = honest.run(name, True, 0)
+        assert np.isfinite([gain, low, high]).all()
+    monkeypatch.setitem(
+        goals.CASES, "toy", lambda data, seed: goals.labelled(*toy_rows(), 80, seed)
+    )
+    line = goals.run("toy", None, 0, (16.0,))
+    assert {*line["scores"]} == {"start", "auto", "16.0"}
+    assert len(goals.row([line], (16.0,))) == len(goals.HEADINGS)
+
+
+def toy_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.random((120, 20)) * (rng.random((120, 20)) < 0.3)
+    return sp.csr_array(rows), rng.integers(3, size=120)
 
 
 @pytest.mark.slow

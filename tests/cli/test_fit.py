@@ -21,7 +21,7 @@ from commands import (
 from hdsl import HDSL, ClassScores, load
 from hdsl.cli import learn, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
-from hdsl.report import Measured
+from hdsl.evaluate.measured import Measured
 from hdsl.text import TEST, TRAIN
 
 

@@ -12,7 +12,7 @@ from commands import LABELLED, good, texts, told
 from hdsl import load, save
 from hdsl.class_scores import sample as class_scores_sample
 from hdsl.cli import measure
-from hdsl.report import measured
+from hdsl.evaluate import measured
 from hdsl.text import Collection
 from pages import number
 

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
+from hdsl.evaluate.measured import measure_labels, measure_searches
 from hdsl.relevance import Relevance
-from hdsl.report import measure_labels, measure_searches
 from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at

@@ -12,12 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
+from hdsl.evaluate.splits import turns
 from hdsl.supervision.check import check_supervision, check_validation
 from hdsl.supervision.compared_rows import ComparedRows
 from hdsl.supervision.labeled_rows import LabeledRows
 from hdsl.supervision.mining import Mining
 from hdsl.supervision.sampling import sample_rows
-from hdsl.supervision.turns import turns
+from hdsl.supervision.units import groups_and_equals
 
 
 def numbered(n, d=4):
@@ -204,6 +205,15 @@ def test_labels_cannot_validate_judgements():
 # --- rows held out --------------------------------------------------------------------
 
 
+def parts_of(whole, fraction, seed=0, groups=None):
+    """Return what is learned from and held out in each turn, with the numbers of the latter."""
+    anchors = whole.unit_rows()
+    units = groups_and_equals(groups, anchors)
+    rng = np.random.default_rng(seed)
+    masks = turns(units, fraction, rng, whole.classes_of_units())
+    return [whole.split(mask) for mask in masks]
+
+
 @given(
     st.lists(st.integers(1, 12), min_size=2, max_size=20).filter(
         lambda sizes: max(sizes) > 1
@@ -213,39 +223,29 @@ def test_labels_cannot_validate_judgements():
 )
 def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    weights = np.random.default_rng(seed).integers(0, 3, len(y)).astype(float)
-    weights[:2] = 1.0
-    whole = labelled(y, weights)
+    whole = labelled(y)
     number = sp.csr_array(np.arange(1.0, len(y) + 1)[:, None])  # rows know their places
-    folds = [
-        [part.X.toarray()[:, 0].astype(int) - 1 for part in fold]
-        for fold in replace(whole, X=number).splits(
-            1.0 / n_folds, np.random.default_rng(seed)
-        )
-    ]
-    present = np.flatnonzero(weights)
-    for train, held in folds:
-        assert sorted([*train, *held]) == present.tolist()
-    held = np.concatenate([held for _, held in folds])
-    count = np.bincount(y[present], minlength=len(sizes))
-    assert sorted(held) == [row for row in present if count[y[row]] > 1]
-    assert len(held) == whole.n_splittable
-    for _, held in folds:
+    parts = parts_of(replace(whole, X=number), 1.0 / n_folds, seed)
+    count = np.bincount(y, minlength=len(sizes))
+    held = np.concatenate([numbers for _, _, numbers in parts])
+    assert sorted(held) == [row for row in range(len(y)) if count[y[row]] > 1]
+    for train, held_out, chosen in parts:
+        learned = train.X.toarray()[:, 0].astype(int) - 1
+        assert not {*learned} & {*chosen.tolist()}
+        assert held_out.X.shape[0] == len(chosen)
         for c, size in enumerate(count):
-            assert abs((y[held] == c).sum() - size * (size > 1) / n_folds) < 1
+            assert abs((y[chosen] == c).sum() - size * (size > 1) / n_folds) < 1
 
 
 @given(judgements(), st.integers(0, 99))
 def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
     n, compared, weights = case
     whole = judged(n, compared, weights)
-    folds = list(whole.splits(1.0 / 3, np.random.default_rng(seed)))
-    held_out = [tuple(row) for _, held in folds for row in held.compared.tolist()]
-    for train, held in folds:
+    for train, held, chosen in parts_of(whole, 1.0 / 3, seed):
         if compared.shape[1] == 3:
             assert not {*held.compared[:, 0]} & {*train.compared[:, 0]}
         assert len(train.compared) + len(held.compared) <= len(compared)
-    assert {*held_out} <= {*map(tuple, compared.tolist())}
+        assert_array_equal(held.compared, compared[chosen])
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
@@ -257,7 +257,7 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
         [(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3]
     )
     T = T if is_dense else T[T[:, 0] % 6 == 0]
-    for train, held in judged(n, T).splits(1.0 / 3, np.random.default_rng(0)):
+    for train, held, _ in parts_of(judged(n, T), 1.0 / 3):
         learned = {
             frozenset(pair)
             for a, b, c in train.compared.tolist()
@@ -273,18 +273,20 @@ def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
 @given(st.integers(1, 99), st.integers(1, 400))
 def test_each_turn_holds_out_its_share(percent, n):
     fraction = percent / 100
-    masks = list(turns(np.arange(n), fraction))
+    masks = list(turns(np.arange(n), fraction, np.random.default_rng(0)))
     assert len(masks) == max(1, round(1 / fraction))
     for is_held_out in masks:
         assert abs(is_held_out.sum() - fraction * n) < 1
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.3, 0.4, 0.6, 0.9])
-def test_the_share_that_is_asked_for_is_held_out(fraction):
-    whole = labelled(np.arange(600) % 3)
-    for train, held_out in whole.splits(fraction, np.random.default_rng(0)):
-        assert held_out.n_units == pytest.approx(600 * fraction, abs=1)
-        assert train.n_units + held_out.n_units == 600
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=40), st.integers(0, 99))
+def test_groups_and_equal_rows_are_held_out_together(groups, seed):
+    groups = np.array(groups)
+    keys = np.random.default_rng(seed).integers(12, size=len(groups))
+    units = groups_and_equals(groups, keys)
+    for mask in turns(units, 1 / 3, np.random.default_rng(seed)):
+        for values in (groups, keys):
+            assert not {*values[mask].tolist()} & {*values[~mask].tolist()}
 
 
 # --- a sample of the rows -------------------------------------------------------------

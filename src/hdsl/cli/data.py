@@ -10,25 +10,25 @@ import numpy as np
 
 from ..labels import split_labels
 from ..relevance import Relevance
+from ..triplets import Judgements
 
 
 @dataclass(frozen=True)
 class Data:
     """Rows or texts, with labels or judgements.
 
-    `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their
-    weights. `n_skipped` rows of the file had no text, label or id and are left out.
-    `queries` are no rows of the data, `relevance` has the grades of rows for them, and
-    `comparisons` number them after the rows. `feature_names` are of the columns of
-    `X`.
+    `judgements` are comparisons or clicks. `n_skipped` rows of the file had no text,
+    label or id and are left out. `queries` are not rows of the data, `relevance` has the
+    grades of rows for them, and `judgements` number them after the rows.
+    `feature_names` are of the columns of `X`. Rows of one of the `groups` are held out
+    together.
     """
 
     path: Path
     X: Any = None
     texts: np.ndarray | None = None
     labels: np.ndarray | None = None
-    comparisons: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    judgements: Judgements | None = None
     columns: dict[str, str] = field(default_factory=dict)
     ids: np.ndarray | None = None
     n_skipped: int = 0
@@ -36,6 +36,7 @@ class Data:
     queries: Data | None = None
     relevance: Relevance | None = None
     feature_names: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -47,7 +48,7 @@ class Data:
     @property
     def has_judgements(self) -> bool:
         """Whether there are judgements, of rows or of queries."""
-        return self.comparisons is not None or self.relevance is not None
+        return self.judgements is not None or self.relevance is not None
 
     @property
     def y(self) -> Any:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 #: help loads no NumPy.
 LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
 ORACLES = ("ascent", "heuristic", "exact")
+GOALS = ("auto", "neighbors", "comparisons", "search")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
 #: Options that are parameters of HDSL under the same name.
 SAME_NAME = (
+    "goal",
     "loss",
     "oracle",
     "step",
@@ -132,6 +134,11 @@ def _add_words(options: OptionGroup) -> None:
 
 def _add_learning(options: OptionGroup) -> None:
     """Add the options of the model, of its supervision and of the solver."""
+    about_goal = (
+        "What the model is for, which decides the prior on held-out data; auto: "
+        "neighbors by labels, comparisons by these, search by judged queries and clicks."
+    )
+    options.add_choice("--goal", about_goal, GOALS)
     options.add_text("--scale", "Size of the learned part, or auto.", "auto")
     about_prior = "Weight of the plain dot product; auto: chosen on held-out rows."
     options.add_text("--prior", about_prior, "auto")

@@ -10,9 +10,13 @@ from .messages import say
 
 
 def split_rows(
-    labels: np.ndarray | None, n_rows: int, share: float, seed: int
+    labels: np.ndarray | None,
+    n_rows: int,
+    share: float,
+    seed: int,
+    groups: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return for each row TRAIN or TEST: a random share of each label is for tests.
+    """Return for each row TRAIN or TEST: a random share of each label, or of the groups.
 
     Examples
     --------
@@ -25,6 +29,10 @@ def split_rows(
             f"--test must be a share of the rows, from 0 to below 1. Got {share:g}."
         )
     codes = np.zeros(n_rows, dtype=np.int64)
+    if groups is not None:
+        _, numbers = np.unique(groups.astype(str), return_inverse=True)
+        n_groups = int(numbers.max()) + 1
+        return split_rows(None, n_groups, share, seed)[numbers]
     if labels is not None:
         _, codes = np.unique(labels, return_inverse=True)
     rank = ranks(codes, np.random.default_rng(seed).permutation(n_rows))
@@ -43,12 +51,20 @@ class JudgementSplit(NamedTuple):
     measured: np.ndarray
 
 
-def split_judgements(comparisons: np.ndarray, is_new: np.ndarray) -> JudgementSplit:
+def split_judgements(
+    comparisons: np.ndarray, is_new: np.ndarray, groups: np.ndarray | None = None
+) -> JudgementSplit:
     """Return which judgements are learned from and which measure, by the new rows they name.
 
     Those to learn from name no new row. A triplet measures by a new anchor, a quadruplet
-    by a new row in each of its pairs.
+    by a new row in each of its pairs. Those of a group go the way of its first anchor.
     """
+    if groups is not None:
+        _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+        measured = is_new[comparisons[first, 0]][number]
+        if not (~measured).any():
+            raise _none_left(len(comparisons), "learn from")
+        return JudgementSplit(~measured, measured)
     names_new = is_new[comparisons]
     learned = ~names_new.any(axis=1)
     if comparisons.shape[1] == 3:

@@ -21,6 +21,7 @@ TABLE_OPTIONS = {
     "text": "--text",
     "label": "--label",
     "ids": "--id",
+    "group": "--group",
     "sep": "--sep",
     "skip_missing": "--skip-missing",
 }
@@ -126,7 +127,7 @@ def _read_labels(path: Path, data: Data) -> np.ndarray:
 
 def _with_judgements_of(kind: str, path: Path, data: Data, source: Namespace) -> Data:
     """Return the data with the judgements in a file."""
-    from .judgements import read_comparisons  # loads the search of neighbours
+    from .judgements import read_judgements_of  # loads the search of neighbours
     from .queries import names_queries, with_queries
 
     if names_queries(kind, path, source):
@@ -134,13 +135,14 @@ def _with_judgements_of(kind: str, path: Path, data: Data, source: Namespace) ->
         if source.queries is not None:
             queries = _read_rows(source.queries, _options_of_queries(source))
         return with_queries(data, queries, kind, path, source.max_unknown)
-    comparisons, weights = read_comparisons(kind, path, data, source.max_unknown)
-    return replace(data, comparisons=comparisons, weights=weights)
+    judgements = read_judgements_of(kind, path, data, source)
+    return replace(data, judgements=judgements)
 
 
 def _options_of_queries(source: Namespace) -> Namespace:
     """Return the options by which a file of queries is read."""
     options = vars(source) | {"label": None, "labels": None, "feature_names": None}
+    options["group"] = None
     options["text"] = source.query_text or source.text
     options["ids"] = source.query_id or source.ids
     return Namespace(**options)
@@ -148,6 +150,8 @@ def _options_of_queries(source: Namespace) -> Namespace:
 
 def _read_matrix(path: Path, source: Namespace) -> Data:
     for name, option in TABLE_OPTIONS.items():
+        if name == "group" and judgement_files(source):
+            continue
         if getattr(source, name):
             raise ValueError(
                 f"{option} is about a table ({', '.join(TABLES)}), but {path} is read "

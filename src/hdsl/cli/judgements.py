@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +21,45 @@ N_RANDOM = 10
 #: Rows per judgement.
 WIDTHS = {"triplets": 3, "quadruplets": 4}
 
-WeightedComparisons = tuple[np.ndarray, np.ndarray | None]
 
-
-def read_comparisons(
-    kind: str, path: Path, data: Data, max_unknown: float = 0.0
-) -> WeightedComparisons:
-    """Return the triplets or quadruplets of a file of judgements, and their weights."""
+def read_judgements_of(
+    kind: str, path: Path, data: Data, source: Namespace
+) -> triplets.Judgements:
+    """Return the triplets or quadruplets of a file of judgements of a kind."""
     if path.suffix == ".npy" and kind in WIDTHS:
-        comparisons = readers.read_array(path)
-        weights = None
+        judgements = triplets.Judgements(readers.read_array(path))
     else:
-        comparisons, weights = _read_judgements(kind, path, data, max_unknown)
+        judgements = _read_judgements(kind, path, data, source)
     name = "quadruplets" if kind == "quadruplets" else "triplets"
     try:
-        checked = check_comparisons(comparisons, data.n_rows, name, WIDTHS[name])
+        checked = check_comparisons(
+            judgements.triplets, data.n_rows, name, WIDTHS[name]
+        )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return checked, weights
+    return replace(judgements, triplets=checked)
 
 
 def _read_judgements(
-    kind: str, path: Path, data: Data, max_unknown: float
-) -> WeightedComparisons:
+    kind: str, path: Path, data: Data, source: Namespace
+) -> triplets.Judgements:
     """Return the triplets or quadruplets that a table of judgements says, by its kind."""
     if kind == "triplets":
-        return triplets.judgement_triplets(path, ids=data.ids)
+        return triplets.judgement_triplets(path, ids=data.ids, group=source.group)
     if kind == "quadruplets":
-        return triplets.judgement_quadruplets(path, ids=data.ids)
+        return triplets.judgement_quadruplets(path, ids=data.ids, group=source.group)
     if kind == "grades":
         return triplets.graded_triplets(path, ids=data.ids, random_state=0)
     if kind == "clicks":
-        return read_clicks(path, ids=data.ids, max_unknown=max_unknown)
+        return read_clicks(path, ids=data.ids, max_unknown=source.max_unknown)
     links, signs = _read_links(path, data)
-    return triplets.link_triplets(links, signs, random_state=0), None
+    return triplets.Judgements(triplets.link_triplets(links, signs, random_state=0))
 
 
 def read_clicks(
     path: Path, *, anchor: str = "anchor", **options: Any
 ) -> triplets.Judgements:
-    """Return triplets of clicks, with weights where the table has positions.
+    """Return judgements by clicks, with weights where the table has positions.
 
     Without a column of events, an anchor is an event.
     """

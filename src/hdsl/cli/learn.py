@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import text
+from ..evaluate.measured import MAX_SCORES
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, stack_rows
-from ..report.measured import MAX_SCORES
-from ..text import TEST, Clicks, Collection, Documents, Queries, Words
+from ..text import TEST, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
-from ..triplets import relevance_triplets, restrict
+from ..triplets import relevance_triplets
 from . import measure
 from .data import Data
 from .held_out import split_judgements, split_rows
@@ -100,7 +100,7 @@ def learn(
     start = time.perf_counter()
     labels = None if data.has_judgements else data.labels
     share = 0.0 if data.queries is not None else test
-    parts = split_rows(labels, data.n_rows, share, seed)
+    parts = split_rows(labels, data.n_rows, share, seed, data.groups)
     text_encoder = _load_encoder(encoder, data)
     documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
     if text_encoder is not None:
@@ -118,9 +118,14 @@ def learn(
     else:
         y = data.y
         training = {"X": documents.X[parts != TEST], "y": y[parts != TEST]}
+        groups = None
+        if data.groups is not None:
+            groups = data.groups[parts != TEST]
         if class_scores and _is_scored(documents.X, y):
             announce("scoring the labels with a linear classifier", quiet=quiet)
             fitted, training = _with_class_scores(model, training, seed)
+        if groups is not None:
+            training["groups"] = groups
     _fit(model, training, checkpoint, quiet=quiet)
     seconds = time.perf_counter() - start
     if text_encoder is not None:
@@ -246,20 +251,19 @@ def _split_judgements(
     data: Data, documents: Documents
 ) -> tuple[dict[str, Any], Documents]:
     """Return the arguments of a fit, and the documents with the judgements held out."""
-    comparisons = data.comparisons
-    assert comparisons is not None
-    split = split_judgements(comparisons, documents.is_new)
-    name = "triplets" if comparisons.shape[1] == 3 else "quadruplets"
-    training = {"X": documents.X, name: comparisons[split.learned]}
-    if data.weights is not None:
-        training["sample_weight"] = data.weights[split.learned]
+    judgements = data.judgements
+    assert judgements is not None
+    comparisons = judgements.triplets
+    split = split_judgements(comparisons, documents.is_new, judgements.groups)
+    training = {"X": judgements.take(split.learned).with_rows(documents.X)}
     if not split.measured.any():
         return training, documents
-    documents = replace(documents, judgements=comparisons[split.measured])
-    if data.weights is not None:
-        weights = data.weights[split.measured]
-        documents = replace(documents, judgement_weights=weights)
-    return training, documents
+    measured = judgements.take(split.measured)
+    return training, replace(
+        documents,
+        judgements=measured.triplets,
+        judgement_weights=measured.weights,
+    )
 
 
 def _vectorize_queries(
@@ -277,9 +281,11 @@ def _vectorize_queries(
         part=parts,
     )
     clicks = None
-    if data.comparisons is not None and rows.is_new.any():
+    if data.judgements is not None and rows.is_new.any():
         is_new = np.concatenate([np.zeros(data.n_rows, dtype=bool), rows.is_new])
-        clicks = Clicks(data.comparisons, data.weights).of_rows(is_new)
+        shown = data.judgements.shown
+        assert shown is not None
+        clicks = shown.take(is_new[shown.queries])
     return Queries(rows, data.relevance, clicks)
 
 
@@ -289,7 +295,7 @@ def _training_of_queries(
     """Return the arguments of a fit to the judgements of the queries that are not held out."""
     is_known = ~queries.rows.is_new
     Q = queries.rows.X[is_known]
-    if data.comparisons is None:
+    if data.judgements is None:
         known = queries.relevance.of_queries(is_known)
         number = np.cumsum(is_known) - 1
         table = known._replace(queries=number[known.queries])
@@ -304,17 +310,14 @@ def _training_of_queries(
         )
         return {"X": replace(judged, query_names=_names_of(queries, is_known))}
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
-    learned = Clicks(data.comparisons, data.weights).of_rows(is_row)
+    learned = data.judgements.of_rows(is_row)
     if not len(learned.triplets):
         raise ValueError(
             "No click is left to learn from, as each query is learned from or held "
             "out: change --test, or set it to 0."
         )
-    return {
-        "X": stack_rows(documents.X, Q),
-        "triplets": restrict(learned.triplets, is_row, len(is_row)),
-        "sample_weight": learned.weights,
-    }
+    named = replace(learned, query_names=_names_of(queries, is_known))
+    return {"X": named.with_rows(stack_rows(documents.X, Q))}
 
 
 def _names_of(queries: Queries, is_known: np.ndarray) -> np.ndarray:

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..evaluate.measured import (
+    Measured,
+    measure_judgements,
+    measure_labels,
+    measure_searches,
+)
 from ..labels import LabelSets, split_labels
-from ..mixed_rows import MixedRows, sparse_block, stack_rows
+from ..mixed_rows import MixedRows, sparse_block
 from ..relevance import Relevance
-from ..report import Measured, measure_judgements, measure_labels, measure_searches
-from ..similarity.cosine import ranking_of
-from ..supervision.gains import gain_by_clicks
-from ..text import Clicks, Collection, Documents, Queries, weigh_counts
+from ..text import Collection, Documents, Queries, weigh_counts
+from ..triplets import ShownRows
 from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
@@ -49,8 +53,6 @@ def facts_of(measured: Measured) -> dict[str, Any]:
         "comparison": measured.errors.to_dict(),
         "known item": known_items,
     }
-    if measured.by_clicks is not None:
-        facts["by clicks"] = measured.by_clicks.to_dict()
     if measured.searches is not None:
         facts["search"] = measured.searches.to_dict()
     elif measured.row_searches is not None:
@@ -130,29 +132,15 @@ def _searches(
     queries: sp.csr_array,
     documents: sp.csr_array,
     relevance: Relevance,
-    clicks: Clicks | None,
+    clicks: ShownRows | None,
 ) -> Measured:
-    """Return how well queries find what is relevant; of clicks also the share that is wrong."""
-    scored = collection.scored
+    """Return how well queries find what is relevant; of clicks what is shown above them."""
     memory = None
     if documents is collection.documents.X:
         memory = collection.memory
-    measured = measure_searches(scored, queries, documents, relevance, memory)
-    if clicks is None:
-        return measured
-    X = stack_rows(documents, queries)
-    errors = measure_judgements(
-        scored, X, clicks.triplets, clicks.weights, np.arange(0)
-    ).errors
-    by_clicks = gain_by_clicks(
-        scored,
-        ranking_of(scored),
-        X,
-        np.arange(documents.shape[0]),
-        clicks.triplets,
-        clicks.weights,
+    return measure_searches(
+        collection.scored, queries, documents, relevance, clicks, memory
     )
-    return replace(measured, errors=errors, is_of_clicks=True, by_clicks=by_clicks)
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
@@ -186,15 +174,15 @@ def measure_new(data: Data, collection: Collection, n_neighbors: int) -> Evaluat
     if data.queries is not None:
         return _measure_queries(data, collection)
     X = _rows(data, collection)
-    if data.comparisons is None and data.labels is None:
+    if data.judgements is None and data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to compare with: name them with --label or "
             "--labels, or judgements with --triplets and the like."
         )
     is_new = _is_held_out(data, X, collection)
-    if data.comparisons is not None:
+    if data.judgements is not None:
         measured = measure_judgements(
-            collection.scored, X, data.comparisons, data.weights
+            collection.scored, X, data.judgements.triplets, data.judgements.weights
         )
         rows = f", {counted(measured.n, 'judgement')}{_doubt(is_new)}"
         return Evaluation(measured, rows, is_new)
@@ -228,8 +216,8 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
         assert data.queries.texts is not None  # words make no rows of numbers
         Q = collection.rows_of(data.queries.texts)
     clicks = None
-    if data.comparisons is not None:
-        clicks = Clicks(data.comparisons, data.weights)
+    if data.judgements is not None:
+        clicks = data.judgements.shown
     measured = _searches(collection, Q, D, data.relevance, clicks)
     is_new = _are_new_queries(Q, collection)
     n_queries = measured.searches.n_queries  # type: ignore[union-attr]
@@ -295,7 +283,7 @@ def _is_held_out(data: Data, X: sp.csr_array, collection: Collection) -> bool | 
         )
         return None
     fault = "are in the model already and find themselves"
-    if data.comparisons is not None:
+    if data.judgements is not None:
         known = known[~collection.documents.is_new]
         fault = "were learned from"
     n_seen = int(are_among(X, known).sum())

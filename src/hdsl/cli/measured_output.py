@@ -9,7 +9,7 @@ from .wording import percent
 
 if TYPE_CHECKING:
     from ..evaluate import ErrorRate, KnownItem, RankingQuality, SearchComparison
-    from ..report import Measured
+    from ..evaluate.measured import Measured
 
 
 def show_measured(title: str, measured: Measured) -> None:
@@ -20,21 +20,16 @@ def show_measured(title: str, measured: Measured) -> None:
         _show_searches(measured.searches)
         if measured.searches.memory_sentence:
             show(measured.searches.memory_sentence)
-    if measured.by_clicks is not None:
+    if measured.is_of_clicks:
         show(
-            "Only what the old order showed was clicked, which favours it. So a "
-            "document that was never shown counts as much as those shown last, and "
-            f"that decides: {measured.by_clicks.sentence}"
-        )
-    elif measured.is_of_clicks:
-        show(
-            "Only what the old order showed was clicked, which favours it: the clicks "
-            f"beside what was shown decide, {measured.n:,} comparisons held out.",
+            "Only what an engine showed was clicked, which favours it. So clicked rows "
+            "beside those shown with them decide, each click by how likely its "
+            f"position is looked at: {measured.n:,} clicks held out. Errors are rows "
+            "above them:"
         )
     elif measured.searches is not None:
         show(measured.searches.sentence)
-    is_by_comparisons = measured.is_of_clicks and measured.by_clicks is None
-    if measured.searches is None or is_by_comparisons:
+    if measured.searches is None or measured.is_of_clicks:
         rows = [
             (*_error_cells(name, rate), _note(name, measured))
             for name, rate in measured.rates.items()

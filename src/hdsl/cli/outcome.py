@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..choose.searched import search_sentence
+from ..evaluate.choose import effects_in, losses
+from ..evaluate.measured import Measured
 from ..explain.tables import has_class
 from ..mixed_rows import count_features
-from ..report import Measured
 from ..similarity.cosine import COSINE
 from ..text import Collection
 from . import measure
@@ -135,7 +135,7 @@ def _memory_of(model: Any) -> str | None:
 
 
 def choice_of(model: Any) -> str | None:
-    """Return how the prior was chosen, and by what; None where it was given."""
+    """Return what was chosen and what it gains; None where nothing was chosen."""
     table = getattr(model, "choice_", None)
     if not table or not np.any(table.get("chosen", False)):
         return None
@@ -144,59 +144,32 @@ def choice_of(model: Any) -> str | None:
     prior = table["prior"][chosen]
     n_priors = len(np.unique(table["prior"][is_learned]))
     if not np.isfinite(prior):
-        return _nothing_learned(table, n_priors)
-    if n_priors == 1:
-        return f"One prior was tried on held-out rows, {prior:.4g}."
-    score = table["score"][chosen]
-    best = float(table["score"][is_learned].max())
-    searched = search_sentence(table, _searched_line(table, chosen))
-    rest = "".join(f" {text}" for text in (searched, _ranking_sentence(model)) if text)
-    tried = f"Of {n_priors} priors tried on held-out rows, {prior:.4g}"
-    is_smaller = is_learned & (table["prior"] < prior)
-    if table["by_clicks"][chosen] and searched:
-        return f"{tried} is taken.{rest}"
-    if np.isfinite(table["search"][is_smaller]).any():
         return (
-            f"{tried} is taken, score {score:.3f}: smaller ones lose more of a search "
-            f"among all rows.{rest}"
+            "Nothing was learned, and the order of the cosine is left alone: none of "
+            f"{n_priors} priors is expected to gain on held-out data."
         )
-    return (
-        f"{tried} is the largest, so the simplest model, within one standard error of "
-        f"the best: score {score:.3f}, best {best:.3f}.{rest}"
-    )
+    if "gain" not in table:
+        return f"Of {n_priors} priors tried on held-out data, {prior:.4g} is taken."
+    sentences = [
+        f"Of {n_priors} priors tried on held-out data, {prior:.4g} is taken: score "
+        f"{table['score'][chosen]:.3f}, {table['score'][~is_learned][-1]:.3f} before "
+        f"learning; gain {_interval(table, 'gain', chosen)}."
+    ]
+    start = int(np.flatnonzero(~is_learned)[-1])
+    sentences += [
+        f"{loss.replace('goal=', '--goal ').replace(chr(34), '')}."
+        for loss in losses(effects_in(table, start, chosen))
+    ]
+    if model.ranking_ != COSINE:
+        sentences.append("Rows are ranked by S, not divided by their learned length.")
+    return " ".join(f"{text[0].upper()}{text[1:]}" for text in sentences)
 
 
-def _nothing_learned(table: dict[str, np.ndarray], n_priors: int) -> str:
-    """Return that the cosine stays, and what the best of the candidates did."""
-    verdict = "do held-out queries surely find as much among all rows."
-    if table["by_clicks"].any():
-        verdict = "is anything gained for certain."
-    sentence = (
-        "Nothing was learned, and the order of the cosine is left alone: by none of "
-        f"{n_priors} priors {verdict}"
-    )
-    gains = np.nan_to_num(table["gain"], nan=-np.inf)
-    best = int(np.argmax(gains))
-    searched = search_sentence(table, best)
-    if not searched:
-        return sentence
-    return f"{sentence} The best was {table['prior'][best]:.4g}. {searched}"
-
-
-def _searched_line(table: dict[str, np.ndarray], chosen: int) -> int:
-    """Return the line of the prior that was chosen that searched; steps did not."""
-    is_prior = table["prior"] == table["prior"][chosen]
-    return int(np.argmax(is_prior & (table["n_queries"] > 0)))
-
-
-def _ranking_sentence(model: Any) -> str:
-    """Return how rows are ranked where it is not by the learned cosine."""
-    if model.ranking_ == COSINE:
-        return ""
-    return (
-        "Rows are ranked by S, not divided by their learned length: held-out queries "
-        "find more."
-    )
+def _interval(table: dict[str, np.ndarray], name: str, line: int) -> str:
+    """Return a value with its interval."""
+    low = table[f"{name}_low"][line]
+    high = table[f"{name}_high"][line]
+    return f"{table[name][line]:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 # --- as text --------------------------------------------------------------------------

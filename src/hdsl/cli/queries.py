@@ -74,14 +74,14 @@ def _with_clicks(
         anchor = "query"
     if queries is None:
         queries = _typed_queries(path, path, anchor, data)
-    comparisons, weights = read_clicks(
+    clicks = read_clicks(
         path,
         anchor=anchor,
         ids=_names(data, path),
         queries=_names(queries, path),
         max_unknown=_largest_unknown(data, max_unknown),
     )
-    clicked = np.unique(comparisons[:, :2], axis=0)
+    clicked = np.unique(clicks.triplets[:, :2], axis=0)
     relevance = Relevance(
         queries=clicked[:, 0] - data.n_rows,
         documents=clicked[:, 1],
@@ -91,8 +91,7 @@ def _with_clicks(
         data,
         queries=queries,
         relevance=relevance,
-        comparisons=comparisons,
-        weights=weights,
+        judgements=clicks,
     )
     return _of_judged_queries(with_clicks)
 
@@ -149,16 +148,16 @@ def _of_judged_queries(data: Data) -> Data:
         "relevant row left out."
     )
     number = np.cumsum(is_judged) - 1
-    comparisons = data.comparisons
-    if comparisons is not None:
-        comparisons = comparisons.copy()
-        comparisons[:, 0] = data.n_rows + number[comparisons[:, 0] - data.n_rows]
+    judgements = data.judgements
+    if judgements is not None:
+        is_row = np.concatenate([np.ones(data.n_rows, dtype=bool), is_judged])
+        judgements = judgements.of_rows(is_row)
     kept = relevance.of_queries(is_judged)
     return replace(
         data,
         queries=_only(queries, is_judged),
         relevance=kept._replace(queries=number[kept.queries]),
-        comparisons=comparisons,
+        judgements=judgements,
     )
 
 

@@ -12,7 +12,7 @@ from .options import OptionGroup, add_command
 from .output import show
 
 if TYPE_CHECKING:
-    from ..report import Measured
+    from ..evaluate.measured import Measured
 
 
 def add(commands: Any) -> None:

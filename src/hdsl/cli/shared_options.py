@@ -96,6 +96,11 @@ def add_input(parser: Parser) -> OptionGroup:
     )
     about_ids = "Column of ids: judgements and searches name rows by id."
     data.add_text("--id", about_ids, metavar="COLUMN", dest="ids")
+    about_groups = (
+        "Column of groups, such as users or sites: what is of one is held out together. "
+        "Of DATA with labels, of the file of --triplets or --quadruplets with these."
+    )
+    data.add_text("--group", about_groups, metavar="COLUMN")
     add_separator(data)
     add_encoding(data, "Encoding of a table: latin-1, utf-16, ...")
     data.add_flag(

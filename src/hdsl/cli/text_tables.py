@@ -13,6 +13,7 @@ from ..readers import tables
 from .data import Data
 from .files import separator
 from .messages import say
+from .shared_options import judgement_files
 from .wording import counted, one_line
 
 #: Labels that stand for none, in lower case.
@@ -35,6 +36,9 @@ def read_text_table(path: Path, options: Namespace) -> Data:
         texts = table.columns[options.text]
         labels = table.columns[options.label]
         columns["label"] = options.label
+    groups = None
+    if _has_groups(options):
+        groups = table.columns[options.group]
     return Data(
         path,
         texts=texts.astype(object),
@@ -42,7 +46,13 @@ def read_text_table(path: Path, options: Namespace) -> Data:
         columns=columns,
         ids=_ids(table, options.ids),
         n_skipped=table.n_skipped,
+        groups=groups,
     )
+
+
+def _has_groups(options: Namespace) -> bool:
+    """Return whether a column of groups is one of the table of rows."""
+    return options.group is not None and not judgement_files(options)
 
 
 # --- columns --------------------------------------------------------------------------
@@ -59,6 +69,8 @@ def _read_columns(path: Path, options: Namespace) -> tables.Table:
             ".npz or svmlight files."
         )
     columns = {"--text": options.text, "--label": options.label, "--id": options.ids}
+    if _has_groups(options):
+        columns["--group"] = options.group
     wanted = {option: name for option, name in columns.items() if name is not None}
     try:
         return tables.read_table(

@@ -40,7 +40,10 @@ def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
     weights = None
     if data.weights is not None:
         weights = data.weights[rows]
-    return LabeledRows(run.rows.fetch(rows), data.y[rows], weights)
+    groups = None
+    if data.groups is not None:
+        groups = data.groups[rows]
+    return LabeledRows(run.rows.fetch(rows), data.y[rows], weights, groups=groups)
 
 
 def sample_comparisons(run: ClusterInput, rng: np.random.Generator) -> ComparedRows:

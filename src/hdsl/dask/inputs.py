@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..choose.embedding import EmbeddingChoice
+from ..evaluate.choose import EmbeddingChoice
 from ..files.digests import digest
 from ..fit.inputs import (
     CheckedInput,
@@ -188,6 +188,11 @@ def load_supervision(
     judged = ComparedRows(X, NO_TRIPLETS)
     kind = kind_in_blocks(fit_input)
     if kind is not None:
+        if fit_input.groups is not None:
+            raise ValueError(
+                "On a cluster groups are of rows with labels, but comparisons came in "
+                "blocks: leave groups out."
+            )
         compared = getattr(fit_input, f"{kind}s")
         return judged, load_compared(rows, compared, fit_input.sample_weight, kind)
     data = on_client(fit_input).check_supervision("HDSL", X)

@@ -1,6 +1,7 @@
 """How good a learned similarity is."""
 
 from .chance import McNemar, mcnemar
+from .clicks import compare_clicks
 from .comparisons import compare_triplets, triplet_accuracy
 from .errors import ErrorComparison, ErrorRate
 from .intervals import wilson_interval
@@ -18,6 +19,7 @@ __all__ = [
     "QueryMemory",
     "RankingQuality",
     "SearchComparison",
+    "compare_clicks",
     "compare_errors",
     "compare_searches",
     "compare_triplets",

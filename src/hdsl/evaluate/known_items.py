@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
 from ..mixed_rows import MixedRows, count_features
-from ..similarity.cosine import LearnedCosine
-from ..similarity.known_items import half_rows, middle_ranks
+from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, products
 from ..similarity.rows import unit_rows
@@ -23,6 +22,10 @@ from .rows import checked_rows
 
 #: Similarities that are formed at a time: 32 MiB.
 BLOCK = 2**22
+
+#: Similarities that differ by less than this share of the largest of a query are ties,
+#: so that rounding does not decide between equal rows.
+TIE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +103,7 @@ def known_item(
     rows: Any = None,
     share: float = 0.5,
     n_queries: int | None = None,
-    cosine: bool = True,
+    cosine: bool | None = None,
     random_state: Any = None,
 ) -> KnownItem:
     """Return the ranks of rows that are searched by a random part of their features.
@@ -124,9 +127,9 @@ def known_item(
         Share of the features of a row in its query, at least one and never all.
     n_queries : int, default=None
         Size of a random sample of the rows to make queries from; None is all.
-    cosine : bool, default=True
+    cosine : bool or None, default=None
         Whether to rank by the learned cosine. Otherwise ranks are by S, or by the dot
-        product.
+        product. None: as the model ranks, ``ranking_``.
     random_state : int, RandomState instance or None, default=None
         The same number makes the same queries for each model.
 
@@ -144,6 +147,7 @@ def known_item(
     MRR 1.000 (1.000 to 1.000), found first 100.0 %, in the first ten 100.0 %
     """
     owner = "known_item"
+    cosine = ranking_with(model, cosine) == COSINE
     check_number(owner, "share", share, low=0, strict=True, high=1)
     check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
     is_similarity = hasattr(model, "rewrite") or hasattr(model, "similarity_")
@@ -271,3 +275,34 @@ def _ranks_of_mixed(
         scores = check_result(products(queries[block], rows), "The similarity")
         ranks[block] = middle_ranks(scores, targets[block])
     return ranks
+
+
+def half_rows(X: Any, share: float, rng: np.random.Generator) -> Any:
+    """Return rows with a random share of their values: at least one, and not all.
+
+    Of mixed rows these are the sparse ones; the embedding stays as it is.
+    """
+    if isinstance(X, MixedRows):
+        return MixedRows(half_rows(X.sparse, share, rng), X.dense)
+    sizes = np.diff(X.indptr)
+    n_kept = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    shuffled = np.argsort(rows + rng.random(X.nnz), kind="stable")  # row by row
+    position_in_row = np.arange(X.nnz) - np.repeat(X.indptr[:-1], sizes)
+    kept = np.sort(shuffled[position_in_row < np.repeat(n_kept, sizes)])
+    indptr = np.concatenate([[0], np.cumsum(n_kept)])
+    return sp.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+
+
+def middle_ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the rank of entry `targets[k]` of row k of the scores, the middle one of ties.
+
+    Examples
+    --------
+    >>> middle_ranks(np.array([[3.0, 1.0, 1.0], [2.0, 5.0, 1.0]]), np.array([2, 1])).tolist()
+    [2.5, 1.0]
+    """
+    leads = scores - np.take_along_axis(scores, targets[:, None], axis=1)
+    tie = TIE * np.abs(scores).max(axis=1, keepdims=True)
+    n_ties = (np.abs(leads) <= tie).sum(axis=1)  # the target itself among them
+    return np.asarray((leads > tie).sum(axis=1) + (n_ties + 1) / 2)

@@ -22,7 +22,7 @@ def knn_error(
     y_test: Any,
     *,
     n_neighbors: int = 3,
-    cosine: bool = False,
+    cosine: bool | None = None,
     n_jobs: int | None = None,
 ) -> float:
     """Return the share of test rows that a vote of their nearest rows gets wrong.
@@ -30,16 +30,15 @@ def knn_error(
     Parameters
     ----------
     model : HDSL, Similarity or None
-        Fitted, or another object with ``rewrite(X)``; None is the plain dot product,
-        which is the cosine for rows of length 1.
+        Fitted, or another object with ``rewrite(X)``; None is the plain cosine.
     X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
     y, y_test : array-like of shape (n_rows,), (n_test,)
         A test row whose label is not in `y` counts as wrong. Of several labels per row,
         as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
         win the vote.
     n_neighbors : int, default=3
-    cosine : bool, default=False
-        Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
+    cosine : bool or None, default=None
+        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
     n_jobs : int or None, default=None
         Threads. The result does not depend on their number.
 
@@ -93,7 +92,7 @@ def compare_errors(
     y_test: Any = None,
     *,
     n_neighbors: int = 3,
-    cosine: bool = False,
+    cosine: bool | None = None,
     n_jobs: int | None = None,
 ) -> ErrorComparison:
     """Return the errors of nearest neighbors by cosine and as learned, and a verdict.
@@ -111,8 +110,8 @@ def compare_errors(
         as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
         win the vote.
     n_neighbors : int, default=3
-    cosine : bool, default=False
-        Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
+    cosine : bool or None, default=None
+        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
     n_jobs : int or None, default=None
         Threads. The result does not depend on their number.
 
@@ -150,7 +149,7 @@ def compare_errors(
         if X_test is not None:
             X_test = checked_rows(model, X_test)
 
-    def errors(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
+    def errors(similarity: Rewriter | None, cosine: bool | None) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(
             n_neighbors, similarity=similarity, cosine=cosine, n_jobs=n_jobs
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..choose.candidates import FIXED_STEPS
+from ..evaluate.choose import FIXED_STEPS
 from ..solver.protocols import Statistics
 
 #: scale="auto" makes the learned part this many times as large as the typical margin,

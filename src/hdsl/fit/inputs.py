@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..choose.embedding import EmbeddingChoice
+from ..evaluate.choose import EmbeddingChoice
 from ..files.checkpoint import Checkpoint
 from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix

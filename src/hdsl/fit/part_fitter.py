@@ -45,7 +45,6 @@ class PartFitter:
         self.data = data
         self.rng = rng
         self.workers = workers
-        self.n_threads = workers.n_threads
         self.layout: Any = make_layout(model, data, workers)
         statistics = self.layout.statistics()
         self.scale = scale_of(model, statistics)

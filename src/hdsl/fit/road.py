@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..choose.candidates import Choice
-from ..choose.choice import choose
-from ..choose.embedding import EmbeddingChoice, choose_embedding_weight
+from ..evaluate.choose import (
+    Choice,
+    EmbeddingChoice,
+    choose,
+    choose_embedding_weight,
+)
 from ..files.tables import nested
 from ..input.estimators import replace_fitted
 from ..progress import Progress
@@ -92,7 +95,7 @@ def weigh_embedding(
     # The prior is then chosen on the same parts of the data.
     rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
     choice = choose_embedding_weight(
-        model, make_data(rng), run.validation, rng, workers.n_threads, progress
+        model, make_data(rng), run.validation, rng, progress
     )
     progress.say(choice.reason)
     return run.with_embedding(choice)

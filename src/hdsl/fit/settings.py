@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..choose.candidates import Choice
-from ..choose.embedding import joined_table
+from ..evaluate.choose import Choice, joined_table
 from ..files.digests import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from

@@ -7,16 +7,11 @@ shown as text only.
 """
 
 from .content import More
-from .measured import Measured, measure_judgements, measure_labels, measure_searches
 from .page import check_path, page, write
 
 __all__ = [
-    "Measured",
     "More",
     "check_path",
-    "measure_judgements",
-    "measure_labels",
-    "measure_searches",
     "page",
     "write",
 ]

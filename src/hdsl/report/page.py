@@ -9,12 +9,17 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+import scipy.sparse as sp
+
+from ..evaluate.measured import Measured, measure_labels
 from ..files.atomic import atomic_write, check_can_write
+from ..input.embeddings import check_rows as check_features
+from ..input.labels import check_one_label_per_row
 from ..input.parameters import check_number
 from ..input.paths import FilePath
+from ..mixed_rows import MixedRows
 from . import content
-from .measured import Measured, measure_test_rows
-from .rows import check_rows
+from .rows import Rows, check_labels, check_rows
 
 #: The files of the script in their order; they share one scope.
 SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
@@ -51,7 +56,7 @@ def page(
     check_number("report", "max_items", max_items, low=0, integer=True)
     rows = check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
-        measured = measure_test_rows(model, rows, X_test, y_test)
+        measured = _measure_test_rows(model, rows, X_test, y_test)
     errors = None
     if measured is not None:
         errors = measured.to_dict()
@@ -67,6 +72,25 @@ def page(
         ),
     }
     return _filled_template(str(title), data)
+
+
+def _measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
+    """Return what test rows show of a model, by their neighbours among other rows."""
+    X = rows.X
+    y = rows.y
+    if X is None or y is None or X_test is None or y_test is None:
+        arguments = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
+        missing = [name for name, value in arguments.items() if value is None]
+        raise ValueError(
+            "The error is that of test rows whose neighbours are rows of X: X, y, "
+            f"X_test and y_test go together. Missing: {', '.join(missing)}."
+        )
+    X_test = check_features(model, X_test, reset=False, name="X_test")
+    if not isinstance(X_test, MixedRows):
+        X_test = sp.csr_array(X_test)
+    y_test = check_labels(y_test)
+    check_one_label_per_row(y_test, X_test.shape[0], "_test")
+    return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
 def _filled_template(title: str, data: dict[str, Any]) -> str:

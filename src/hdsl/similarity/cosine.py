@@ -30,6 +30,15 @@ def ranking_of(model: Any) -> str:
     return str(ranking)
 
 
+def ranking_with(model: Any, cosine: bool | None) -> str:
+    """Return how rows are ranked: as the model says, unless `cosine` is given."""
+    if cosine is None:
+        return ranking_of(model)
+    if cosine:
+        return COSINE
+    return PRODUCT
+
+
 class LearnedCosine:
     """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.
 

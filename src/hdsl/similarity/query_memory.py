@@ -569,6 +569,7 @@ def _pairs(relevance: Relevance) -> Iterator[tuple[int, int]]:
 
 def _rows_from_arrays(arrays: Arrays, n_features: int) -> Any:
     """Return the known queries of a file; raise ValueError where they are damaged."""
+    rows: Any
     if "queries" not in arrays:
         rows = get_array(arrays, "vectors", "f", (None, n_features))
     elif "vectors" not in arrays:

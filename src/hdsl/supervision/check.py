@@ -72,7 +72,12 @@ def _check_judgements(
     compared = check_comparisons(judgements, X.shape[0], f"{kind}s", width)
     weights = check_weights(sample_weight, len(compared), kind)
     groups = check_groups(groups, len(compared), kind)
-    return ComparedRows(X, compared, weights, groups=groups, said=said)
+    documents = None
+    if said is not None and said.n_documents is not None:
+        documents = np.arange(said.n_documents)
+    return ComparedRows(
+        X, compared, weights, groups=groups, said=said, documents=documents
+    )
 
 
 def check_groups(groups: Any, n: int, unit: str) -> np.ndarray | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +11,9 @@ import scipy.sparse as sp
 from .. import triplets as triplets_module
 from ..files.digests import digest
 from ..triplets import Judgements
-from ..triplets.graded_rows import rows_to_show
-from .gains import SearchJudge, search_judged_rows
-from .judges import Judge, judge_comparisons
+from ..triplets.grades import group_numbers
 from .mining import Mining
-from .supervision import Supervision
-from .turns import turns
+from .supervision import Supervision, with_columns
 
 #: Most of the held-out triplets, as a share, whose pairs may be learned from with other
 #: anchors.
@@ -26,15 +22,10 @@ MOST_KNOWN = 0.25
 #: Most comparisons per anchor of a sample, in the mean.
 MOST_PER_ANCHOR = 100
 
-#: A choice by fewer held-out anchors or comparisons is not made.
-FEW_ANCHORS = 30
+#: A choice by fewer anchors (or groups) and comparisons is not made.
+FEW_ANCHORS = 20
 
-FEW_COMPARISONS = 200
-
-
-#: The share of the rows that an anchor is compared with, from which on the comparisons
-#: see what a search sees.
-MOST_NAMED = 0.5
+FEW_COMPARISONS = 100
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,9 @@ class ComparedRows(Supervision):
     groups : ndarray of shape (n,) or None
         Numbers of groups that are held out together; None: anchors.
     said : Judgements or None
-        What people said, in rows of all data, where more than comparisons is known.
+        What people said, where more than comparisons is known.
+    documents : ndarray of int or None
+        Rows that a search may show, sorted, where that is known.
     """
 
     X: sp.csr_array
@@ -65,6 +58,7 @@ class ComparedRows(Supervision):
     is_mined: bool = False
     groups: np.ndarray | None = None
     said: Judgements | None = None
+    documents: np.ndarray | None = None
 
     @property
     def anchors(self) -> np.ndarray:
@@ -72,16 +66,6 @@ class ComparedRows(Supervision):
         return np.flatnonzero(
             np.bincount(self.compared[:, 0], minlength=self.X.shape[0])
         )
-
-    @property
-    def n_units(self) -> int:
-        """Number of anchors."""
-        return len(self.anchors)
-
-    @property
-    def n_splittable(self) -> int:
-        """Number of anchors."""
-        return self.n_units
 
     def rows_that_count(self) -> sp.csr_array:
         """Return all rows."""
@@ -97,7 +81,14 @@ class ComparedRows(Supervision):
         inside = self.with_compared(np.asarray(is_inside))
         compared = triplets_module.restrict(inside.compared, rows, self.X.shape[0])
         numbers = None if self.rows is None else self.rows[rows]
-        return replace(inside, X=self.X[rows], compared=compared, rows=numbers)
+        return replace(
+            inside,
+            X=self.X[rows],
+            compared=compared,
+            rows=numbers,
+            documents=None,
+            said=None,
+        )
 
     def with_compared(self, chosen: np.ndarray) -> ComparedRows:
         """Return the same rows with some of the comparisons, chosen by a mask or by numbers."""
@@ -108,7 +99,7 @@ class ComparedRows(Supervision):
 
     def sample(self, n_units: int, rng: np.random.Generator) -> ComparedRows:
         """Return the comparisons of at most so many anchors, and the rows that they name."""
-        data = self._with_fewer_comparisons(MOST_PER_ANCHOR * n_units, rng)
+        data = self.with_fewer(MOST_PER_ANCHOR * n_units, rng)
         anchors = self.anchors
         if len(anchors) <= n_units:
             return data
@@ -117,9 +108,7 @@ class ComparedRows(Supervision):
         data = data.with_compared(is_chosen[data.compared[:, 0]])
         return data.take(np.unique(data.compared))
 
-    def _with_fewer_comparisons(
-        self, n_most: int, rng: np.random.Generator
-    ) -> ComparedRows:
+    def with_fewer(self, n_most: int, rng: np.random.Generator) -> ComparedRows:
         """Return at most so many of the comparisons that have a weight."""
         if self.weights is None:
             weighted = np.arange(len(self.compared))
@@ -132,42 +121,86 @@ class ComparedRows(Supervision):
 
     # --- holding out ------------------------------------------------------------------
 
-    def can_be_split(self) -> bool:
+    def present(self) -> ComparedRows:
+        """Return the comparisons that have a weight."""
+        if self.weights is None or self.weights.all():
+            return self
+        return self.with_compared(np.flatnonzero(self.weights))
+
+    def reordered(self, rows: np.ndarray, columns: np.ndarray) -> ComparedRows:
+        """Return the same data with rows and columns in another order, and comparisons sorted."""
+        position = np.empty(len(rows), dtype=np.int64)
+        position[rows] = np.arange(len(rows))
+        compared = position[self.compared]
+        order = np.lexsort(compared.T[::-1])
+        data = replace(self.with_compared(order), compared=compared[order])
+        groups = data.groups
+        if groups is not None:
+            groups = group_numbers(groups)
+        documents = self.documents
+        if documents is not None:
+            documents = np.sort(position[documents])
+        said = self.said
+        if said is not None:
+            said = said.renumbered(position)
+        return replace(
+            data,
+            X=with_columns(self.X[rows], columns),
+            groups=groups,
+            documents=documents,
+            said=said,
+        )
+
+    def unit_rows(self) -> np.ndarray:
+        """Return the anchor of each comparison."""
+        return self.compared[:, 0]
+
+    def units(self, keys: np.ndarray) -> np.ndarray:
+        """Return numbers of units: comparisons of a group, else of equal anchors.
+
+        Groups may compare the same rows, as users do items.
+        """
+        if self.groups is not None:
+            return group_numbers(self.groups)
+        return group_numbers(keys[self.compared[:, 0]])
+
+    def classes_of_units(self) -> None:
+        """Return None: comparisons have no classes."""
+        return
+
+    def is_enough(self, n_units: int) -> bool:
         """Return whether there are enough anchors and comparisons to hold some out."""
-        return self.n_units >= FEW_ANCHORS and len(self.compared) >= FEW_COMPARISONS
+        return n_units >= FEW_ANCHORS and len(self.compared) >= FEW_COMPARISONS
 
-    def splits(
-        self, fraction: float, rng: np.random.Generator
-    ) -> Iterator[tuple[ComparedRows, ComparedRows]]:
-        """Yield the comparisons to learn from and those to hold out, by turns of the rows.
+    def split(
+        self, is_held_out: np.ndarray
+    ) -> tuple[ComparedRows, ComparedRows, np.ndarray]:
+        """Return the comparisons to learn from and those held out.
 
-        Triplets with a held-out anchor are held out, and quadruplets with a held-out
-        row in both pairs: a new row is compared with any others, as in use. The other
+        Triplets of a held-out anchor are held out, and quadruplets with a held-out row
+        in both pairs: a new row is compared with any others, as in use. The other
         triplets are learned from, and the quadruplets without a held-out row. A
         held-out triplet whose two pairs are learned from with other anchors measures
-        nothing; where many are such, rows are held out of all triplets.
+        nothing; where many are such, rows are held out of all triplets. Groups are held
+        out as they are.
         """
-        if self.compared.shape[1] == 3:
-            split = self._split_triplets
-        else:
-            split = self._split_quadruplets
-        positions = rng.permutation(self.X.shape[0])
-        for is_held_out in turns(positions, fraction):
-            yield split(is_held_out[self.compared])
-
-    def _split_triplets(
-        self, is_held_out: np.ndarray
-    ) -> tuple[ComparedRows, ComparedRows]:
-        """Return the triplets to learn from and to hold out; a mask says which rows are out."""
-        pairs = self._pairs_of_triplets()
-        validates: Any = is_held_out[:, 0]
-        is_known = np.isin(pairs, pairs[~validates]).all(axis=1)
-        if np.sum(is_known & validates) <= MOST_KNOWN * np.sum(validates):
-            validates = validates & ~is_known
-            trains: Any = ~is_held_out[:, 0]
-        else:
-            trains = ~is_held_out.any(axis=1)
-        return self.with_compared(trains), self.with_compared(validates)
+        out_of_training = is_held_out
+        is_row_out = np.zeros(self.X.shape[0], dtype=bool)
+        is_row_out[self.compared[is_held_out, 0]] = True
+        if self.compared.shape[1] == 4:
+            names_out = is_row_out[self.compared]
+            is_held_out = names_out[:, :2].any(axis=1) & names_out[:, 2:].any(axis=1)
+            out_of_training = names_out.any(axis=1)
+        elif self.groups is None:
+            pairs = self._pairs_of_triplets()
+            is_known = np.isin(pairs, pairs[~is_held_out]).all(axis=1) & is_held_out
+            if is_known.sum() <= MOST_KNOWN * is_held_out.sum():
+                is_held_out = is_held_out & ~is_known
+            else:
+                out_of_training = is_row_out[self.compared].any(axis=1)
+        chosen = np.flatnonzero(is_held_out)
+        train = self.with_compared(~out_of_training)
+        return train, self.with_compared(chosen), chosen
 
     def _pairs_of_triplets(self) -> np.ndarray:
         """Return a number for each of the two pairs of a triplet, equal for equal pairs."""
@@ -176,14 +209,6 @@ class ComparedRows(Supervision):
         smaller = np.minimum(anchors, others)
         larger = np.maximum(anchors, others)
         return smaller * self.X.shape[0] + larger
-
-    def _split_quadruplets(
-        self, is_held_out: np.ndarray
-    ) -> tuple[ComparedRows, ComparedRows]:
-        """Return the quadruplets to learn from and to hold out."""
-        validates: Any = is_held_out[:, :2].any(axis=1) & is_held_out[:, 2:].any(axis=1)
-        trains: Any = ~is_held_out.any(axis=1)
-        return self.with_compared(trains), self.with_compared(validates)
 
     def can_teach(self) -> bool:
         """Return whether a comparison has a positive weight."""
@@ -194,38 +219,6 @@ class ComparedRows(Supervision):
         if self.weights is None:
             return len(self.compared) > 0
         return bool(self.weights.any())
-
-    def judge(self, train: Any, rng: np.random.Generator) -> Judge:
-        """Return a judge by the share of comparisons that hold."""
-        return judge_comparisons(self.X, self.compared, self.weights)
-
-    def search(
-        self, everything: ComparedRows, rng: np.random.Generator
-    ) -> SearchJudge | None:
-        """Return what searches for the positives of each anchor among all rows.
-
-        Rows that are nothing but anchors are queries: they are never shown. None for
-        quadruplets, which have no query, and where the comparisons of an anchor name
-        most of the rows: their judge sees what a model brings up.
-        """
-        if self.compared.shape[1] != 3:
-            return None
-        shown = rows_to_show(everything.compared, everything.X.shape[0])
-        if self._n_others() >= MOST_NAMED * len(shown):
-            return None
-        triplets = self.compared
-        if self.rows is not None:
-            triplets = self.rows[triplets]
-        return search_judged_rows(everything.X, shown, triplets, self.weights, rng)
-
-    def _n_others(self) -> float:
-        """Return the mean number of rows that an anchor is compared with."""
-        pairs = np.unique(self._pairs_of_anchors())
-        return len(pairs) / max(1, self.n_units)
-
-    def _pairs_of_anchors(self) -> np.ndarray:
-        """Return a number for each anchor and a row that it is compared with."""
-        return self.compared[:, :1] * np.int64(self.X.shape[0]) + self.compared[:, 1:]
 
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
         """Raise ValueError: labels cannot validate judgements."""

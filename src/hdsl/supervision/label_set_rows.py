@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.digests import digest
-from ..labels import LabelSets, aligned, label_sets, overlap
-from .labeled_rows import N_VOTES, ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
+from ..labels import label_sets
+from .labeled_rows import ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
 from .mining import Mining
 
 
@@ -57,10 +56,9 @@ class LabelSetRows(LabeledRows):
         )
         return rows[triplets], degrees * weights[triplets[:, 0]]
 
-    def agreement(self, train: Any) -> Any:
-        """Return the same as for one label, by what is shared and what is voted for."""
-        y, truth = aligned(train.y, self.y)
-        return partial(_agreement, y, truth)
+    def _plain_labels(self, y: Any) -> Any:
+        """Return the labels: as columns they have no names that matter."""
+        return y
 
     def check_validation(self, X: sp.csr_array, y_val: Any) -> LabelSetRows:
         """Return validation rows with several labels each, checked."""
@@ -72,12 +70,3 @@ class LabelSetRows(LabeledRows):
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of the labels and their weights."""
         return digest(self.y.indicator, self.weights, self.groups)
-
-
-def _agreement(y: LabelSets, truth: LabelSets, neighbors: np.ndarray) -> np.ndarray:
-    """Return how well the labels of the nearest rows agree with the true ones."""
-    shares = truth.shared_with(y, neighbors)
-    voters = neighbors[:, :N_VOTES]
-    voted = y.voted(y.votes(voters, np.ones(voters.shape)))
-    overlaps = overlap(truth.indicator, voted.indicator)
-    return 0.5 * shares.mean(axis=1) + 0.5 * overlaps

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,22 +14,15 @@ from ..input.comparisons import check_comparisons
 from ..input.errors import NoTripletError
 from ..input.labels import check_classes, check_same_labels
 from ..labels import label_sets
+from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
-from .gains import SearchJudge, search_known_rows
-from .judges import Judge, judge_neighbors
 from .mining import Mining
 from .sampling import sample_rows
-from .supervision import Supervision
-from .turns import turns
+from .supervision import Supervision, with_columns
+from .units import groups_and_equals
 
 #: A choice by fewer held-out rows is not made.
 FEW_ROWS = 50
-
-#: Where all rows are more than so many times the held-out ones, they are searched too.
-FEW_TIMES = 4
-
-#: Of the nearest rows of a held-out one, so many vote for its label.
-N_VOTES = 3
 
 #: Triplets, and one weight for each or None.
 WeightedTriplets = tuple[np.ndarray, np.ndarray | None]
@@ -63,16 +54,6 @@ class LabeledRows(Supervision):
     def codes(self) -> np.ndarray:
         """Class numbers of the labels."""
         return np.unique(self.y, return_inverse=True)[1]
-
-    @property
-    def n_units(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def n_splittable(self) -> int:
-        """Number of rows that have a weight and share their class with another."""
-        return int(np.count_nonzero(self._may_be_held_out()))
 
     def rows_that_count(self) -> sp.csr_array:
         """Return the rows of positive weight."""
@@ -195,9 +176,38 @@ class LabeledRows(Supervision):
 
     # --- holding out ------------------------------------------------------------------
 
-    def can_be_split(self) -> bool:
-        """Return whether enough rows may be held out."""
-        return self.n_splittable >= FEW_ROWS
+    def present(self) -> Any:
+        """Return the rows that have a weight."""
+        if self.weights is None or self.weights.all():
+            return self
+        return self.take(self._weighted_rows())
+
+    def reordered(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """Return the same data with rows and columns in another order, labels as numbers."""
+        data = self.take(rows)
+        X = with_columns(data.X, columns)
+        return replace(data, X=X, y=self._plain_labels(data.y))
+
+    def _plain_labels(self, y: Any) -> Any:
+        """Return numbers of labels by first appearance: no name says anything."""
+        return group_numbers(y)
+
+    def unit_rows(self) -> np.ndarray:
+        """Return the numbers of all rows."""
+        return np.arange(self.X.shape[0])
+
+    def units(self, keys: np.ndarray) -> np.ndarray:
+        """Return numbers of units: rows of one group are one, and equal rows."""
+        return groups_and_equals(self.groups, keys)
+
+    def classes_of_units(self) -> np.ndarray:
+        """Return the class of each row."""
+        return self.codes
+
+    def is_enough(self, n_units: int) -> bool:
+        """Return whether enough rows may be held out, of several units."""
+        n_rows = int(np.count_nonzero(self._may_be_held_out()))
+        return n_units > 1 and n_rows >= FEW_ROWS
 
     def _may_be_held_out(self) -> np.ndarray:
         """Return which rows have a weight and share their class with another."""
@@ -207,60 +217,24 @@ class LabeledRows(Supervision):
         sizes = np.bincount(codes[has_weight], minlength=codes.max() + 1)
         return has_weight & (sizes[codes] > 1)
 
-    def splits(
-        self, fraction: float, rng: np.random.Generator
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yield rows to learn from and to hold out; each class gives its share.
+    def split(self, is_held_out: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+        """Return the rows to learn from and those held out; a row of weight 0 is absent.
 
-        A row of weight 0 is absent, and one of a class of one row always trains.
+        A row that is alone in its class is nothing to hold out.
         """
-        data = self
-        if self.weights is not None:
-            data = self.take(np.flatnonzero(self.weights))
-        n_rows = data.X.shape[0]
-        order = np.lexsort((rng.random(n_rows), data.codes))
-        order = order[data._may_be_held_out()[order]]
-        positions = np.arange(len(order))  # consecutive along the classes
-        for has_turn in turns(positions, fraction):
-            is_held_out = np.zeros(n_rows, dtype=bool)
-            is_held_out[order[has_turn]] = True
-            held_out = data.take(np.flatnonzero(is_held_out))
-            yield data.take(np.flatnonzero(~is_held_out)), held_out
+        held_out = np.flatnonzero(is_held_out & self._may_be_held_out())
+        is_absent = np.ones(self.X.shape[0], dtype=bool)
+        is_absent[self._weighted_rows()] = False
+        train = np.flatnonzero(~is_held_out & ~is_absent)
+        return self.take(train), self.take(held_out), held_out
 
     def can_teach(self) -> bool:
         """Return whether there are two classes."""
-        return self.can_judge() and self.codes.max() > 0
+        return self.can_judge() and len(np.unique(self.codes)) > 1
 
     def can_judge(self) -> bool:
         """Return whether a row has a positive weight."""
         return len(self._weighted_rows()) > 0
-
-    def judge(self, train: Any, rng: np.random.Generator) -> Judge:
-        """Return a judge by the labels of the nearest rows of `train`, and by known items."""
-        return judge_neighbors(train.X, self.X, self.agreement(train), rng)
-
-    def search(
-        self, everything: LabeledRows, rng: np.random.Generator
-    ) -> SearchJudge | None:
-        """Return what searches for these rows by half of their features, among all rows.
-
-        None where all rows are hardly more than these, which the judge searches.
-        """
-        is_small = everything.X.shape[0] <= FEW_TIMES * self.X.shape[0]
-        if is_small or self.rows is None:
-            return None
-        return search_known_rows(everything.X, self.rows, rng)
-
-    def agreement(self, train: Any) -> Any:
-        """Return a function from the nearest rows of `train` to one number per row, 0 to 1.
-
-        It is half the share of the rows that have the label of the held-out one, half
-        whether most of the first 3 have it.
-        """
-        classes, codes = np.unique(train.y, return_inverse=True)
-        wanted = np.searchsorted(classes, self.y).clip(max=len(classes) - 1)
-        wanted[classes[wanted] != self.y] = -1  # no training row has this label
-        return partial(_agreement, codes, wanted)
 
     # --- validation data --------------------------------------------------------------
 
@@ -281,12 +255,3 @@ class LabeledRows(Supervision):
 
 #: Where labels to learn from and labels to validate with are of two kinds.
 ONE_OR_SEVERAL = "y and y_val must both have one label per row, or both several."
-
-
-def _agreement(
-    codes: np.ndarray, wanted: np.ndarray, neighbors: np.ndarray
-) -> np.ndarray:
-    """Return how well the labels of the nearest rows agree with the wanted ones."""
-    is_right = codes[neighbors] == wanted[:, None]
-    is_voted = is_right[:, :N_VOTES].mean(axis=1) > 0.5
-    return 0.5 * is_right.mean(axis=1) + 0.5 * is_voted

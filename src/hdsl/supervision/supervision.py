@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..mixed_rows import MixedRows
+
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows
-    from .gains import SearchJudge
-    from .judges import Judge
     from .mining import Mining
+
+
+def with_columns(X: Any, columns: np.ndarray) -> Any:
+    """Return rows with their features in another order; a dense block stays as it is."""
+    if isinstance(X, MixedRows):
+        return MixedRows(with_columns(X.sparse, columns), X.dense)
+    reordered = sp.csr_array(X[:, columns])
+    reordered.sort_indices()
+    return reordered
 
 
 class Supervision(ABC):
@@ -30,16 +38,6 @@ class Supervision(ABC):
     X: sp.csr_array
     weights: np.ndarray | None
 
-    @property
-    @abstractmethod
-    def n_units(self) -> int:
-        """Number of what is judged: labeled rows, or anchors."""
-
-    @property
-    @abstractmethod
-    def n_splittable(self) -> int:
-        """Number of units that may be held out."""
-
     @abstractmethod
     def rows_that_count(self) -> sp.csr_array:
         """Return the rows that something is known of."""
@@ -52,15 +50,41 @@ class Supervision(ABC):
     def sample(self, n_units: int, rng: np.random.Generator) -> Any:
         """Return at most so many rows, of each class its share, or so many anchors."""
 
+    # --- holding out ------------------------------------------------------------------
+
     @abstractmethod
-    def can_be_split(self) -> bool:
+    def present(self) -> Any:
+        """Return what has a weight."""
+
+    @abstractmethod
+    def reordered(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """Return the same data with rows and columns in another order.
+
+        Names of labels and the order of comparisons are lost too.
+        """
+
+    @abstractmethod
+    def unit_rows(self) -> np.ndarray:
+        """Return the row that each judged thing is about: a label's own, or the anchor."""
+
+    @abstractmethod
+    def units(self, keys: np.ndarray) -> np.ndarray:
+        """Return numbers of units that are held out as one; equal rows have equal keys."""
+
+    @abstractmethod
+    def classes_of_units(self) -> np.ndarray | None:
+        """Return the class of each judged thing, of which each turn holds out a share."""
+
+    @abstractmethod
+    def is_enough(self, n_units: int) -> bool:
         """Return whether enough is known to hold some of it out."""
 
     @abstractmethod
-    def splits(
-        self, fraction: float, rng: np.random.Generator
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yield what is learned from and what is held out, for each turn of a split."""
+    def split(self, is_held_out: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+        """Return what is learned from, what is held out, and the numbers of the latter.
+
+        A mask says which judged things are held out.
+        """
 
     @abstractmethod
     def can_teach(self) -> bool:
@@ -69,17 +93,6 @@ class Supervision(ABC):
     @abstractmethod
     def can_judge(self) -> bool:
         """Return whether a label or a comparison of it has a positive weight."""
-
-    @abstractmethod
-    def judge(self, train: Any, rng: np.random.Generator) -> Judge:
-        """Return how a similarity is judged by these held-out data, for the rows of `train`."""
-
-    @abstractmethod
-    def search(self, everything: Any, rng: np.random.Generator) -> SearchJudge | None:
-        """Return what searches for these held-out data among all rows that are known.
-
-        None where the judge says enough. `everything` is what these are a part of.
-        """
 
     @abstractmethod
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:

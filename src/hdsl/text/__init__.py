@@ -8,7 +8,7 @@ from .documents import TEST, TRAIN, Documents
 from .encoders import EncoderError, TextEncoder
 from .hits import Hits
 from .learning import learn
-from .queries import Clicks, Queries
+from .queries import Queries
 from .scored import Scored
 from .words import STOP_WORDS, TOKENS, Words
 
@@ -17,7 +17,6 @@ __all__ = [
     "TEST",
     "TOKENS",
     "TRAIN",
-    "Clicks",
     "Collection",
     "Documents",
     "EncoderError",

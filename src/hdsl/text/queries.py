@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ..files.container import Arrays
 from ..files.tables import get_array, nested, part_of
-from ..input.comparisons import check_comparisons, check_weights
 from ..relevance import Relevance
+from ..triplets import ShownRows
 from .documents import Documents
-
-
-class Clicks(NamedTuple):
-    """Triplets of documents and queries as rows, the documents first, and their weights.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3)
-        Query, clicked document, other document that was shown.
-    weights : ndarray of shape (n_triplets,), or None if all weigh the same
-    """
-
-    triplets: np.ndarray
-    weights: np.ndarray | None = None
-
-    def of_rows(self, is_chosen: np.ndarray) -> Clicks:
-        """Return the triplets whose query is chosen, by a mask of all rows."""
-        chosen = is_chosen[self.triplets[:, 0]]
-        weights = self.weights
-        if weights is not None:
-            weights = weights[chosen]
-        return Clicks(self.triplets[chosen], weights)
-
-    def to_arrays(self) -> Arrays:
-        """Return all of it as arrays."""
-        arrays = {"triplets": self.triplets}
-        if self.weights is not None:
-            arrays["weights"] = self.weights
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, n_rows: int) -> Clicks:
-        """Return the clicks of `to_arrays`; ValueError where they are damaged."""
-        triplets = get_array(arrays, "triplets", "i", (None, 3))
-        triplets = check_comparisons(triplets, n_rows)
-        weights = check_weights(arrays.get("weights"), len(triplets), "click")
-        return cls(triplets, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +23,14 @@ class Queries:
         The queries with their texts, ids and part: TRAIN or TEST.
     relevance : Relevance
         Grades of documents for these queries.
-    clicks : Clicks, default=None
-        What was learned from and measured, where these are clicks.
+    clicks : ShownRows, default=None
+        What held-out queries were shown and clicked, in rows of the documents, then of
+        the queries.
     """
 
     rows: Documents
     relevance: Relevance
-    clicks: Clicks | None = None
+    clicks: ShownRows | None = None
 
     @property
     def n_queries(self) -> int:
@@ -85,7 +48,7 @@ class Queries:
         relevance = dict(self.relevance._asdict())
         clicks: Arrays = {}
         if self.clicks is not None:
-            clicks = self.clicks.to_arrays()
+            clicks = {**self.clicks._asdict()}
         return nested(rows=rows, relevance=relevance, clicks=clicks)
 
     @classmethod
@@ -107,10 +70,27 @@ class Queries:
         _check_row_numbers(queries, rows.n_rows, "query")
         _check_row_numbers(documents, n_documents, "document")
         clicks = None
-        if part_of(arrays, "clicks"):
+        if "clicks.events" in arrays:
             n_rows = n_documents + rows.n_rows
-            clicks = Clicks.from_arrays(part_of(arrays, "clicks"), n_rows)
+            clicks = _shown_rows(part_of(arrays, "clicks"), n_rows)
         return cls(rows, Relevance(queries, documents, grades), clicks)
+
+
+def _shown_rows(arrays: Arrays, n_rows: int) -> ShownRows:
+    """Return what was shown; ValueError where it is damaged."""
+    events = get_array(arrays, "events", "i", (None,))
+    shown = ShownRows(
+        events=events,
+        queries=get_array(arrays, "queries", "i", events.shape),
+        rows=get_array(arrays, "rows", "i", events.shape),
+        positions=get_array(arrays, "positions", "f", events.shape),
+        are_clicked=get_array(arrays, "are_clicked", "b", events.shape),
+    )
+    _check_row_numbers(shown.queries, n_rows, "row")
+    _check_row_numbers(shown.rows, n_rows, "row")
+    if not (np.isfinite(shown.positions) & (shown.positions >= 1)).all():
+        raise ValueError("clicks have a position that is not a number from 1")
+    return shown
 
 
 def _check_row_numbers(numbers: np.ndarray, n_rows: int, noun: str) -> None:

@@ -103,6 +103,71 @@ class Judgements:
         kind = "" if self.kind == COMPARISONS else f"{self.kind}, "
         return f"<Judgements: {kind}{n_judgements:,} of {width} rows each, {weights}{rows}>"
 
+    def renumbered(self, position: np.ndarray) -> "Judgements":
+        """Return what was said of rows that stand elsewhere, without rows and documents."""
+        grades = self.grades
+        if grades is not None:
+            grades = grades._replace(
+                queries=position[grades.queries], documents=position[grades.documents]
+            )
+        shown = self.shown
+        if shown is not None:
+            shown = shown._replace(
+                queries=position[shown.queries], rows=position[shown.rows]
+            )
+        return replace(
+            self,
+            triplets=position[self.triplets],
+            X=None,
+            n_documents=None,
+            grades=grades,
+            shown=shown,
+            query_names=None,
+        )
+
+    def of_rows(self, is_kept: np.ndarray) -> "Judgements":
+        """Return what was said of some rows, chosen by a mask, which are numbered anew."""
+        is_inside = is_kept[self.triplets].all(axis=1)
+        grades = self.grades
+        if grades is not None:
+            judged = is_kept[grades.queries] & is_kept[grades.documents]
+            grades = type(grades)(*(column[judged] for column in grades))
+        shown = self.shown
+        if shown is not None:
+            shown = shown.take(is_kept[shown.queries] & is_kept[shown.rows])
+        inside = replace(
+            self,
+            triplets=self.triplets[is_inside],
+            weights=None if self.weights is None else self.weights[is_inside],
+            groups=None if self.groups is None else self.groups[is_inside],
+            grades=grades,
+            shown=shown,
+        )
+        kept = inside.renumbered(np.cumsum(is_kept) - 1)
+        if self.X is not None:
+            kept = kept.with_rows(self.X[is_kept])
+        if self.n_documents is None:
+            return kept
+        names = self.query_names
+        if names is not None:
+            names = np.asarray(names)[is_kept[self.n_documents :]]
+        n_documents = int(is_kept[: self.n_documents].sum())
+        return replace(kept, n_documents=n_documents, query_names=names)
+
+    def take(self, chosen: np.ndarray) -> "Judgements":
+        """Return some of the comparisons, chosen by a mask, and what their anchors were shown."""
+        triplets = self.triplets[chosen]
+        shown = self.shown
+        if shown is not None:
+            shown = shown.take(np.isin(shown.queries, triplets[:, 0]))
+        return replace(
+            self,
+            triplets=triplets,
+            weights=None if self.weights is None else self.weights[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
+            shown=shown,
+        )
+
     def with_rows(self, X: Any) -> "Judgements":
         """Return the same judgements with the rows that they number."""
         return replace(self, X=X)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import evaluate
 from ..class_scores.linear import fit_each_label
 from ..class_scores.sample import (
     ended_early_on_purpose,
@@ -17,16 +16,10 @@ from ..class_scores.sample import (
     n_affordable_rows,
     sample_rows,
 )
-from ..evaluate import ErrorComparison, ErrorRate, KnownItem, SearchComparison
-from ..evaluate.neighbors import label_errors
-from ..input.embeddings import check_rows
-from ..input.labels import check_one_label_per_row
 from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..mixed_rows import MixedRows, count_features, stack_rows
 from ..relevance import Relevance
-from ..search_gain import SearchGain
-from ..similarity.cosine import COSINE, ranking_of
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
@@ -36,8 +29,16 @@ from ..triplets.graded_rows import (
     positions_among,
     rows_to_show,
 )
+from ..triplets.rows import ShownRows
 from ..wide_matrices import drop_unused_columns
-from .rows import Rows, check_labels
+from .chance import mcnemar
+from .clicks import compare_clicks
+from .comparisons import compare_triplets
+from .errors import ErrorComparison, ErrorRate
+from .intervals import wilson_interval
+from .known_items import KnownItem, known_item
+from .neighbors import compare_errors, label_errors
+from .searches import SearchComparison, compare_searches
 
 #: Neighbours that vote, and most queries of a known-item search.
 N_NEIGHBORS = 3
@@ -84,7 +85,7 @@ class ClassifierError:
         is_sound = 0.0 <= n_wrong <= n_test and 0 < n_learned <= n_rows
         if not is_of_rows or not is_sound:
             return None
-        interval = evaluate.wilson_interval(n_wrong, n_test)
+        interval = wilson_interval(n_wrong, n_test)
         return cls(ErrorRate(n_wrong, n_test, interval), n_learned, n_rows)
 
 
@@ -112,12 +113,8 @@ class Measured:
         How well the anchors of triplets find, among all rows, those that win their
         comparisons.
     is_of_clicks : bool
-        Whether what is relevant was clicked. Only what the old order showed can be, so
-        that the errors of comparisons with what was shown beside it decide.
-    by_clicks : SearchGain or None
-        Of clicks on the first results by cosine, what they say of a search among all
-        documents, where one that was never shown counts as much as those shown last.
-        It then decides.
+        Whether what is relevant was clicked. Only what an engine showed can be, so that
+        the errors beside what was shown with it decide.
     """
 
     errors: ErrorComparison
@@ -129,7 +126,6 @@ class Measured:
     searches: SearchComparison | None = None
     row_searches: SearchComparison | None = None
     is_of_clicks: bool = False
-    by_clicks: SearchGain | None = None
 
     @property
     def n(self) -> int:
@@ -145,6 +141,8 @@ class Measured:
             return f"error of {self.n_neighbors} nearest neighbours"
         if self.searches is not None and not self.is_of_clicks:
             return f"1 - nDCG@{self.searches.before.k} of judged queries"
+        if self.is_of_clicks:
+            return "share of rows shown beside clicked ones that are above them"
         return "share of judgements that are wrong"
 
     @property
@@ -159,8 +157,6 @@ class Measured:
     @property
     def verdict(self) -> str:
         """Either "better", "worse" or "no difference", by judged searches where there are any."""
-        if self.by_clicks is not None:
-            return self.by_clicks.verdict
         if self.searches is not None and not self.is_of_clicks:
             return self.searches.verdict
         return self.errors.verdict
@@ -176,7 +172,7 @@ class Measured:
     @property
     def ranks_sentence(self) -> str:
         """What the ranks of known items show: of each query, by cosine and as learned."""
-        test = evaluate.mcnemar(
+        test = mcnemar(
             self.known_items["cosine"].ranks, self.known_items["learned"].ranks
         )
         if test.only_a == test.only_b == 0:
@@ -209,34 +205,10 @@ class Measured:
         if self.searches is not None and not self.is_of_clicks:
             facts["verdict"] = self.verdict
             facts["sentence"] = self.searches.sentence
-        if self.by_clicks is not None:
-            facts["sentence"] = (
-                f"{self.errors.sentence} Where a document that was never shown counts "
-                f"as much as those shown last: {self.by_clicks.sentence}"
-            )
         if self.known_items:
             ranks = {name: item.mrr for name, item in self.known_items.items()}
             facts["known_items"] = ranks | {"sentence": self.ranks_sentence}
         return facts
-
-
-def measure_test_rows(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
-    """Return what test rows show of a model, by their neighbours among other rows."""
-    X = rows.X
-    y = rows.y
-    if X is None or y is None or X_test is None or y_test is None:
-        arguments = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
-        missing = [name for name, value in arguments.items() if value is None]
-        raise ValueError(
-            "The error is that of test rows whose neighbours are rows of X: X, y, "
-            f"X_test and y_test go together. Missing: {', '.join(missing)}."
-        )
-    X_test = check_rows(model, X_test, reset=False, name="X_test")
-    if not isinstance(X_test, MixedRows):
-        X_test = sp.csr_array(X_test)
-    y_test = check_labels(y_test)
-    check_one_label_per_row(y_test, X_test.shape[0], "_test")
-    return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
 def measure_labels(
@@ -260,14 +232,13 @@ def measure_labels(
     if X_test is None:
         n_candidates -= 1
     k = min(n_neighbors, n_candidates)
-    errors = evaluate.compare_errors(
+    errors = compare_errors(
         similarity,
         X,
         y,
         X_test,
         y_test,
         n_neighbors=k,
-        cosine=ranking_of(similarity) == COSINE,
         n_jobs=n_jobs,
     )
     if X_test is None:
@@ -298,12 +269,11 @@ def measure_judgements(
     rows: np.ndarray | None = None,
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
-    errors = evaluate.compare_triplets(
+    errors = compare_triplets(
         similarity,
         X,
         comparisons,
         sample_weight=weights,
-        cosine=ranking_of(similarity) == COSINE,
     )
     if rows is None:
         rows = np.arange(X.shape[0])
@@ -344,7 +314,7 @@ def _search_preferred_rows(
         queries, documents, judged.grades.tolist(), strict=True
     ):
         relevant[query][document] = grade
-    return evaluate.compare_searches(
+    return compare_searches(
         similarity,
         X[anchors],
         X[shown],
@@ -358,15 +328,18 @@ def measure_searches(
     queries: sp.csr_array,
     documents: sp.csr_array,
     relevance: Relevance,
+    shown: ShownRows | None = None,
     memory: QueryMemory | None = None,
 ) -> Measured:
     """Return how well queries find what is relevant; search for documents by half of their words.
 
-    The error of a query is 1 - nDCG. Queries without a relevant document are left out.
-    What is remembered of judged queries is added to the learned order.
+    The error of a query is 1 - nDCG. Queries without a relevant document are left out. Of
+    clicks the errors are the rows shown beside them that are above them; what was shown
+    is in rows of the documents, then of the queries. What is remembered of judged
+    queries is added to the learned order of searches.
     """
     relevant = relevance.by_query()
-    searches = evaluate.compare_searches(
+    searches = compare_searches(
         similarity,
         queries[list(relevant)],
         documents,
@@ -378,12 +351,15 @@ def measure_searches(
         after=1.0 - searches.after.ndcgs,
         supervision="judgements",
     )
+    if shown is not None:
+        errors = compare_clicks(similarity, stack_rows(documents, queries), shown)
     rows = np.arange(documents.shape[0])
     return Measured(
         errors=errors,
         known_items=_known_items(similarity, documents, rows),
         n_rows=documents.shape[0],
         searches=searches,
+        is_of_clicks=shown is not None,
     )
 
 
@@ -403,12 +379,11 @@ def _search_known_items(
     similarity: Rewriter | None, X: sp.csr_array, rows: np.ndarray
 ) -> KnownItem:
     """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
-    return evaluate.known_item(
+    return known_item(
         similarity,
         X,
         rows=rows,
         n_queries=N_QUERIES,
-        cosine=ranking_of(similarity) == COSINE,
         random_state=0,
     )
 
@@ -455,7 +430,7 @@ def _classifier_error(
             predicted = svm.fit(train, y).predict(test)
             n_wrong = int(np.sum(predicted != y_test))
     n = len(y_test)
-    rate = ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
+    rate = ErrorRate(n_wrong, n, wilson_interval(n_wrong, n))
     return ClassifierError(rate, n_learned=X.shape[0], n_rows=n_rows)
 
 

@@ -1,1 +1,0 @@
-"""The prior, and how long to learn, chosen on rows or anchors that are held out."""

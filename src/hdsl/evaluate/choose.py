@@ -1,0 +1,641 @@
+"""What is left open is chosen on held-out data, by the measure that the user is shown.
+
+Candidates come from the simplest to the most complex: nothing learned, then smaller and
+smaller priors, each from the model of the one before. All are judged by one measure, that
+of the goal, on the same held-out units. What is known of the differences to the start is
+joined along the path (`expected_gains`), and the candidate of the largest expected gain is
+taken: with few units the expectation stays near that of the simpler neighbour, and with
+none it is 0. The interval of the gain is made of units that had no say (`honest_gain`).
+
+A further setting is a field of `Candidate` whose default is "not there", a walk that varies
+it (a list of candidates, simplest first, from the best so far), and whatever makes the model
+of a candidate from the one before (`PartFitter.solve`). Rule, measures, table and intervals
+do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..input.errors import warn
+from ..similarity import Similarity
+from ..similarity.cosine import COSINE, PRODUCT, RANKINGS
+from ..similarity.unlearned import unlearned
+from ..solver.atoms import NOTHING
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.supervision import Supervision
+from .gains import (
+    QUANTILE,
+    Gains,
+    Interval,
+    best_of,
+    best_of_walks,
+    honest_gain,
+    interval_of,
+)
+from .measures import COMPARISONS, NEIGHBORS, SEARCH
+from .parts import FEW_UNITS, N_REPEATS, Part, make_parts
+
+if TYPE_CHECKING:
+    from ..progress import Progress
+    from ..solver.loop import Callback, Result, State
+
+#: Candidates for the prior, over the mean ‖x‖² of the anchors, from the simplest: a larger
+#: one is the start up to rounding, and a smaller one was never the best.
+PRIORS = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
+
+#: The prior where too little can be held out to choose one: with 15 to 45 rows a
+#: smaller one is worse than the cosine on most sets.
+FIXED_PRIOR = 64.0
+
+#: Candidates for the weight of an embedding, from the features alone, and the weight
+#: where too little can be held out.
+WEIGHTS = (0.0, 0.25, 1.0, 4.0, 16.0)
+
+FIXED_WEIGHT = 1.0
+
+#: Iterations for the first candidate, and for each that starts from the model of the
+#: one before. With fewer a small prior still loses what it finds at the end of a run.
+FIRST_STEPS = 6
+
+NEXT_STEPS = 3
+
+#: Candidates for the number of iterations, and their number where nothing is chosen.
+STEPS = (5, 10, 15, 20, 30)
+
+FIXED_STEPS = 15
+
+#: The number of iterations of a candidate that starts from the model of another.
+FROM_ANOTHER = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The settings of a model that is tried.
+
+    Parameters
+    ----------
+    prior : float
+        Over the mean ‖x‖² of the anchors; inf: nothing is learned.
+    embedding_weight : float or None
+        None without an embedding.
+    n_iter : int
+        `FROM_ANOTHER` where it starts from the model of the candidate before.
+    """
+
+    prior: float = np.inf
+    embedding_weight: float | None = None
+    n_iter: int = FROM_ANOTHER
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was tried and what was chosen.
+
+    Parameters
+    ----------
+    prior : float
+        Over the mean ‖x‖² of the anchors.
+    n_iter : int
+    reason : str
+        Why, in one or two sentences.
+    table : dict of str to ndarray or None
+        One line per candidate (`choice_table`); None where nothing was tried.
+    ranking : {"cosine", "product"}
+        How rows are ranked best.
+    """
+
+    prior: float
+    n_iter: int
+    reason: str
+    table: dict[str, np.ndarray] | None = None
+    ranking: str = COSINE
+
+
+class PartFitter(Protocol):
+    """Fits to one part of the data, which share a layout.
+
+    Attributes
+    ----------
+    unit : float
+        The mean ‖x‖² of the anchors.
+    """
+
+    unit: float
+
+    def solve(
+        self,
+        prior: float,
+        max_iter: int,
+        earlier: Result | None,
+        callback: Callback | None,
+    ) -> Result:
+        """Return the path of a prior, perhaps from the model of another one."""
+
+    def similarity(
+        self, atoms: np.ndarray, weights: np.ndarray, prior: float
+    ) -> Similarity:
+        """Return what a run of this prior has learned."""
+
+
+# --- scores ---------------------------------------------------------------------------
+
+
+@dataclass
+class Scores:
+    """Scores of candidates by unit, summed over the parts.
+
+    Parameters
+    ----------
+    n_units : int
+    """
+
+    n_units: int
+    sums: dict[tuple[Candidate, str], np.ndarray] = field(default_factory=dict)
+    weights: np.ndarray | None = None
+
+    def add(
+        self, candidate: Candidate, runs: Sequence[PartRun], rankings: Sequence[str]
+    ) -> None:
+        """Measure the models of a candidate on all parts."""
+        totals = {ranking: np.zeros(self.n_units) for ranking in rankings}
+        weights = np.zeros(self.n_units)
+        for run in runs:
+            measure = run.part.measure
+            values = measure.scores(run.models[candidate], rankings)
+            numbers = measure.units.numbers
+            weights += np.bincount(numbers, measure.units.weights, self.n_units)
+            for ranking in rankings:
+                weighted = measure.units.weights * values[ranking]
+                totals[ranking] += np.bincount(numbers, weighted, self.n_units)
+        self.weights = weights
+        self.sums |= {(candidate, ranking): totals[ranking] for ranking in rankings}
+
+    def mean(self, candidate: Candidate, ranking: str) -> float:
+        """Return the mean score."""
+        assert self.weights is not None
+        return float(self.sums[candidate, ranking].sum() / self.weights.sum())
+
+    def gains(
+        self, keys: Sequence[tuple[Candidate, str]], start: tuple[Candidate, str]
+    ) -> Gains:
+        """Return what candidates gain over another one, unit by unit."""
+        assert self.weights is not None
+        is_measured = self.weights > 0
+        columns = [self.sums[key] - self.sums[start] for key in keys]
+        return Gains(np.column_stack(columns)[is_measured], self.weights[is_measured])
+
+
+# --- runs -----------------------------------------------------------------------------
+
+
+class PartRun:
+    """The models of all candidates on one part."""
+
+    def __init__(self, part: Part, fits: PartFitter, unit: float) -> None:
+        self.part = part
+        self.models: dict[Candidate, Similarity] = {}
+        self._fits = fits
+        self._unit = unit
+        self._last: Result | None = None
+
+    def start(self, candidate: Candidate) -> None:
+        """Add the model that has learned nothing."""
+        self.models[candidate] = self._fits.similarity(*NOTHING, 1.0)
+
+    def next(self, candidate: Candidate) -> None:
+        """Learn a candidate from the model of the one before."""
+        n_iter = FIRST_STEPS
+        if self._last is not None:
+            n_iter = self._last.n_iter + NEXT_STEPS
+        prior = candidate.prior / self._unit
+        result = self._fits.solve(prior, n_iter, self._last, None)
+        self._last = result
+        self.models[candidate] = self._fits.similarity(
+            result.atoms, result.weights, prior
+        )
+
+    def path(self, candidates: Sequence[Candidate]) -> None:
+        """Learn candidates that differ in the number of iterations, as one path."""
+        prior = candidates[0].prior / self._unit
+        by_steps = {candidate.n_iter: candidate for candidate in candidates}
+
+        def keep(state: State) -> None:
+            candidate = by_steps.get(state.n_iter)
+            if candidate is not None:
+                self.models[candidate] = self._fits.similarity(
+                    state.atoms, state.weights, prior
+                )
+
+        n_most = max(by_steps)
+        last = self._fits.solve(prior, n_most, None, keep)
+        model = self._fits.similarity(last.atoms, last.weights, prior)
+        for candidate in candidates:  # the path may have ended before
+            self.models.setdefault(candidate, model)
+
+
+# --- the choice -----------------------------------------------------------------------
+
+
+def choose(
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    rng: np.random.Generator,
+    start: Callable[[ComparedRows], PartFitter],
+    progress: Progress,
+) -> Choice:
+    """Return the prior and the number of iterations that held-out data speak for.
+
+    `start` returns the fits to a part of the data; others are as in ``fit.road.learn``.
+    """
+    progress.stage("choosing the prior: mining")
+    parts = make_parts(model, data, validation, rng)
+    if not parts:
+        return _without_data(model)
+    is_free = model.prior == "auto"
+    runs = []
+    for part in parts:
+        fits = start(part.train)
+        runs.append(PartRun(part, fits, fits.unit if is_free else 1.0))
+    n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
+    walker = _Walker(runs, Scores(n_units), progress)
+    priors = PRIORS if is_free else (float(model.prior),)
+    walker.try_priors([Candidate(prior) for prior in priors])
+    walks = [walker.gains(ranking) for ranking in RANKINGS]
+    walk, best = 0, 0
+    if is_free:
+        walk, best = best_of_walks(walks)
+    ranking = RANKINGS[walk]
+    chosen = walker.tried[best + 1]
+    n_iter = FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
+    if best < 0:
+        n_iter = 0
+    elif model.max_iter == "auto":
+        chosen = walker.try_steps(chosen.prior, ranking)
+        n_iter = chosen.n_iter
+    gain = Interval(0.0, 0.0, 0.0)
+    if best >= 0 and is_free:
+        n_turns = len(parts) if n_units > FEW_UNITS else len(parts) // N_REPEATS
+        share = min(0.5, model.validation_fraction)
+        gain = honest_gain(walks, share, max(1, n_turns))
+    table = walker.table(chosen, ranking, gain)
+    reason = walker.reason(chosen, ranking, gain, n_iter)
+    if best < 0:
+        warn(f"Nothing is learned: {reason}.")
+        return Choice(FIXED_PRIOR, 0, reason, table)
+    return Choice(chosen.prior, n_iter, reason, table, ranking)
+
+
+def _without_data(model: Any) -> Choice:
+    """Return the choice where too little can be held out."""
+    prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
+    n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
+    reason = (
+        "too few rows or comparisons to hold some out: "
+        f"prior {prior:g} and {n_iter} iterations are taken"
+    )
+    return Choice(prior, n_iter, reason)
+
+
+class _Walker:
+    """Goes from the simplest candidate to more complex ones on all parts."""
+
+    def __init__(
+        self, runs: Sequence[PartRun], scores: Scores, progress: Progress
+    ) -> None:
+        self.runs = runs
+        self.scores = scores
+        self.progress = progress
+        self.tried = [Candidate()]
+        for run in runs:
+            run.start(self.tried[0])
+        scores.add(self.tried[0], runs, (COSINE,))
+        scores.sums[self.tried[0], PRODUCT] = scores.sums[self.tried[0], COSINE]
+        self.n_priors = 0
+
+    @property
+    def start(self) -> tuple[Candidate, str]:
+        """What is there before anything is learned."""
+        return self.tried[0], COSINE
+
+    def try_priors(self, candidates: Sequence[Candidate]) -> None:
+        """Try ever smaller priors, until they have become worse."""
+        self.progress.stage("choosing the prior", len(candidates) * len(self.runs))
+        for candidate in candidates:
+            for run in self.progress.each(self.runs):
+                run.next(candidate)
+            self.scores.add(candidate, self.runs, RANKINGS)
+            self.tried.append(candidate)
+            self.n_priors += 1
+            if all(self._is_past(ranking) for ranking in RANKINGS):
+                break
+
+    def _is_past(self, ranking: str) -> bool:
+        """Return whether the last two candidates are below one before, the last for certain."""
+        keys = [(candidate, ranking) for candidate in self.tried]
+        means = [self.scores.mean(*key) for key in keys]
+        best = int(np.argmax(means))
+        if best >= len(keys) - 2:
+            return False
+        lost = self.scores.gains([keys[-1]], keys[best])
+        return bool(lost.means[0] < -QUANTILE * lost.errors[0])
+
+    def try_steps(self, prior: float, ranking: str) -> Candidate:
+        """Try numbers of iterations for a prior; return the best."""
+        self.progress.stage("choosing the number of iterations", len(self.runs))
+        candidates = [Candidate(prior, n_iter=n_iter) for n_iter in STEPS]
+        for run in self.progress.each(self.runs):
+            run.path(candidates)
+        for candidate in candidates:
+            self.scores.add(candidate, self.runs, (ranking,))
+        self.tried += candidates
+        keys = [(candidate, ranking) for candidate in candidates]
+        return candidates[1 + best_of(self.scores.gains(keys[1:], keys[0]))]
+
+    def gains(self, ranking: str) -> Gains:
+        """Return what the priors gain over the start, ranked in one way."""
+        tried = self.tried[1 : 1 + self.n_priors]
+        keys = [(candidate, ranking) for candidate in tried]
+        return self.scores.gains(keys, self.start)
+
+    # --- what is told -----------------------------------------------------------------
+
+    def table(
+        self, chosen: Candidate, ranking: str, gain: Interval
+    ) -> dict[str, np.ndarray]:
+        """Return the columns of ``choice_``, one line per candidate.
+
+        prior (as used; inf is the start), n_iter, score with its standard error, the gain
+        over the start with its interval (of what is chosen that on units that had no say),
+        and for the start and the chosen one each side effect, with the interval of its
+        gain.
+        """
+        lines = []
+        for candidate in self.tried:
+            best = ranking
+            if (candidate, best) not in self.scores.sums:
+                best = COSINE
+            lines.append(self._line(candidate, best))
+            if candidate == chosen and np.isfinite(chosen.prior) and gain.high:
+                lines[-1] |= {
+                    "gain": gain.mean,
+                    "gain_low": gain.low,
+                    "gain_high": gain.high,
+                }
+            lines[-1]["chosen"] = candidate == chosen
+        columns = {name: np.array([line[name] for line in lines]) for name in lines[0]}
+        for name, values in self._side_effects(chosen, ranking).items():
+            columns[name] = np.full(len(lines), np.nan)
+            columns[f"{name}_low"] = np.full(len(lines), np.nan)
+            columns[f"{name}_high"] = np.full(len(lines), np.nan)
+            before, effect = values
+            columns[name][0] = before
+            is_chosen = columns["chosen"]
+            columns[name][is_chosen] = before + effect.mean
+            columns[f"{name}_low"][is_chosen] = effect.low
+            columns[f"{name}_high"][is_chosen] = effect.high
+        return columns | {"chosen": columns.pop("chosen")}
+
+    def _line(self, candidate: Candidate, ranking: str) -> dict[str, Any]:
+        """Return the line of a candidate."""
+        weights = self.scores.weights
+        assert weights is not None
+        is_measured = weights > 0
+        sums = self.scores.sums[candidate, ranking][is_measured, None]
+        scores = Gains(sums, weights[is_measured])
+        effect = Interval(0.0, 0.0, 0.0)
+        if candidate != self.tried[0]:
+            gains = self.scores.gains([(candidate, ranking)], self.start)
+            effect = interval_of(gains)
+        return {
+            "prior": candidate.prior,
+            "n_iter": candidate.n_iter,
+            "score": float(scores.means[0]),
+            "error": float(scores.errors[0]),
+            "gain": effect.mean,
+            "gain_low": effect.low,
+            "gain_high": effect.high,
+            "n_units": int(is_measured.sum()),
+        }
+
+    def _side_effects(
+        self, chosen: Candidate, ranking: str
+    ) -> dict[str, tuple[float, Interval]]:
+        """Return what learning does to the other measures: before, and the gain."""
+        if not hasattr(self, "_effects"):
+            self._effects = _side_effects(self.runs, self.tried[0], chosen, ranking)
+        return self._effects
+
+    def reason(
+        self, chosen: Candidate, ranking: str, gain: Interval, n_iter: int
+    ) -> str:
+        """Return what was chosen and why, and what is lost for certain."""
+        title = self.runs[0].part.measure.title
+        before = self.scores.mean(*self.start)
+        if not np.isfinite(chosen.prior):
+            return (
+                f"of {self.n_priors} priors none is expected to gain; {title}: "
+                f"{before:.3f} before learning"
+            )
+        setting = f"prior {chosen.prior:g}, {n_iter} iterations"
+        sentences = [f"{setting}; {title}: {before:.3f} before learning"]
+        if gain.high:
+            sentences[0] += (
+                f", {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) learned"
+            )
+        return ". ".join(sentences + losses(self._side_effects(chosen, ranking)))
+
+
+#: Side effects in words, and the option that avoids their loss.
+EFFECTS = {
+    NEIGHBORS: ("neighbours of one label", None),
+    COMPARISONS: ("comparisons that hold", "comparisons"),
+    SEARCH: ("a search for judged rows", "search"),
+    "known_rows": ("a search for known rows", "search"),
+}
+
+
+def losses(effects: dict[str, tuple[float, Interval]]) -> list[str]:
+    """Return a sentence for each side effect that is a loss for certain.
+
+    Examples
+    --------
+    >>> losses({"known_rows": (0.63, Interval(-0.12, -0.14, -0.10))})
+    ['a search for known rows falls from 0.630 to 0.510: goal="search" keeps it']
+    """
+    sentences = []
+    for name, (before, effect) in effects.items():
+        if effect.high < 0.0:
+            words, goal = EFFECTS[name]
+            sentence = f"{words} falls from {before:.3f} to {before + effect.mean:.3f}"
+            if goal is not None:
+                sentence += f': goal="{goal}" keeps it'
+            sentences.append(sentence)
+    return sentences
+
+
+def effects_in(
+    table: dict[str, np.ndarray], start: int, chosen: int
+) -> dict[str, tuple[float, Interval]]:
+    """Return the side effects that a table has: before learning, and the gain."""
+    effects = {}
+    for name in EFFECTS:
+        if f"{name}_low" in table:
+            before = float(table[name][start])
+            mean = float(table[name][chosen]) - before
+            low = float(table[f"{name}_low"][chosen])
+            effects[name] = (
+                before,
+                Interval(mean, low, float(table[f"{name}_high"][chosen])),
+            )
+    return effects
+
+
+def _side_effects(
+    runs: Sequence[PartRun], start: Candidate, chosen: Candidate, ranking: str
+) -> dict[str, tuple[float, Interval]]:
+    """Return the other measures before learning, and what the chosen model gains by them.
+
+    They are looked at on the first part, and decide nothing.
+    """
+    effects = {}
+    run = runs[0]
+    for make in run.part.others:
+        measure = make()
+        if measure is None or not len(measure.units.weights):
+            continue
+        before = measure.scores(run.models[start], (COSINE,))[COSINE]
+        after = measure.scores(run.models[chosen], (ranking,))[ranking]
+        weights = measure.units.weights
+        if not weights.any():
+            continue
+        _, number = np.unique(measure.units.numbers, return_inverse=True)
+        gains = Gains(
+            np.bincount(number, weights * (after - before))[:, None],
+            np.bincount(number, weights),
+        )
+        mean = float(np.average(before, weights=weights))
+        effects[measure.name] = (mean, interval_of(gains))
+    return effects
+
+
+# --- the weight of an embedding -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EmbeddingChoice:
+    """The weight of an embedding, and what was tried.
+
+    Parameters
+    ----------
+    weight : float
+    reason : str
+        Why, in one sentence.
+    table : dict of str to ndarray or None
+        One line per weight: the models have no pairs. None where nothing was tried.
+    """
+
+    weight: float
+    reason: str
+    table: dict[str, np.ndarray] | None = None
+
+
+def choose_embedding_weight(
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> EmbeddingChoice:
+    """Return the weight whose unlearned similarity is the best on held-out data.
+
+    Rows are mixed, both blocks at unit length. It is the first walk: weights before
+    priors.
+    """
+    parts = make_parts(model, data, validation, rng)
+    if not parts:
+        reason = (
+            "too few rows or comparisons to hold some out: the embedding has the "
+            f"weight {FIXED_WEIGHT:g}"
+        )
+        return EmbeddingChoice(FIXED_WEIGHT, reason)
+    progress.stage("choosing the weight of the embedding", len(WEIGHTS))
+    runs = [_WeighedRun(part, {}) for part in parts]
+    n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
+    scores = Scores(n_units)
+    candidates = [Candidate(embedding_weight=weight) for weight in WEIGHTS]
+    for candidate, weight in progress.each([*zip(candidates, WEIGHTS, strict=True)]):
+        for run in runs:
+            run.models[candidate] = unlearned(run.part.train.X, weight)
+        scores.add(candidate, runs, (COSINE,))  # type: ignore[arg-type]
+    keys = [(candidate, COSINE) for candidate in candidates]
+    means = [scores.mean(*key) for key in keys]
+    best = int(np.argmax(means))
+    weight = WEIGHTS[best]
+    reason = (
+        f"the embedding has the weight {weight:g}: {means[best]:.3f} on held-out data "
+        f"before learning, features alone {means[0]:.3f}"
+    )
+    gains = [scores.gains([key], keys[0]) for key in keys]
+    effects = [interval_of(gain) for gain in gains]
+    table = {
+        "prior": np.full(len(keys), np.inf),
+        "n_iter": np.full(len(keys), FROM_ANOTHER),
+        "score": np.array(means),
+        "error": np.array([_error_of(scores, key) for key in keys]),
+        "gain": np.array([effect.mean for effect in effects]),
+        "gain_low": np.array([effect.low for effect in effects]),
+        "gain_high": np.array([effect.high for effect in effects]),
+        "n_units": np.full(len(keys), len(gains[0].weights)),
+        "chosen": np.arange(len(keys)) == best,
+        "embedding_weight": np.array(WEIGHTS),
+    }
+    return EmbeddingChoice(weight, reason, table)
+
+
+@dataclass(frozen=True)
+class _WeighedRun:
+    """Models of one part that differ in the weight of an embedding."""
+
+    part: Part
+    models: dict[Candidate, Similarity]
+
+
+def _error_of(scores: Scores, key: tuple[Candidate, str]) -> float:
+    """Return the standard error of a score."""
+    assert scores.weights is not None
+    is_measured = scores.weights > 0
+    sums = scores.sums[key][is_measured, None]
+    return float(Gains(sums, scores.weights[is_measured]).errors[0])
+
+
+def joined_table(
+    embedding: EmbeddingChoice | None, table: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray] | None:
+    """Return what was tried for the weight of an embedding, and then for the prior.
+
+    Of the weights the chosen one comes with the priors, which were tried with it.
+    """
+    if embedding is None:
+        return table
+    if table is None:
+        return embedding.table
+    n = len(table["prior"])
+    weighed = {**table, "embedding_weight": np.full(n, embedding.weight)}
+    weighed["chosen"] = weighed.pop("chosen")
+    if embedding.table is None:
+        return weighed
+    is_other = ~embedding.table["chosen"]
+    n_other = int(is_other.sum())
+    joined: dict[str, np.ndarray] = {}
+    for name, column in weighed.items():
+        earlier = np.full(n_other, np.nan)
+        if name in embedding.table:
+            earlier = embedding.table[name][is_other]
+        joined[name] = np.concatenate([earlier, column])
+    return joined

@@ -1,0 +1,300 @@
+"""Parts of the data to learn from, and what measures on the rest of them, by the goal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..input.errors import NoTripletError
+from ..mixed_rows import stack_rows
+from ..supervision.compared_rows import ComparedRows
+from ..supervision.labeled_rows import LabeledRows
+from ..supervision.mining import Mining
+from ..supervision.supervision import Supervision
+from ..triplets.rows import CLICKS, JUDGED
+from .clicks import position_power
+from .measures import (
+    COMPARISONS,
+    MOST_QUERIES,
+    NEIGHBORS,
+    SEARCH,
+    HeldOutClicks,
+    HeldOutComparisons,
+    JudgedSearch,
+    KnownRows,
+    Measure,
+    NeighborVotes,
+    Units,
+    search_by_comparisons,
+)
+from .splits import orders_of_their_own, turns
+
+#: Most neighbours of one kind per row to learn from: they tell priors apart at half the
+#: time.
+MOST_MINED = 5
+
+#: Most units to learn from and to choose by: a part is enough to tell priors apart, to a
+#: percent, in the time of a fit.
+MOST_TRAIN = 3000
+
+MOST_HELD_OUT = 1500
+
+#: Most comparisons per anchor of a sample, in the mean.
+MOST_PER_ANCHOR = 100
+
+#: Most held-out comparisons that are judged: their share is known to a third of a percent.
+MOST_JUDGED = 20_000
+
+#: With fewer units several splits are made: a split of few moves the choice more than
+#: anything else does, and costs little.
+FEW_UNITS = 400
+
+N_REPEATS = 3
+
+#: Rows are put in an order of their own up to so many: of more a sample is chosen on in
+#: any case.
+MOST_ORDERED = 20_000
+
+# --- goals ----------------------------------------------------------------------------
+
+
+def goal_of(goal: str, data: Supervision) -> str:
+    """Return what a model is for: as it says, or what its supervision asks for."""
+    has_labels = isinstance(data, LabeledRows)
+    if goal == "auto":
+        if has_labels:
+            return NEIGHBORS
+        assert isinstance(data, ComparedRows)
+        if data.said is not None and data.said.kind in (JUDGED, CLICKS):
+            return SEARCH
+        return COMPARISONS
+    if goal == NEIGHBORS and not has_labels:
+        raise ValueError(
+            "goal='neighbors' is measured by labels, but fit was given comparisons: "
+            "take goal='comparisons' or 'search', or 'auto'."
+        )
+    if goal == COMPARISONS and has_labels:
+        raise ValueError(
+            "goal='comparisons' is measured by comparisons, but fit was given labels: "
+            "take goal='neighbors' or 'search', or 'auto'."
+        )
+    return goal
+
+
+# --- parts of the data ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the data to learn from, and what is measured on the rest.
+
+    Parameters
+    ----------
+    train : ComparedRows
+    measure : Measure
+        That of the goal.
+    others : list of callable
+        Each makes a measure of a side effect, which decides nothing.
+    """
+
+    train: ComparedRows
+    measure: Measure
+    others: list[Callable[[], Measure | None]]
+
+
+def in_own_order(data: Any) -> tuple[Any, np.ndarray]:
+    """Return data in an order of rows and columns that their values give, and a key per row.
+
+    Names of labels, and the order in which rows and columns come, then change nothing.
+    """
+    rows, columns, keys = orders_of_their_own(data.X)
+    return data.reordered(rows, columns), keys[rows]
+
+
+def make_parts(
+    model: Any,
+    data: Any,
+    validation: Any,
+    rng: np.random.Generator,
+) -> list[Part]:
+    """Return parts to learn from and to choose by; none where the data are too few.
+
+    They are several turns of a split where units are few, else one split. Given
+    validation data replace the split.
+    """
+    options = {"n_jobs": model.n_jobs, "device": model.device}
+    goal = goal_of(model.goal, data)
+    if validation is not None:
+        held_out = validation.sample(MOST_HELD_OUT, rng)
+        units = held_out.units(np.arange(held_out.X.shape[0]))
+        train = data.sample(MOST_TRAIN, rng)
+        return [_part(model, goal, train, held_out, units, rng, options)]
+    if callable(model.mining):
+        # What a function makes of a part of the rows may differ from what it makes of
+        # all: its comparisons are split as if a person had judged.
+        data = replace(data.compare(Mining.of(model), rng), is_mined=False)
+        goal = COMPARISONS if goal == NEIGHBORS else goal
+    data = data.present()
+    keys = np.arange(data.X.shape[0])
+    if data.X.shape[0] <= MOST_ORDERED:
+        data, keys = in_own_order(data)
+    if isinstance(data, ComparedRows):
+        data = data.with_fewer(MOST_PER_ANCHOR * (MOST_TRAIN + MOST_HELD_OUT), rng)
+    units = data.units(keys)
+    n_units = int(units.max(initial=-1)) + 1
+    if not data.is_enough(n_units):
+        return []
+    is_one_split = n_units > MOST_HELD_OUT
+    n_repeats = 1 if n_units > FEW_UNITS else N_REPEATS
+    parts = []
+    for _ in range(n_repeats):
+        for is_held_out in turns(
+            units, model.validation_fraction, rng, data.classes_of_units()
+        ):
+            train, held_out, chosen = data.split(is_held_out)
+            if not (train.can_teach() and held_out.can_judge()):
+                continue
+            # A part may have rows of too few classes left to compare. What is warned of
+            # a part does not hold for all rows.
+            with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
+                part = _part(
+                    model,
+                    goal,
+                    train.sample(MOST_TRAIN, rng),
+                    held_out,
+                    units[chosen],
+                    rng,
+                    options,
+                )
+                parts.append(part)
+            if is_one_split and parts:
+                return parts
+    return parts
+
+
+def _part(
+    model: Any,
+    goal: str,
+    train: Any,
+    held_out: Any,
+    units: np.ndarray,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+) -> Part:
+    """Return one part, with what its held-out data measure."""
+    if isinstance(held_out, LabeledRows):
+        measure, others = _measures_of_labels(goal, train, held_out, units, rng)
+    else:
+        measure, others = _measures_of_comparisons(goal, held_out, units, rng, options)
+    if measure is None:
+        raise NoTripletError("Nothing can be measured on a part.")
+    mining = Mining.of(model).with_at_most(MOST_MINED)
+    return Part(train.compare(mining, rng), measure, others)
+
+
+Measures = tuple[Measure | None, list[Callable[[], Measure | None]]]
+
+
+def _measures_of_labels(
+    goal: str, train: Any, held_out: Any, units: np.ndarray, rng: np.random.Generator
+) -> Measures:
+    """Return the measure of the goal on held-out rows with labels, and the others."""
+    n_rows = held_out.X.shape[0]
+    if n_rows > MOST_HELD_OUT:
+        chosen = np.sort(rng.choice(n_rows, MOST_HELD_OUT, replace=False))
+        held_out = held_out.take(chosen)
+        units = units[chosen]
+    weights = held_out.weights
+    if weights is None:
+        weights = np.ones(len(units))
+    (half_rng,) = rng.spawn(1)
+
+    def votes() -> Measure:
+        return NeighborVotes(
+            train.X, train.y, held_out.X, held_out.y, Units(units, weights)
+        )
+
+    def known() -> Measure:
+        X = stack_rows(held_out.X, train.X)
+        return KnownRows(X, np.arange(len(units)), units, half_rng)
+
+    if goal == SEARCH:
+        return known(), [votes]
+    return votes(), [known]
+
+
+def _measures_of_comparisons(
+    goal: str,
+    held_out: ComparedRows,
+    units: np.ndarray,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+) -> Measures:
+    """Return the measure of the goal on held-out comparisons, and the others."""
+    (half_rng,) = rng.spawn(1)
+    X = held_out.X
+    said = held_out.said
+    documents = held_out.documents
+    unit_of_row = np.zeros(X.shape[0], dtype=np.int64)
+    unit_of_row[held_out.compared[:, 0]] = units
+    is_searched = np.zeros(X.shape[0], dtype=bool)
+    anchors = np.unique(held_out.compared[:, 0])
+    if len(anchors) > MOST_QUERIES:
+        anchors = np.sort(rng.choice(anchors, MOST_QUERIES, replace=False))
+    is_searched[anchors] = True
+
+    def hold() -> Measure:
+        chosen: Any = slice(None)
+        if len(units) > MOST_JUDGED:
+            chosen = np.sort(rng.choice(len(units), MOST_JUDGED, replace=False))
+        weights = np.ones(len(units))
+        if held_out.weights is not None:
+            weights = held_out.weights
+        return HeldOutComparisons(
+            X, held_out.compared[chosen], Units(units[chosen], weights[chosen])
+        )
+
+    def known() -> Measure:
+        return KnownRows(X, anchors, unit_of_row[anchors], half_rng)
+
+    def searched() -> Measure | None:
+        if said is not None and said.kind == CLICKS and said.shown is not None:
+            lines = said.shown.take(is_searched[said.shown.queries])
+            power = position_power(said.shown)
+            clicks = HeldOutClicks(X, lines, power, unit_of_row)
+            return clicks if len(clicks.units.weights) else None
+        if held_out.compared.shape[1] != 3:
+            return known()
+        if said is not None and said.grades is not None:
+            grades = said.grades
+            chosen = is_searched[grades.queries]
+            return JudgedSearch(
+                X,
+                np.arange(X.shape[0]) if documents is None else documents,
+                grades.queries[chosen],
+                grades.documents[chosen],
+                grades.grades[chosen],
+                unit_of_row=unit_of_row,
+                **options,
+            )
+        is_chosen = is_searched[held_out.compared[:, 0]]
+        chosen_weights = held_out.weights
+        if chosen_weights is not None:
+            chosen_weights = chosen_weights[is_chosen]
+        return search_by_comparisons(
+            X,
+            held_out.compared[is_chosen],
+            chosen_weights,
+            documents,
+            unit_of_row=unit_of_row,
+            **options,
+        )
+
+    if goal == SEARCH:
+        return searched(), [hold, known]
+    return hold(), [searched, known]
