@@ -352,7 +352,8 @@ def measure_searches(
         supervision="judgements",
     )
     if shown is not None:
-        errors = compare_clicks(similarity, stack_rows(documents, queries), shown)
+        rows_of_both = stack_rows(documents, queries)
+        errors = compare_clicks(similarity, rows_of_both, shown, memory=memory)
     rows = np.arange(documents.shape[0])
     return Measured(
         errors=errors,
