@@ -9,6 +9,7 @@ import numpy as np
 
 from ..similarity.cosine import COSINE, ranking_with
 from ..similarity.pairwise import as_rewriter
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.unlearned import unlearned
 from ..triplets import Judgements, ShownRows
@@ -60,13 +61,26 @@ class ClickedPairs:
         self.weights = np.minimum(shown.positions[lines], DEEPEST) ** power
         self._n_beside = np.bincount(self._number)
         both = np.concatenate([clicked, beside])
+        self._X = X
+        self._lines = shown.take(both)
         self._scores = PairScores(X, shown.queries[both], shown.rows[both])
 
     def shares(
-        self, similarity: Rewriter, rankings: Sequence[str]
+        self,
+        similarity: Rewriter,
+        rankings: Sequence[str],
+        memory: QueryMemory | None = None,
     ) -> dict[str, np.ndarray]:
-        """Return the share of the rows beside each click that are below it; ties count half."""
+        """Return the share of the rows beside each click that are below it; ties count half.
+
+        What is remembered of judged queries is added to the scores.
+        """
         scores = self._scores.scores(similarity, rankings)
+        if memory is not None:
+            queries, place = np.unique(self._lines.queries, return_inverse=True)
+            remembered = memory.scores(self._X[queries])
+            added = np.asarray(remembered[place, self._lines.rows]).ravel()
+            scores = {ranking: values + added for ranking, values in scores.items()}
         return {
             ranking: np.bincount(self._number, points_of(*np.split(values, 2)))
             / self._n_beside
@@ -146,6 +160,7 @@ def compare_clicks(
     clicks: Judgements | ShownRows,
     *,
     cosine: bool | None = None,
+    memory: QueryMemory | None = None,
 ) -> ErrorComparison:
     """Return how many rows shown beside clicked ones are above them, by cosine and as learned.
 
@@ -161,6 +176,9 @@ def compare_clicks(
         Of ``hdsl.triplets.choice_triplets``, in rows of X.
     cosine : bool or None, default=None
         Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+    memory : QueryMemory, default=None
+        What is remembered of judged queries, of documents that are the first rows of X:
+        it is added to the learned scores.
 
     Returns
     -------
@@ -192,7 +210,7 @@ def compare_clicks(
     learned = as_rewriter(model, X.shape[1], "model")
     return ErrorComparison.from_trials(
         before=1.0 - pairs.shares(unlearned(X), (COSINE,))[COSINE],
-        after=1.0 - pairs.shares(learned, (ranking,))[ranking],
+        after=1.0 - pairs.shares(learned, (ranking,), memory)[ranking],
         sample_weight=pairs.weights,
         groups=pairs.queries,
         supervision="judgements",
