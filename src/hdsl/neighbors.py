@@ -17,8 +17,8 @@ from .input.labels import check_classes
 from .input.matrices import as_user_sparse, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
-from .mixed_rows import features_as_float64, has_embedding
 from .neighbor_lists import Neighbors
+from .rows import features_as_float64, has_embedding
 from .search import Index
 from .similarity.cosine import COSINE, LearnedCosine, ranking_with
 from .similarity.pairwise import as_rewriter

@@ -29,7 +29,7 @@ from clusters import (
 from hdsl.dask import partition
 from hdsl.dask.cluster import ClusterError
 from hdsl.dask.comparisons import load_compared
-from hdsl.dask.rows import Rows
+from hdsl.dask.rows import ClusterRows
 from hdsl.solver import statistics
 from judged_queries import better_by_product
 
@@ -445,7 +445,7 @@ def test_dask_knows_the_size_of_a_shard():
 def test_small_blocks_are_joined():
     X, y, T = data(n=60)
     client = threads()
-    rows = Rows.load(client, cut(X, 60))
+    rows = ClusterRows.load(client, cut(X, 60))
     assert len(rows.blocks) == 1
     assert len(load_compared(rows, cut(T, 100), None, "triplet")) == 1
     expected = hdsl.dask.HDSL(client=client, **settings_of()).fit(cut(X, 3), y)

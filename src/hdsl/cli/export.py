@@ -126,7 +126,7 @@ def _compares_embeddings(collection: Any) -> bool:
 
 def _exported(collection: Any, rows: Any) -> Any:
     """Return rewritten rows or documents; an embedding of weight 0 is left out."""
-    from ..mixed_rows import sparse_block
+    from ..rows import sparse_block
 
     if _compares_embeddings(collection):
         return rows

@@ -25,7 +25,7 @@ from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
 from .kernels.curvature import CurvedComparisons
 from .kernels.losses import CHUNK, MarginLine
-from .rows import Rows
+from .rows import KernelRows
 
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python.
 PULLED = 64
@@ -409,7 +409,7 @@ class CPUProblem(Problem):
         dense = whole.rows.dense
         if dense is not None:
             dense = dense[row_numbers]
-        rows = Rows(
+        rows = KernelRows(
             whole.rows.matrix[row_numbers],
             self.workers,
             whole.rows.n_features,

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import Sums, from_sample, weighted_sums

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import search
 from ..labels import LabelSets, aligned, overlap
-from ..mixed_rows import sparse_block
+from ..rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE, LearnedCosine
 from ..similarity.products import check_result

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..input.errors import NoTripletError
-from ..mixed_rows import sparse_block, stack_rows
+from ..rows import sparse_block, stack_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.labeled_rows import LabeledRows
 from ..supervision.mining import Mining

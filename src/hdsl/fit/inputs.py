@@ -13,7 +13,7 @@ from ..files.checkpoint import Checkpoint
 from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity import Similarity
 from ..similarity.fixed import parts_of_rows
 from ..solver import losses, oracle, steps

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, has_embedding, split_columns
+from ..rows import Rows, has_embedding, split_columns
 from .errors import ParameterError
 from .matrices import (
-    as_mixed_rows,
+    as_checked_rows,
     as_user_sparse,
     check_embedding_size,
     check_matrix,
@@ -66,7 +66,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
 
 def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> Any:
     """Return Rows or a pair, checked; where the embedding has no columns, the features."""
-    rows = as_mixed_rows(X, name)
+    rows = as_checked_rows(X, name)
     check_embedding_size(rows.dense)
     take_pair_widths(estimator, rows.sparse.shape[1], rows.dense.shape[1], reset, name)
     if not rows.dense.shape[1]:

@@ -10,7 +10,7 @@ from ..class_scores.words import word_name
 from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result

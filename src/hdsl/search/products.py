@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import Rows
+from ..rows import Rows
 from .products import check_no_overflow, largest_magnitude, on_shared_columns
 
 #: Share of a threshold that skipped entries may add.

@@ -13,9 +13,9 @@ from ..files import tables
 from ..files.container import Arrays
 from ..files.tables import get_array, get_value
 from ..input.errors import short
-from ..mixed_rows import Rows, is_pair, sparse_block, stack_rows
 from ..neighbor_lists import Neighbors
 from ..relevance import Relevance
+from ..rows import Rows, is_pair, sparse_block, stack_rows
 from ..search import top_k
 from ..tabular import Columns
 from .products import products, row_products

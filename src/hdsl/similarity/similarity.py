@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import as_rows
-from ..mixed_rows import (
+from ..rows import (
     Rows,
     features_as_float64,
     sparse_block,

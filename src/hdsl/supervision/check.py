@@ -11,7 +11,7 @@ from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
 from ..input.labels import check_labels
 from ..labels import label_sets
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows

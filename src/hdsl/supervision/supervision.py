@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows

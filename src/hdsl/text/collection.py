@@ -17,8 +17,8 @@ from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..input.parameters import check_number
-from ..mixed_rows import Rows, is_empty, sparse_block
 from ..model_arrays import memory_from
+from ..rows import Rows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
 from ..similarity.query_memory import QueryMemory

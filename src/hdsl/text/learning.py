@@ -9,7 +9,7 @@ import numpy as np
 
 from ..input.texts import as_texts
 from ..labels import label_sets
-from ..mixed_rows import Rows
+from ..rows import Rows
 from .collection import Collection
 from .documents import Documents
 from .encoders import TextEncoder
