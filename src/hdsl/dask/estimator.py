@@ -34,7 +34,7 @@ class HDSL(hdsl_module.HDSL):
     ----------
     scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
         As in `hdsl.HDSL`.
-    prior, embedding_weight, validation_fraction
+    goal, prior, embedding_weight, validation_fraction
         As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
         chosen on a sample of the rows, on the client.
     embedding_scale : 0 or "auto", default="auto"
