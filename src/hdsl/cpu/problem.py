@@ -84,8 +84,9 @@ class CPUProblem(Problem):
         self.offset = offset
         self.embedded: EmbeddedComparisons | None = None
         if direction_scale > 0.0:
-            width = comparisons.rows.dense.shape[1]
-            self.directions = Directions(width)
+            dense = comparisons.rows.dense
+            assert dense is not None
+            self.directions = Directions(dense.shape[1])
             self.embedded = EmbeddedComparisons(
                 comparisons, self.directions, float(direction_scale)
             )
@@ -312,6 +313,7 @@ class CPUProblem(Problem):
         self, atoms: np.ndarray, numbers: np.ndarray, curvatures: np.ndarray
     ) -> np.ndarray:
         """Return Σ_t c_t m_t m_tᵀ, m_t the margins of the atoms in comparison t."""
+        assert self.embedded is not None
         is_direction = are_directions(atoms)
         n_paired = int(np.count_nonzero(~is_direction))
         is_curved = curvatures != 0.0

@@ -104,8 +104,8 @@ class NeighborVotes(Measure):
             known, truth = aligned(y, y_held_out)
         else:
             classes, known = np.unique(y, return_inverse=True)
-            place = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
-            truth = np.where(classes[place] == y_held_out, place, -1)
+            positions = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
+            truth = np.where(classes[positions] == y_held_out, positions, -1)
         self._y: Any = known
         self._truth: Any = truth
 
@@ -223,12 +223,12 @@ class JudgedSearch(Measure):
     ) -> None:
         is_counted = (grades > 0) & (queries != rows)
         searched, number = np.unique(queries[is_counted], return_inverse=True)
-        place = np.searchsorted(documents, rows[is_counted])
+        positions = np.searchsorted(documents, rows[is_counted])
         self.units = Units(unit_of_row[searched], np.ones(len(searched)))
         self._X = X
         self._searched = searched
         self._documents = documents
-        self._codes = number * np.int64(len(documents)) + place
+        self._codes = number * np.int64(len(documents)) + positions
         order = np.argsort(self._codes)
         self._codes = self._codes[order]
         self._grades = grades[is_counted][order] / grades.max(initial=1e-300)
@@ -258,31 +258,33 @@ class JudgedSearch(Measure):
             rows = similarity
             if ranking == COSINE:
                 rows = LearnedCosine(similarity)
-            found = search.top_k(
+            ranked = search.top_k(
                 queries,
                 rows.index_rows(D),
                 N_DOCUMENTS + 1,
                 n_jobs=self._n_jobs,
                 device=self._device,
             ).rows
-            scores[ranking] = self._quality(found)
+            scores[ranking] = self._quality(ranked)
         return scores
 
-    def _quality(self, found: np.ndarray) -> np.ndarray:
+    def _quality(self, ranked: np.ndarray) -> np.ndarray:
         """Return the nDCG of rankings; a query does not find itself."""
-        own = np.searchsorted(self._documents, self._searched)
-        own = own.clip(max=len(self._documents) - 1)
-        is_own = (self._documents[own] == self._searched)[:, None] & (
-            found == own[:, None]
+        own_positions = np.searchsorted(self._documents, self._searched)
+        own_positions = own_positions.clip(max=len(self._documents) - 1)
+        is_own = (self._documents[own_positions] == self._searched)[:, None] & (
+            ranked == own_positions[:, None]
         )
         order = np.argsort(is_own, axis=1, kind="stable")[:, :N_DOCUMENTS]
-        found = np.take_along_axis(found, order, axis=1)
+        ranked = np.take_along_axis(ranked, order, axis=1)
         is_own = np.take_along_axis(is_own, order, axis=1)
-        codes = np.arange(len(found))[:, None] * np.int64(len(self._documents)) + found
-        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
-        is_judged = (self._codes[place] == codes) & (found >= 0) & ~is_own
-        gains = np.where(is_judged, self._grades[place], 0.0)
-        return gains @ self._discounts[: found.shape[1]] / self._best
+        codes = (
+            np.arange(len(ranked))[:, None] * np.int64(len(self._documents)) + ranked
+        )
+        positions = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        is_judged = (self._codes[positions] == codes) & (ranked >= 0) & ~is_own
+        gains = np.where(is_judged, self._grades[positions], 0.0)
+        return gains @ self._discounts[: ranked.shape[1]] / self._best
 
 
 class KnownRows(Measure):

@@ -70,7 +70,7 @@ def goal_of(goal: str, data: Supervision) -> str:
         if has_labels:
             return NEIGHBORS
         assert isinstance(data, ComparedRows)
-        if data.said is not None and data.said.kind in (JUDGED, CLICKS):
+        if data.judgements is not None and data.judgements.kind in (JUDGED, CLICKS):
             return SEARCH
         return COMPARISONS
     if goal == NEIGHBORS and not has_labels:
@@ -240,7 +240,7 @@ def _measures_of_comparisons(
     """Return the measure of the goal on held-out comparisons, and the others."""
     (half_rng,) = rng.spawn(1)
     X = held_out.X
-    said = held_out.said
+    judgements = held_out.judgements
     documents = held_out.documents
     unit_of_row = np.zeros(X.shape[0], dtype=np.int64)
     unit_of_row[held_out.compared[:, 0]] = units
@@ -265,15 +265,19 @@ def _measures_of_comparisons(
         return KnownRows(X, anchors, unit_of_row[anchors], half_rng)
 
     def searched() -> Measure | None:
-        if said is not None and said.kind == CLICKS and said.shown is not None:
-            lines = said.shown.take(is_searched[said.shown.queries])
-            power = position_power(said.shown)
+        if (
+            judgements is not None
+            and judgements.kind == CLICKS
+            and judgements.shown is not None
+        ):
+            lines = judgements.shown.take(is_searched[judgements.shown.queries])
+            power = position_power(judgements.shown)
             clicks = HeldOutClicks(X, lines, power, unit_of_row)
             return clicks if len(clicks.units.weights) else None
         if held_out.compared.shape[1] != 3:
             return known()
-        if said is not None and said.grades is not None:
-            grades = said.grades
+        if judgements is not None and judgements.grades is not None:
+            grades = judgements.grades
             chosen = is_searched[grades.queries]
             return JudgedSearch(
                 X,

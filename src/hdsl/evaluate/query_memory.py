@@ -356,9 +356,9 @@ class _SearchesInTurn(NamedTuple):
 
     def best_score(self, queries: Any, documents: Any, n_jobs: int | None) -> float:
         """Return the mean S of the best document of a query, as a model ranks."""
-        found = top_k(queries[self.measured], documents, 2, n_jobs=n_jobs)
-        is_own = found.rows[:, 0] == self.own_rows
-        best = np.where(is_own, found.scores[:, -1], found.scores[:, 0])
+        nearest = top_k(queries[self.measured], documents, 2, n_jobs=n_jobs)
+        is_own = nearest.rows[:, 0] == self.own_rows
+        best = np.where(is_own, nearest.scores[:, -1], nearest.scores[:, 0])
         return float(best[np.isfinite(best)].mean())
 
 
@@ -376,9 +376,9 @@ def _nearest_others(
     numbers = np.flatnonzero(is_other)
     if not len(numbers):
         return nearest
-    found = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
-    is_own = numbers[found.rows] == own_rows[:, None]
-    scores = np.where(is_own, -np.inf, found.scores)
+    nearest = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
+    is_own = numbers[nearest.rows] == own_rows[:, None]
+    scores = np.where(is_own, -np.inf, nearest.scores)
     ordered = -np.sort(-scores, axis=1)[:, :N_COUNTED]
     nearest[:, : ordered.shape[1]] = ordered
     return nearest

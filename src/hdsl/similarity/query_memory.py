@@ -247,22 +247,22 @@ class QueryMemory:
                 f"The memory is of {self.n_documents} documents, but the index has "
                 f"{index.shape[0]} rows: search the documents of the fit."
             )
-        found = top_k(rewritten, index, k, n_jobs=n_jobs)
+        nearest = top_k(rewritten, index, k, n_jobs=n_jobs)
         if self.weight == 0.0 or not self.n_queries:
-            return found
+            return nearest
         judged = _as_rows(index)[self.documents]
-        is_judged = np.isin(found.rows, self.documents)
-        found.scores[is_judged] = -np.inf
+        is_judged = np.isin(nearest.rows, self.documents)
+        nearest.scores[is_judged] = -np.inf
         for rows in self._blocks(queries.shape[0]):
             added = products(_as_rows(rewritten)[rows], judged)
             added = added + self.scores_of_judged(queries[rows])
             numbers = np.broadcast_to(self.documents, added.shape)
-            candidates = np.hstack([found.rows[rows], numbers])
-            scores = np.hstack([found.scores[rows], added])
-            order = np.lexsort((candidates, -scores))[:, : found.rows.shape[1]]
-            found.rows[rows] = np.take_along_axis(candidates, order, axis=1)
-            found.scores[rows] = np.take_along_axis(scores, order, axis=1)
-        return found
+            candidates = np.hstack([nearest.rows[rows], numbers])
+            scores = np.hstack([nearest.scores[rows], added])
+            order = np.lexsort((candidates, -scores))[:, : nearest.rows.shape[1]]
+            nearest.rows[rows] = np.take_along_axis(candidates, order, axis=1)
+            nearest.scores[rows] = np.take_along_axis(scores, order, axis=1)
+        return nearest
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
         """Yield a few queries at a time."""
@@ -289,13 +289,13 @@ class QueryMemory:
         similarities = self.similarities(query)[0]
         weights = self._weights(similarities[None, :])[0]
         reasons = []
-        for place in np.flatnonzero(self.relevance.documents == document).tolist():
-            number = int(self.relevance.queries[place])
+        for position in np.flatnonzero(self.relevance.documents == document).tolist():
+            number = int(self.relevance.queries[position])
             reason = Remembered(
                 query=str(self.names[number]),
                 similarity=float(similarities[number]),
-                grade=float(self.relevance.grades[place]),
-                value=float(self.weight * weights[number] * self.unit_grades[place]),
+                grade=float(self.relevance.grades[position]),
+                value=float(self.weight * weights[number] * self.unit_grades[position]),
             )
             if reason.value > 0.0:
                 reasons.append(reason)
