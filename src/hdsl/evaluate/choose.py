@@ -255,7 +255,7 @@ class PartRun:
         prior = candidate.prior / self._unit
         inside = candidate.embedding_scale
         earlier = self._last
-        if earlier is not None and inside:
+        if earlier is not None and self._last_candidate is not None and inside:
             earlier = with_directions_times(
                 earlier, self._last_candidate.embedding_scale / inside
             )

@@ -370,18 +370,18 @@ def _nearest_others(
     n_jobs: int | None,
 ) -> np.ndarray:
     """Return the ten largest cosines of each query with documents that were not judged."""
-    nearest = np.full((len(own_rows), N_COUNTED), -np.inf)
+    largest = np.full((len(own_rows), N_COUNTED), -np.inf)
     is_other = np.ones(documents.shape[0], dtype=bool)
     is_other[judged] = False
     numbers = np.flatnonzero(is_other)
     if not len(numbers):
-        return nearest
+        return largest
     nearest = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
     is_own = numbers[nearest.rows] == own_rows[:, None]
     scores = np.where(is_own, -np.inf, nearest.scores)
     ordered = -np.sort(-scores, axis=1)[:, :N_COUNTED]
-    nearest[:, : ordered.shape[1]] = ordered
-    return nearest
+    largest[:, : ordered.shape[1]] = ordered
+    return largest
 
 
 def _discounts(k: int) -> np.ndarray:

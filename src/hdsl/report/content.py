@@ -116,7 +116,7 @@ def model_content(
 
 
 def _memory_to_show(
-    model: Any, rows: Rows, page_rows: np.ndarray
+    model: Any, rows: PageRows, page_rows: np.ndarray
 ) -> QueryMemory | None:
     """Return what a model remembers of judged queries; None where a page cannot compare them.
 
@@ -125,7 +125,7 @@ def _memory_to_show(
     memory = getattr(model, "memory_", None)
     if memory is None or memory.weight == 0.0 or not len(page_rows):
         return None
-    is_of_rows = memory.n_documents == rows.X.shape[0]
+    is_of_rows = rows.X is not None and memory.n_documents == rows.X.shape[0]
     is_small = 0 < memory.n_queries <= MAX_QUERIES
     if not is_of_rows or not is_small or not sp.issparse(memory.queries):
         return None

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import canonical
-from ..input.printable import printable
 from ..memory import format_bytes
+from ..printable import printable
 from ..rows import Rows
 from .features import MAX_NAME
 from .packing import cut

@@ -580,7 +580,7 @@ class Collection:
         """
         _check_encode_options(options)
         is_one = isinstance(sentences, str)
-        texts = [sentences] if is_one else sentences
+        texts = [sentences] if isinstance(sentences, str) else sentences
         scored = self.scored
         vectors = scored.similarity.transform(scored.rows(self.rows_of(texts)))
         if scored.ranking == COSINE:
