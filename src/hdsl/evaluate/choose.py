@@ -137,14 +137,14 @@ class PartFitter(Protocol):
     ----------
     unit : float
         The mean ‖x‖² of the anchors.
-    has_pairs : bool
-        Whether there are features to pair.
+    learns : bool
+        Whether a prior learns anything: there are features to pair, or a bound is given.
     can_learn_inside : bool
         Whether there is an embedding whose bound is open.
     """
 
     unit: float
-    has_pairs: bool
+    learns: bool
     can_learn_inside: bool
 
     def solve(
@@ -234,9 +234,9 @@ class PartRun:
         self._last_candidate: Candidate | None = None
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether there are features to pair."""
-        return self._fits.has_pairs
+    def learns(self) -> bool:
+        """Whether a prior learns anything."""
+        return self._fits.learns
 
     @property
     def can_learn_inside(self) -> bool:
@@ -326,7 +326,7 @@ def choose(
     n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
     walker = _Walker(runs, Scores(n_units), progress)
     priors = PRIORS if is_free else (float(model.prior),)
-    if runs[0].has_pairs:
+    if runs[0].learns:
         walker.try_priors([Candidate(prior) for prior in priors])
     if runs[0].can_learn_inside:
         prior = PRIOR_INSIDE if is_free else float(model.prior)
@@ -336,8 +336,10 @@ def choose(
         return _without_data(model)
     walks = [walker.gains(path, ranking) for path, ranking in paths]
     walk, best = 0, 0
-    if is_free:
+    if is_free or runs[0].can_learn_inside:
         walk, best = best_of_walks(walks)
+    if best < 0 and not is_free and runs[0].learns:
+        best = 0  # the prior is given
     path, ranking = paths[walk]
     chosen = walker.tried[0] if best < 0 else path[best]
     n_iter = FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
@@ -347,7 +349,7 @@ def choose(
         chosen = walker.try_steps(chosen, ranking)
         n_iter = chosen.n_iter
     gain = Interval(0.0, 0.0, 0.0)
-    if best >= 0 and is_free:
+    if best >= 0 and (is_free or chosen.embedding_scale):
         n_turns = len(parts) if n_units > FEW_UNITS else len(parts) // N_REPEATS
         share = min(0.5, model.validation_fraction)
         gain = honest_gain(walks, share, max(1, n_turns))
@@ -356,9 +358,7 @@ def choose(
     if best < 0:
         warn(f"Nothing is learned: {reason}.")
         return Choice(FIXED_PRIOR, 0, reason, table)
-    return Choice(
-        chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale
-    )
+    return Choice(chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale)
 
 
 def _without_data(model: Any) -> Choice:

@@ -34,6 +34,11 @@ def learns_inside(model: Any) -> bool:
     return model.device == "cpu" and not hasattr(model, "client")
 
 
+def is_scale_open(model: Any) -> bool:
+    """Return whether the bound of what is learned inside an embedding is to be chosen."""
+    return model.embedding_scale == "auto" and learns_inside(model)
+
+
 def check_parameters(model: Any) -> None:
     """Raise ValueError for a parameter that no fit can use."""
     name = type(model).__name__

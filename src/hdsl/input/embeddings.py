@@ -59,6 +59,11 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     width = getattr(estimator, "embedding_width_", 0)
     if width == 0:
         return X
+    if width == X.shape[1] and sp.issparse(X):
+        raise ValueError(
+            f"All {width} columns of {name} are to be an embedding, but {name} is "
+            "sparse: features must stand before an embedding, or pass a dense array."
+        )
     rows = split_columns(X, X.shape[1] - width)
     check_embedding_size(rows.dense)
     return rows
