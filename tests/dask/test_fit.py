@@ -151,6 +151,7 @@ def test_with_an_embedding_the_fit_is_that_of_one_machine(
     Z[9] = Z[4]
     both = sp.hstack([X, Z], format="csr")
     names = [f"x{k}" for k in range(X.shape[1])] + ["z0", "z1", "z2", "z3"]
+    params = {"embedding_scale": 0.0} | params  # as on a cluster
     local = {
         "arrays": (X, Z),
         "lists": (X, Z),
@@ -245,7 +246,7 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
     Z = embedded(X, y)
     with_nan = [*cut(Z)]
     with_nan[1] = with_nan[1] * np.nan
-    embedding = None
+    embedding = "auto"
     if form == "all columns":
         embedding = X.shape[1]
     if form == "too large":
