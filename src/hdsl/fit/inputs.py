@@ -134,6 +134,11 @@ class CheckedInput:
         return isinstance(self.data.X, Rows)
 
     @property
+    def has_embedding_alone(self) -> bool:
+        """Whether rows are an embedding without features."""
+        return self.has_embedding and not self.data.X.sparse.shape[1]
+
+    @property
     def is_resumed(self) -> bool:
         """Whether the run goes on from a checkpoint."""
         return self.checkpoint is not None and self.checkpoint.arrays is not None
