@@ -106,8 +106,8 @@ def pairs_of_lines(shown: ShownRows) -> tuple[np.ndarray, np.ndarray]:
     clicked = np.flatnonzero(is_clicked)
     n_lines = sizes[event[clicked]]
     repeated = np.repeat(clicked, n_lines)
-    place = np.arange(len(repeated)) - np.repeat(np.cumsum(n_lines) - n_lines, n_lines)
-    beside = np.repeat(first[event[clicked]], n_lines) + place
+    offset = np.arange(len(repeated)) - np.repeat(np.cumsum(n_lines) - n_lines, n_lines)
+    beside = np.repeat(first[event[clicked]], n_lines) + offset
     rows = shown.rows[order]
     is_pair = ~is_clicked[beside] & (rows[beside] != rows[repeated])
     return order[repeated[is_pair]], order[beside[is_pair]]

@@ -289,7 +289,7 @@ class _SearchesInTurn(NamedTuple):
         else:
             is_shown = np.zeros((memory.n_queries, len(numbers)), dtype=bool)
             is_shown[shown[0], np.searchsorted(numbers, shown[1])] = True
-            of_judged[~is_shown_row_of_query[measured]] = -np.inf
+            of_judged[~is_shown[measured]] = -np.inf
         return cls(
             measured=measured,
             similarities=similarities,

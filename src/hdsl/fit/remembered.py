@@ -148,7 +148,11 @@ def _names_of(
     judgements: Judgements | None, queries: np.ndarray, n_documents: int
 ) -> list[str] | None:
     """Return a name per query, None where they have none; of equal names the later is numbered."""
-    if judgements is None or judgements.query_names is None or (queries < n_documents).any():
+    if (
+        judgements is None
+        or judgements.query_names is None
+        or (queries < n_documents).any()
+    ):
         return None
     names: dict[str, None] = {}
     for row in queries.tolist():
