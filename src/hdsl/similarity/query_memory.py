@@ -247,22 +247,22 @@ class QueryMemory:
                 f"The memory is of {self.n_documents} documents, but the index has "
                 f"{index.shape[0]} rows: search the documents of the fit."
             )
-        found = top_k(rewritten, index, k, n_jobs=n_jobs)
+        neighbors = top_k(rewritten, index, k, n_jobs=n_jobs)
         if self.weight == 0.0 or not self.n_queries:
-            return found
+            return neighbors
         judged = _as_rows(index)[self.documents]
-        is_judged = np.isin(found.rows, self.documents)
-        found.scores[is_judged] = -np.inf
+        is_judged = np.isin(neighbors.rows, self.documents)
+        neighbors.scores[is_judged] = -np.inf
         for rows in self._blocks(queries.shape[0]):
             added = products(_as_rows(rewritten)[rows], judged)
             added = added + self.scores_of_judged(queries[rows])
             numbers = np.broadcast_to(self.documents, added.shape)
-            candidates = np.hstack([found.rows[rows], numbers])
-            scores = np.hstack([found.scores[rows], added])
-            order = np.lexsort((candidates, -scores))[:, : found.rows.shape[1]]
-            found.rows[rows] = np.take_along_axis(candidates, order, axis=1)
-            found.scores[rows] = np.take_along_axis(scores, order, axis=1)
-        return found
+            candidates = np.hstack([neighbors.rows[rows], numbers])
+            scores = np.hstack([neighbors.scores[rows], added])
+            order = np.lexsort((candidates, -scores))[:, : neighbors.rows.shape[1]]
+            neighbors.rows[rows] = np.take_along_axis(candidates, order, axis=1)
+            neighbors.scores[rows] = np.take_along_axis(scores, order, axis=1)
+        return neighbors
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
         """Yield a few queries at a time."""
