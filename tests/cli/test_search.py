@@ -16,9 +16,7 @@ from hdsl.serving import expand_query
 
 def test_search(folder):
     model = folder / "model.hdsl"
-    head, *lines = good(
-        "search", model, "goal striker", "-k", 4
-    ).stdout.splitlines()
+    head, *lines = good("search", model, "goal striker", "-k", 4).stdout.splitlines()
     assert head.split() == ["learned", "by", "cosine", "id", "label", "document"]
     assert len(lines) == 8  # a neighbour and why
     assert all("sport" in line for line in lines[::2])
