@@ -32,6 +32,31 @@ def test_a_column_may_have_any_name(tmp_path):
     assert len(read_csv(tmp_path / "links.csv")) == 1
 
 
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_query_joins_links_to_both_tables(files, tmp_path, has_ids):
+    folder, _ = files
+    left = folder / "left.csv"
+    right = tmp_path / "it's right.csv"
+    header, *rows = (folder / "right.csv").read_text().splitlines()
+    right.write_text("\n".join([header.replace("id", "code", 1), *rows]))
+    ids = ("--id", "id,code") if has_ids else ("--columns", "title")
+    if not has_ids:
+        left = tmp_path / "left.csv"
+        text = (folder / "left.csv").read_text()
+        left.write_text(text.replace("id", "code", 1))
+    out = tmp_path / "links.csv"
+    shown = good("link", left, right, *ids, "-o", out, "--sql").stdout
+    query = shown[shown.index("SELECT ") :]
+    assert "it''s right.csv" in query
+    assert ("hdsl_row" in query) != has_ids
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    joined = duckdb.sql(query).fetchall()
+    links = read_csv(out)
+    assert len(joined) == len(links) > 0
+    assert float(joined[0][0]) == max(float(link["probability"]) for link in links)
+    assert "leave out" in bad("link", left, right, "--sql", "--json", "-o", out)
+
+
 @pytest.fixture(scope="module")
 def linked(files):
     folder, pairs = files

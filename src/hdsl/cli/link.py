@@ -46,6 +46,8 @@ def add(commands: Any) -> None:
     about_labels = "Pairs to label: fill in match, run again."
     options.add_path("--label-file", about_labels, Path("labels.csv"))
     options.add_path("--html", "HTML page with links and reasons.", dest="page")
+    about_sql = "Print the query by which DuckDB joins the links to both tables."
+    options.add_flag("--sql", about_sql)
     options.add_path("--entities", "Entities to write: which records are one thing.")
     options.add_path("--model", "Model file to write, for hdsl.load and --into.")
     about_into = "Link one table of new records with those of this model file."
@@ -103,6 +105,10 @@ def link(arguments: Namespace) -> None:
     _write(linker, links, labelled, arguments)
     _show(linker, links, arguments, has_questions=bool(labelled))
     _write_entities(linker, arguments)
+    if arguments.sql:
+        from .link_sql import join
+
+        show("", join(arguments, id_columns))
 
 
 def _check_options(arguments: Namespace) -> None:
@@ -111,6 +117,11 @@ def _check_options(arguments: Namespace) -> None:
     if not is_share or arguments.label < 0 or len(arguments.tables) > 2:
         limits = "--threshold a number from 0 to 1, and --label a number of pairs"
         raise ValueError(f"One or two tables are linked, {limits}.")
+    if arguments.sql and (arguments.as_json or arguments.into is not None):
+        raise ValueError(
+            "--sql prints a query below the links of two tables, or of one: leave out "
+            "--json and --into."
+        )
     if arguments.jobs == 0:
         raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
     label_file = _label_file(arguments)
