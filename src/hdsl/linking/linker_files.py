@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
+from .candidates import SearchedRecords, check_numbers
 from .entities import PairProbabilities
 from .known import KnownPairs
 from .learned import Learned, PairClassifier, TrainingRows
@@ -19,7 +20,6 @@ from .measures import reliability_table
 from .mixture import Mixture
 from .rank_odds import RankOdds
 from .results import Measures
-from .searched import SearchedRecords, check_numbers
 from .tables import Table, Tables, make_table, text_of
 
 
@@ -54,7 +54,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "rank_odds": learned.rank_odds,
         "reliability_": learned.reliability,
         "tables": [
-            [[*table.columns.items()], _plain_ids(table.ids)]
+            [[*table.columns.items()], _plain_ids(table.ids), table.blocked]
             for table in searched.tables.each
         ],
         "known": [
@@ -64,6 +64,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "model": model_header,
         "vocabulary": searched.records.vocabulary.names,
         "column_kinds": searched.records.strings.column_kinds,
+        "rules": searched.rules,
     }
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
@@ -88,6 +89,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         tables,
         state["vocabulary"],
         state["column_kinds"],
+        [tuple(rule) for rule in state["rules"]],
         learned.model,
     )
     if part_of(arrays, "training"):
@@ -178,6 +180,8 @@ def _plain_ids(ids: np.ndarray) -> list[Any]:
     ]
 
 
-def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+def _table_of_file(
+    columns: list[tuple[str, list[str]]], ids: list[Any], blocked: dict[str, list[str]]
+) -> Table:
     """Return a table as `to_arrays` stores it."""
-    return make_table(dict(columns), ids)
+    return make_table(dict(columns), ids, blocked)
