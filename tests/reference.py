@@ -701,3 +701,11 @@ def merged_list(neighbors, scores, entries, depth):
     best = sorted(known, key=lambda entry: (-entry[1], entry[0]))[:depth]
     missing = [(-1, -np.inf)] * (len(neighbors) - len(best))
     return [*best, *missing]
+
+
+def column_keys(X, compared):
+    """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
+    rows = np.abs(X[np.unique(compared)])
+    rows /= np.abs(X).max() or 1.0
+    lengths = rows.sum(axis=1)
+    return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])

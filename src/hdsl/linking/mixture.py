@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
+from ..files.tables import get_array
+
 #: Cosines between two edges are one level of agreement; a missing value is another.
 LEVEL_EDGES = (0.2, 0.4, 0.6, 0.8, 0.95)
 N_LEVELS = len(LEVEL_EDGES) + 2
@@ -73,8 +75,10 @@ class Mixture(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Mixture:
-        """Return what `to_arrays` was called on."""
-        return cls(arrays["evidence"], float(arrays["prior"][0]))
+        """Return what `to_arrays` was called on; raise ValueError if it is none."""
+        evidence = get_array(arrays, "evidence", "f", (None, N_LEVELS))
+        prior = get_array(arrays, "prior", "f", (1,))
+        return cls(evidence, float(prior[0]))
 
 
 def fit_mixture(
