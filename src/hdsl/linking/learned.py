@@ -11,14 +11,14 @@ from ..files.container import Arrays
 from ..files.tables import nested, part_of
 from ..hdsl import HDSL
 from .blocks import row_blocks
+from .candidates import SearchedRecords
 from .classifiers import CrossFittedClassifier
+from .features import RecordFeatures
 from .mixture import Mixture, pooled
 from .nearest import Standing
 from .pair_features import PairFeatures
 from .rank_odds import RankOdds
-from .records import RecordFeatures
 from .results import Measures
-from .searched import SearchedRecords
 from .word_model import CrossFittedWords, WordModel
 
 

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 from ..hdsl import HDSL
 from ..progress import Progress
+from .candidates import SearchedRecords
 from .consequences import Consequences
+from .features import MAX_COLUMNS
 from .known import (
     MIN_MATCHES,
     N_FOLDS,
@@ -29,11 +31,8 @@ from .measures import (
 from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
 from .nearest import NearestRecords, Standing
 from .rank_odds import PAYS_FROM, RankOdds, learned_share
-from .records import MAX_COLUMNS
 from .results import Measures
-from .searched import SearchedRecords
-from .sides import Sides
-from .similarity import learn_similarity, learned_layer
+from .similarity import learn_similarity, learned_rows
 from .sure_pairs import SurePairs, draw_sure_pairs
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
@@ -77,7 +76,7 @@ def compare_columns(
         sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
         candidates = candidates[np.sort(sample)]
     n_columns = min(len(searched.tables.shared_columns()), MAX_COLUMNS)
-    _, similarity = searched.sides.layered.similarities(candidates, n_jobs)
+    _, similarity = searched.similarities(candidates, n_jobs)
     cosine = np.clip(similarity, 0.01, 0.99)
     cosines = searched.records.cosines(candidates, n_jobs)
     return fit_mixture(cosines, n_columns, first_guess=cosine**2)
@@ -257,9 +256,6 @@ class _Learning:
         by what is learned.
         """
         n_jobs = self._settings.n_jobs
-        n_left = self._searched.tables.n_left
-        near_by_cosine = self._searched.shortlist
-        assert near_by_cosine is not None
         standings = [Standing.empty(len(training.pairs))]
         joined = training
         for fold in range(N_FOLDS):
@@ -267,15 +263,14 @@ class _Learning:
             model = self._learn_similarity(X, known.take(known.fold != fold))
             rows = training.fold == fold
             pairs = training.pairs[rows]
-            layer = learned_layer(model, self._searched.records)
-            sides = Sides(self._searched.sides.layered.with_layer(layer), n_left)
-            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(pairs))
-            similarity = sides.layered.similarities(pairs, n_jobs)[-1]
-            standings[0].fill(rows, nearest.standing(pairs, similarity))
+            learned = learned_rows(model, self._searched.records)
+            nearest, standing = self._searched.standing_as_learned(
+                learned, pairs, n_jobs
+            )
+            standings[0].fill(rows, standing)
             others = self._near_pairs(known, nearest, fold)
-            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(others))
-            similarity = sides.layered.similarities(others, n_jobs)[-1]
-            standings.append(nearest.standing(others, similarity))
+            _, standing = self._searched.standing_as_learned(learned, others, n_jobs)
+            standings.append(standing)
             joined = joined.with_others(others, fold, self._known.is_complete)
         return joined, Standing.concatenate(standings)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from .assignment import best_assignment, first_free
+from .candidates import SearchedRecords
 from .consequences import Consequences
 from .entities import (
     Entities,
@@ -18,6 +19,7 @@ from .entities import (
 )
 from .known import KnownPairs
 from .learned import Learned
+from .nearest import unique_pairs
 from .questions import (
     Worth,
     doubtful_pairs,
@@ -25,7 +27,6 @@ from .questions import (
     spread_pairs,
     worth_of_answers,
 )
-from .searched import SearchedRecords
 
 
 class LinkedRecords:
@@ -65,18 +66,19 @@ class LinkedRecords:
         n_jobs: int | None,
     ) -> LinkedRecords:
         """Return records with their nearest ones and known pairs as candidates."""
-        every = [
-            searched.by_learned.candidates(),
-            known.matches,
-            known.non_matches,
-        ]
-        pairs = np.unique(np.concatenate(every), axis=0)
         n_records = searched.tables.n_records
-        no_candidates = PairProbabilities(pairs[:0], np.zeros(0))
+        no_candidates = PairProbabilities(known.matches[:0], np.zeros(0))
         linked = cls(searched, learned, known, no_candidates, np.arange(n_records))
+        pairs = linked.candidate_pairs()
         probability = linked.probability(pairs, n_jobs)
         linked.candidates = PairProbabilities(pairs, probability)
         return linked
+
+    def candidate_pairs(self) -> np.ndarray:
+        """Return the pairs of records that are near each other, and known pairs."""
+        candidates = self.searched.by_learned.candidates()
+        known = [self.known.matches, self.known.non_matches]
+        return unique_pairs(np.concatenate([candidates, *known]))
 
     @cached_property
     def _consequences(self) -> Consequences:

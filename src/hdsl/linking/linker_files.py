@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..files.container import Arrays, dumps
 from ..files.tables import get_array, get_value, nested, part_of
 from ..hdsl import HDSL
+from .candidates import SearchedRecords, check_numbers
 from .entities import PairProbabilities
 from .known import KnownPairs
 from .learned import Learned, PairClassifier, TrainingRows
@@ -20,7 +21,6 @@ from .measures import reliability_table
 from .mixture import Mixture
 from .rank_odds import RankOdds
 from .results import Measures
-from .searched import SearchedRecords, check_numbers
 from .tables import Table, Tables, make_table, text_of
 
 
@@ -55,7 +55,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "rank_odds": learned.rank_odds,
         "reliability_": learned.reliability,
         "tables": [
-            [[*table.columns.items()], _plain_ids(table.ids)]
+            [[*table.columns.items()], _plain_ids(table.ids), table.blocked]
             for table in searched.tables.each
         ],
         "known": [
@@ -65,6 +65,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "model": model_header,
         "vocabulary": searched.records.vocabulary.names,
         "column_kinds": searched.records.strings.column_kinds,
+        "rules": searched.rules,
     }
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
@@ -83,12 +84,16 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     """Return what `to_arrays` was called with."""
     state = _state_of_file(arrays)
     tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
+    for name in {name for rule in state["rules"] for name in rule}:
+        if not all(name in table.blocked for table in tables.each):
+            raise ValueError(f"no table has {name!r} to block on")
     learned = _learned_of_file(arrays, state)
     searched = SearchedRecords.from_arrays(
         part_of(arrays, "searched"),
         tables,
         state["vocabulary"],
         state["column_kinds"],
+        [tuple(rule) for rule in state["rules"]],
         learned.model,
     )
     if part_of(arrays, "training"):
@@ -118,6 +123,8 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     """Return the values that are no arrays, of their types; raise ValueError if they are not."""
     text = get_array(arrays, "state", "u", (None,)).tobytes()
     state = json.loads(text.decode("utf-8", "surrogatepass"))
+    if "rules" not in state:
+        raise ValueError("the linker is of an earlier version: fit it again")
     get_value(state, "statement_", str)
     get_value(state, "_seed", int)
     for name, is_valid in STATE_CHECKS.items():
@@ -185,9 +192,15 @@ def _is_id_column(names: Any) -> bool:
 
 def _is_table(table: Any) -> bool:
     """Return whether a value is a table: columns by their names, and ids."""
-    columns, ids = table
-    are_columns = all(isinstance(name, str) and _are_texts(of) for name, of in columns)
+    columns, ids, blocked = table
+    every = [*columns, *blocked.items()]
+    are_columns = all(isinstance(name, str) and _are_texts(of) for name, of in every)
     return are_columns and all(map(_is_id, ids))
+
+
+def _are_rules(rules: Any) -> bool:
+    """Return whether a value is a list of columns to block on, several in each rule."""
+    return isinstance(rules, list) and all(map(_are_texts, rules)) and all(rules)
 
 
 #: What the values that are no arrays must be, by their names.
@@ -200,6 +213,7 @@ STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "recall_": _are_measures,
     "reliability_": _are_measures,
     "tables": _are_tables,
+    "rules": _are_rules,
     "known": _are_known,
     "vocabulary": lambda names: _are_texts(names) and len({*names}) == len(names),
     "column_kinds": lambda kinds: _are_texts([*kinds.values()]),
@@ -278,6 +292,8 @@ def _plain_ids(ids: np.ndarray) -> list[Any]:
     ]
 
 
-def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+def _table_of_file(
+    columns: list[tuple[str, list[str]]], ids: list[Any], blocked: dict[str, list[str]]
+) -> Table:
     """Return a table as `to_arrays` stores it."""
-    return make_table(dict(columns), ids)
+    return make_table(dict(columns), ids, blocked)

@@ -9,10 +9,10 @@ import numpy as np
 from ..explain import Explanation, explain
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
+from .candidates import SearchedRecords
 from .contributions import Contributions, contributions, groups_of
 from .learned import Learned
 from .pair_features import PairFeatures
-from .searched import SearchedRecords
 from .similarity import widened
 
 
