@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from .link_tables import Record
 
 #: Options that are about learning, which --into does not do.
-LEARNING = ("matches", "id_columns", "columns", "label", "page", "one_to_one")
+LEARNING = (
+    "matches",
+    "id_columns",
+    "columns",
+    "label",
+    "audit",
+    "page",
+    "one_to_one",
+    "max_false",
+)
 
 
 def link_into(arguments: Namespace) -> None:
@@ -50,6 +59,7 @@ def _check_options(arguments: Namespace) -> None:
     used = [name for name in LEARNING if getattr(arguments, name)]
     if used:
         names = {"id_columns": "id", "page": "html", "one_to_one": "one-to-one"}
+        names["max_false"] = "max-false"
         option = names.get(used[0], used[0])
         raise ValueError(
             f"--{option} has no use with --into: nothing is learned from the new "

@@ -6,19 +6,17 @@ import json
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
+from .agreement import Agreement
+from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
-from .learned import Learned, PairClassifier, TrainingRows
+from .learning import Correction, Learned
 from .linked import LinkedRecords
-from .measures import reliability_table
-from .mixture import Mixture
-from .rank_odds import RankOdds
-from .results import Measures
+from .probability import Mixture
 from .searched import SearchedRecords, check_numbers
 from .tables import Table, Tables, make_table, text_of
 
@@ -38,21 +36,18 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     model_header = None
     if learned.model is not None:
         model_arrays, model_header = learned.model.to_arrays()
-    mixture_arrays: Arrays = {}
-    if learned.mixture is not None:
-        mixture_arrays = learned.mixture.to_arrays()
     training: Arrays = {}
-    classifier_arrays: Arrays = {}
+    word_arrays: Arrays = {}
     if learned.classifier is not None:
         training = learned.classifier.training._asdict()
-        classifier_arrays = learned.classifier.to_arrays()
+        word_arrays = learned.classifier.words.to_arrays()
     state = settings | {
-        "statement_": learned.statement,
-        "recall_": learned.recall,
-        "_seed": learned.seed,
-        "_learned_share": learned.share,
-        "rank_odds": learned.rank_odds,
-        "reliability_": learned.reliability,
+        "seed": learned.seed,
+        "share": learned.share,
+        "correction": learned.correction,
+        "telling": learned.telling,
+        "held_out": learned.held_out,
+        "agreement": learned.agreement.to_json(),
         "tables": [
             [[*table.columns.items()], _plain_ids(table.ids)]
             for table in searched.tables.each
@@ -70,9 +65,9 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     arrays["arrival"] = linked.arrival
     return arrays | nested(
         training=training,
-        classifier=classifier_arrays,
+        words=word_arrays,
         model=model_arrays,
-        mixture=mixture_arrays,
+        mixture=learned.mixture.to_arrays(),
         searched=searched.to_arrays(),
         candidates=linked.candidates._asdict(),
     )
@@ -92,10 +87,6 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     )
     if part_of(arrays, "training"):
         learned.classifier = _classifier_of_file(arrays, searched, learned.seed)
-        if "reliability_" not in state:  # a file of an earlier version
-            labels = learned.classifier.training.labels
-            reliability = reliability_table(labels, learned.classifier.held_out(None))
-            learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
     candidates = part_of(arrays, "candidates")
@@ -115,16 +106,14 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
 
 def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     """Return what was learned but for the classifiers."""
-    mixture = None
-    mixture_arrays = part_of(arrays, "mixture")
-    if mixture_arrays:
-        mixture = Mixture.from_arrays(mixture_arrays)
-    learned = Learned(state["_seed"], state["statement_"], mixture)
-    learned.share = state["_learned_share"]
-    learned.recall = _measures(state["recall_"])
-    learned.reliability = _measures(state.get("reliability_", []))
-    if state.get("rank_odds") is not None:
-        learned.rank_odds = RankOdds(*state["rank_odds"])
+    agreement = Agreement.from_json(state["agreement"])
+    n_columns = len(agreement.columns)
+    mixture = Mixture.from_arrays(part_of(arrays, "mixture"), n_columns)
+    learned = Learned(state["seed"], agreement, mixture)
+    learned.share = state["share"]
+    learned.correction = Correction(*map(float, state["correction"]))
+    learned.telling = state["telling"]
+    learned.held_out = state["held_out"]
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
@@ -133,35 +122,18 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
 def _classifier_of_file(
     arrays: Arrays, searched: SearchedRecords, seed: int
 ) -> PairClassifier:
-    """Return the classifiers, which learn anew if a file of an earlier version has none."""
+    """Return classifiers that learn again what they learned from the same rows."""
     training = part_of(arrays, "training")
     pairs = get_array(training, "pairs", "iu", (None, 2))
-    X = training.get("X")
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) != len(pairs):
-        raise ValueError("X must have a row per training pair")
     rows = TrainingRows(
         pairs=check_numbers(pairs, searched.tables.n_records, "training pairs"),
-        X=X,
-        labels=get_array(training, "labels", "biuf", (len(pairs),)),
+        X=get_array(training, "X", "f", (len(pairs), None)),
+        labels=get_array(training, "labels", "f", (len(pairs),)),
         fold=get_array(training, "fold", "iu", (len(pairs),)),
+        weight=get_array(training, "weight", "f", (len(pairs),)),
     )
-    classifier_arrays = part_of(arrays, "classifier")
-    if classifier_arrays:
-        return PairClassifier.from_arrays(classifier_arrays, rows)
-    with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
-        return PairClassifier.of_training(searched.records, rows, seed)
-
-
-def _measures(lines: list[dict[str, Any]]) -> Measures:
-    """Return lines of a table as they were: JSON has lists where they have tuples."""
-    measures = Measures()
-    for line in lines:
-        values = dict(line)
-        for name, value in line.items():
-            if isinstance(value, list):
-                values[name] = tuple(value)
-        measures.append(values)
-    return measures
+    words = WordModel.from_arrays(part_of(arrays, "words"))
+    return PairClassifier(words, rows, seed)
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:
