@@ -42,7 +42,7 @@ def test_a_fold_that_leaves_matches_alone_has_no_classifier(pairs):
 
 def test_a_pair_of_unknown_side_counts_on_both(pairs):
     """A share of one half twice is a match and another pair."""
-    X, labels, fold = pairs
+    _, labels, fold = pairs
     targets = Targets(np.full(80, 0.25), fold, np.full(80, 4.0))
     sides = targets.without(0)
     rows = np.flatnonzero(fold != 0)
