@@ -344,19 +344,6 @@ def top_k(queries, index, k, exclude_self=False):
     return np.array(scores), np.array(rows)
 
 
-def top_by_layers(queries, index, k):
-    """The k rows of largest similarity by each layer; a layer is (rows, factors)."""
-    similarity = 0.0
-    tops = []
-    for (query_rows, query_factors), (rows, factors) in zip(
-        queries, index, strict=True
-    ):
-        similarity = similarity * np.outer(query_factors, factors) + query_rows @ rows.T
-        order = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
-        tops.append((order, np.take_along_axis(similarity, order, axis=1)))
-    return tops
-
-
 def pair_products(X, pairs):
     """The inner product of each pair of rows."""
     return [X[a] @ X[b] for a, b in pairs]

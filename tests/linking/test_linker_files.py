@@ -5,7 +5,6 @@ import pytest
 
 import hdsl
 from hdsl.linking import Linker
-from hdsl.linking.searched import SearchedRecords
 from products import make_tables
 
 
@@ -34,50 +33,6 @@ def test_classifiers_of_a_file_say_the_same(fitted, tmp_path):
     links = loaded.link(new, 0.0)
     expected = linker.link(new, 0.0)
     np.testing.assert_array_equal(links.probability, expected.probability)
-
-
-@pytest.fixture
-def used():
-    """A linker that knows which words one record has alone."""
-    texts = [f"alone{n} word{n // 2} red" for n in range(60)]
-    linker = Linker(similarity="cosine", random_state=0).fit(texts[::2], texts[1::2])
-    linker.link(["alone7 word3"])
-    return linker
-
-
-def test_words_of_one_record_are_not_looked_for_again(used, monkeypatch):
-    arrays, header = used.to_arrays()
-    loaded = Linker.from_arrays(arrays, header)
-    new = ["alone7 word3 blue", "alone9 word4"]
-    expected = used.link(new, 0.0)
-
-    def fail(*args):
-        raise AssertionError
-
-    monkeypatch.setattr(SearchedRecords, "lone_features", fail)
-    links = loaded.link(new, 0.0)
-    np.testing.assert_array_equal(links.probability, expected.probability)
-    without = {
-        name: array for name, array in arrays.items() if not name.startswith("earlier.")
-    }
-    with pytest.raises(AssertionError):
-        Linker.from_arrays(without, header).link(new)
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("earlier.records", lambda a: a + 60, "lone features"),
-        ("earlier.records", lambda a: a - 1000, "lone features"),
-        ("earlier.records", lambda a: a[1:], "records"),
-        ("earlier.names.text", lambda a: np.frombuffer(b"[1]", np.uint8), "names"),
-    ],
-)
-def test_damaged_words_of_one_record_are_refused(used, name, change, message):
-    arrays, header = used.to_arrays()
-    arrays[name] = change(arrays[name])
-    with pytest.raises(ValueError, match=message):
-        Linker.from_arrays(arrays, header)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA, JaroWinkler
 
 from .column_values import relative_difference
-from .records import RecordFeatures
+from .features import RecordFeatures
 
 #: Levels of agreement: equal, four steps of alike, different, and exchanged with another
 #: column. A missing value has none.

@@ -13,6 +13,7 @@ from ..hdsl import HDSL
 from ..progress import Progress
 from .agreement import Agreement
 from .blocks import row_blocks
+from .candidates import SearchedRecords
 from .classifiers import (
     N_FOLDS,
     CrossFittedWords,
@@ -24,9 +25,7 @@ from .known import Consequences, KnownPairs
 from .nearest import Standing
 from .pair_features import PairFeatures
 from .probability import Mixture, as_probability, draw_pairs, fit_mixture
-from .searched import SearchedRecords
-from .sides import Sides
-from .similarity import learn_similarity, learned_layer
+from .similarity import learn_similarity, learned_rows
 
 #: Fewer groups of matches teach classifiers nothing.
 MIN_MATCHES = 5
@@ -433,8 +432,6 @@ class _Classifying:
         """
         n_jobs = self._settings.n_jobs
         X = self._searched.records.matrix()
-        near = self._searched.shortlist
-        assert near is not None
         lessons, is_match = self._lessons()
         fold_of_lesson = folds(lessons, self._mixing.consequences, self._settings.seed)
         standing = Standing.empty(len(pairs))
@@ -443,14 +440,11 @@ class _Classifying:
             is_other = fold_of_lesson != fold
             model = self._learn_similarity(X, lessons[is_other], is_match[is_other])
             rows = targets.fold == fold
-            layer = learned_layer(model, self._searched.records)
-            sides = Sides(
-                self._searched.sides.layered.with_layer(layer),
-                self._searched.tables.n_left,
+            learned = learned_rows(model, self._searched.records)
+            _, of_fold = self._searched.standing_as_learned(
+                learned, pairs[rows], n_jobs
             )
-            nearest = sides.search_last(near, n_jobs, np.unique(pairs[rows]))
-            similarity = sides.layered.similarities(pairs[rows], n_jobs)[-1]
-            standing.fill(rows, nearest.standing(pairs[rows], similarity))
+            standing.fill(rows, of_fold)
         _, cosine = self._searched.standings(pairs, n_jobs)[:2]
         matches = np.flatnonzero(self._mixing.labels == 1.0)
         mrr = (1.0 / standing.rank_left[matches]).mean()

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .assignment import best_assignment, first_free
+from .candidates import SearchedRecords
 from .entities import (
     Entities,
     PairProbabilities,
@@ -28,7 +29,6 @@ from .questions import (
     within_budget,
     worth_of_answers,
 )
-from .searched import SearchedRecords
 
 #: Pairs of records with a common link become candidates, so many rounds.
 N_ROUNDS = 3
@@ -88,15 +88,10 @@ class LinkedRecords:
 
         Two records that are linked with a third one are candidates too.
         """
-        every = [
-            searched.by_learned.candidates(),
-            known.matches,
-            known.non_matches,
-        ]
-        pairs = np.unique(np.concatenate(every), axis=0)
         n_records = searched.tables.n_records
-        no_candidates = PairProbabilities(pairs[:0], np.zeros(0))
+        no_candidates = PairProbabilities(known.matches[:0], np.zeros(0))
         linked = cls(searched, learned, known, no_candidates, np.arange(n_records))
+        pairs = linked.candidate_pairs()
         probability = linked.probability(pairs, n_jobs)
         linked.candidates = PairProbabilities(pairs, probability)
         for _ in range(N_ROUNDS):
@@ -122,6 +117,12 @@ class LinkedRecords:
         pairs = np.column_stack([first, second])[is_pair].astype(np.int64)
         known = self.candidates.pairs @ (size, 1)
         return pairs[~np.isin(pairs @ (size, 1), known)]
+
+    def candidate_pairs(self) -> np.ndarray:
+        """Return the pairs of records that are near each other, and known pairs."""
+        candidates = self.searched.by_learned.candidates()
+        known = [self.known.matches, self.known.non_matches]
+        return unique_pairs(np.concatenate([candidates, *known]))
 
     @cached_property
     def _consequences(self) -> Consequences:

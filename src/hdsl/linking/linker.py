@@ -12,22 +12,20 @@ from threadpoolctl import threadpool_limits
 from .. import saving
 from ..explain import Explanation
 from ..files.container import Arrays
-from ..files.tables import nested, part_of
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number, check_share, check_word
 from ..progress import Progress
 from . import later, linker_files, reasons
-from .arrivals import Arrivals
+from .blocking import blocking_rules
+from .candidates import SearchedRecords
 from .contributions import Contributions
-from .earlier import EarlierRecords
 from .entities import PairProbabilities
 from .known import KnownPairs, LabelReport
 from .learning import Settings, learn
 from .linked import LinkedRecords
 from .questions import Audit
 from .results import Links, as_links, in_form_of, library_of
-from .searched import SearchedRecords
 from .tables import Field, read_later, read_tables
 
 #: By what records are compared.
@@ -45,6 +43,11 @@ class Linker(LinkedToPages, BaseEstimator):
     id_column : str or (str, str), default=None
         Column with a different value per record, or one of each table. Matches name
         records by it, and so do answers.
+    block_on : str, tuple or list of these, default=None
+        Column that candidates agree in, for large tables: other pairs are not looked at.
+        Of a list, candidates agree in at least one; of a tuple, in all of its columns:
+        ``["email", ("surname", "postcode")]``. Upper and lower case are the same, and a
+        missing value agrees with none. Known pairs need not agree.
     similarity : {"learned", "cosine"}, default="learned"
         "cosine" learns only what makes a match, not which words count: it takes less
         time, and mostly finds less.
@@ -86,6 +89,7 @@ class Linker(LinkedToPages, BaseEstimator):
         columns: list[str] | None = None,
         *,
         id_column: Any = None,
+        block_on: Any = None,
         similarity: str = "learned",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -93,6 +97,7 @@ class Linker(LinkedToPages, BaseEstimator):
     ) -> None:
         self.columns = columns
         self.id_column = id_column
+        self.block_on = block_on
         self.similarity = similarity
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -134,17 +139,17 @@ class Linker(LinkedToPages, BaseEstimator):
         # Threads of OpenMP that wait for one another take longer.
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables")
-            tables = read_tables(left, right, self.columns, self.id_column)
+            rules = blocking_rules(self.block_on)
+            tables = read_tables(left, right, self.columns, self.id_column, rules)
             known = KnownPairs(tables, matches, non_matches, is_complete=complete)
             progress.stage("counting words")
-            searched = SearchedRecords.of_tables(tables, self.n_jobs, progress)
+            searched = SearchedRecords.of_tables(tables, rules, self.n_jobs, progress)
             learned = learn(searched, known, settings, progress)
             searched = searched.as_learned(learned.model, self.n_jobs, progress)
             progress.stage("comparing candidates")
             linked = LinkedRecords.of_known(searched, learned, known, self.n_jobs)
         self._library = library_of(left)
         self._set(linked)
-        self._earlier = EarlierRecords(linked.searched, learned.model)
         self.audit_: Audit | None = None
         for sentence in self.label_report_.sentences():
             warn(sentence)
@@ -242,8 +247,8 @@ class Linker(LinkedToPages, BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_share("link", "threshold", threshold)
-        arrivals = self._arrivals(new, side)
-        together = later.link_later(self._linked, arrivals, self.n_jobs)
+        new_records = self._later(new, side)
+        together = later.link_later(self._linked, new_records, self.n_jobs)
         return self._named(together.links(threshold), together)
 
     def add(self, new: Any, *, side: str = "right") -> Linker:
@@ -263,17 +268,15 @@ class Linker(LinkedToPages, BaseEstimator):
         Linker
         """
         check_is_fitted(self, "statement_")
-        arrivals = self._arrivals(new, side)
-        grown = later.add_later(self._linked, arrivals, self.n_jobs)
-        earlier = self._earlier.grown(grown.linked.searched, grown.lone_features)
-        self._set(grown.linked)
-        self._earlier = earlier
+        new_records = self._later(new, side)
+        self._set(later.add_later(self._linked, new_records, self.n_jobs))
         return self
 
-    def _arrivals(self, new: Any, side: str) -> Arrivals:
+    def _later(self, new: Any, side: str) -> later.LaterRecords:
         """Return new records, searched for among those that were fitted."""
-        table = read_later(new, self._linked.searched.tables, self.id_column, side)
-        return Arrivals(self._earlier, table, side, self.n_jobs)
+        searched = self._linked.searched
+        table = read_later(new, searched.tables, self.id_column, side)
+        return later.LaterRecords(searched, self.model_, table, side, self.n_jobs)
 
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
@@ -504,17 +507,14 @@ class Linker(LinkedToPages, BaseEstimator):
             "id_column": self.id_column,
             "library": self._library,
         }
-        arrays = linker_files.to_arrays(self._linked, state)
-        return arrays | nested(earlier=self._earlier.to_arrays()), {}
+        return linker_files.to_arrays(self._linked, state), {}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
         """Return what `to_arrays` was called on."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
+        linker.block_on = [*linked.searched.rules] or None
         linker._library = state["library"]
         linker._set(linked)
-        linker._earlier = EarlierRecords.from_arrays(
-            part_of(arrays, "earlier"), linked.searched, linked.learned.model
-        )
         return linker

@@ -11,13 +11,13 @@ from ..files.container import Arrays, dumps
 from ..files.tables import get_array, nested, part_of
 from ..hdsl import HDSL
 from .agreement import Agreement
+from .candidates import SearchedRecords, check_numbers
 from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
 from .learning import Correction, Learned
 from .linked import LinkedRecords
 from .probability import Mixture
-from .searched import SearchedRecords, check_numbers
 from .tables import Table, Tables, make_table, text_of
 
 
@@ -49,7 +49,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "held_out": learned.held_out,
         "agreement": learned.agreement.to_json(),
         "tables": [
-            [[*table.columns.items()], _plain_ids(table.ids)]
+            [[*table.columns.items()], _plain_ids(table.ids), table.blocked]
             for table in searched.tables.each
         ],
         "known": [
@@ -59,6 +59,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "model": model_header,
         "vocabulary": searched.records.vocabulary.names,
         "column_kinds": searched.records.strings.column_kinds,
+        "rules": searched.rules,
     }
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
@@ -83,6 +84,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         tables,
         state["vocabulary"],
         state["column_kinds"],
+        [tuple(rule) for rule in state["rules"]],
         learned.model,
     )
     if part_of(arrays, "training"):
@@ -150,6 +152,8 @@ def _plain_ids(ids: np.ndarray) -> list[Any]:
     ]
 
 
-def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+def _table_of_file(
+    columns: list[tuple[str, list[str]]], ids: list[Any], blocked: dict[str, list[str]]
+) -> Table:
     """Return a table as `to_arrays` stores it."""
-    return make_table(dict(columns), ids)
+    return make_table(dict(columns), ids, blocked)

@@ -8,11 +8,11 @@ from ..explain import Explanation, explain
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
 from .agreement import Compared
+from .candidates import SearchedRecords
 from .contributions import Contributions, contributions, groups_of
 from .learning import Learned
 from .pair_features import PairFeatures
 from .probability import as_probability
-from .searched import SearchedRecords
 from .similarity import widened
 
 

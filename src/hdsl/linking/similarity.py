@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +13,9 @@ from ..similarity import Similarity
 from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
 from .blocks import row_blocks
-from .layers import Layer
+from .features import RecordFeatures
 from .nearest import N_CANDIDATES, NearestRecords
-from .records import RecordFeatures
-from .rows import Rows
+from .rows import Rows, joined_values
 
 #: Weight of the cosine under what is learned. Of 2, 4 and 8 it was the best on
 #: validation pairs of the benchmarks; a choice in each fit takes a third of the time
@@ -63,18 +63,42 @@ def widened(model: HDSL, n_features: int) -> Similarity:
     return replace(model.similarity_, n_features=n_features)
 
 
-def learned_layer(model: HDSL, records: RecordFeatures) -> Layer:
-    """Return records by the learned cosine, as a layer above the cosine."""
-    similarity = widened(model, len(records.vocabulary.names))
+class LearnedRows(NamedTuple):
+    """Records as learned: the pairs of features of each, and the share of the cosine.
+
+    The similarity of two records is the product of their rows, and their cosine times
+    the shares of both.
+    """
+
+    rows: Rows
+    share: np.ndarray
+
+    def similarity(
+        self, pairs: np.ndarray, cosine: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return how alike pairs of records are, by their cosines too."""
+        products = self.rows.products(pairs, n_jobs)
+        return cosine * self.share[pairs].prod(axis=1) + products
+
+    def joined(self, later: LearnedRows, records: np.ndarray) -> LearnedRows:
+        """Return some of these records and of later ones, numbered after these."""
+        return LearnedRows(
+            rows=self.rows.joined(later.rows, records),
+            share=joined_values(self.share, later.share, records),
+        )
+
+
+def learned_rows(model: HDSL, records: RecordFeatures) -> LearnedRows:
+    """Return records by the learned cosine."""
+    X = records.matrix()
+    similarity = widened(model, X.shape[1])
     parts = []
-    factors = []
+    shares = []
     for block in row_blocks(records.n_records):
-        X = records.matrix(block)
         # The features of the cosine come last, times one number per row.
-        rows = unit_rows(similarity.transform(X))
+        rows = unit_rows(similarity.transform(X[block]))
         n_pairs = rows.shape[1] - X.shape[1]
         parts.append(Rows.of_matrix(sp.csr_array(rows[:, :n_pairs])))
         squares = rows[:, n_pairs:].power(2).sum(axis=1)
-        factors.append(np.sqrt(np.asarray(squares).ravel()))
-    layer = Layer.of_rows(Rows.stacked(parts))
-    return layer._replace(factors=np.concatenate(factors))
+        shares.append(np.sqrt(np.asarray(squares).ravel()))
+    return LearnedRows(Rows.stacked(parts), np.concatenate(shares))

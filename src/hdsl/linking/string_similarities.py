@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, Self
-from unicodedata import normalize
 
 import numpy as np
 from rapidfuzz import fuzz, process
@@ -27,6 +26,7 @@ from .column_values import (
 )
 from .rows import Rows, joined_values
 from .tables import Tables
+from .text import WORD, folded
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
@@ -59,8 +59,6 @@ KINDS = {
     "words with digits": re.compile(r"\w*\d\w*"),
     "words of letters and digits": re.compile(r"(?=\w*\d)\w*[^\W\d_]\w*"),
 }
-
-WORD = re.compile(r"\w+")
 
 #: Hashes of words: two words rarely have the same.
 N_HASHES = 2**31 - 1
@@ -369,11 +367,6 @@ def _similarities(
         for scorer in scorers.values()
     ]
     return np.column_stack(columns)
-
-
-def folded(text: str) -> str:
-    """Return a text in lower case, the same for all ways to write its characters."""
-    return normalize("NFKC", text).lower()
 
 
 def _as_array(texts: Sequence[str]) -> np.ndarray:
