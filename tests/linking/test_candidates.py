@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hdsl
 from hdsl.linking import Linker, candidates
 from hdsl.linking.blocking import Blocks
 from hdsl.linking.candidates import NEAREST, SearchedRecords
 from hdsl.linking.tables import read_tables
 from hdsl.progress import Progress
-from products import make_tables
+from products import KINDS, make_tables
 
 
 def searched(n, *, single, rules=()):
@@ -111,3 +112,48 @@ def test_records_with_nothing_in_common_are_no_candidates():
     linker = Linker().fit(["red apple", "blue"], ["apple pie", "qqq"])
     links = linker.predict(0.0)
     assert (links.left.tolist(), links.right.tolist()) == ([0], [0])
+
+
+def kind_of(title):
+    return next(word for word in title.split() if word in KINDS)
+
+
+@pytest.mark.parametrize(
+    ("block_on", "agree"),
+    [
+        ("kind", lambda a, b: a[0] == b[0]),
+        (["kind", "price"], lambda a, b: a[0] == b[0] or a[1] == b[1]),
+        (("kind", "price"), lambda a, b: a == b),
+        ([("kind", "price")], lambda a, b: a == b),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Nothing was learned")
+def test_candidates_agree_in_what_is_blocked_on(block_on, agree, tmp_path):
+    *tables, matches = make_tables(30)
+    for table in tables:
+        table["kind"] = [kind_of(title) for title in table["title"]]
+        table["kind"][0] = None
+    linker = Linker(["title"], block_on=block_on).fit(*tables, matches[:2])
+    known = {*map(tuple, matches[:2].tolist())}
+    values = [[*zip(t["kind"], map(str, t["price"]), strict=True)] for t in tables]
+    linker.save(tmp_path / "linker.hdsl")
+    for each in (linker, hdsl.load(tmp_path / "linker.hdsl")):
+        links = each.predict(0.0)
+        pairs = {*zip(links.left.tolist(), links.right.tolist(), strict=True)}
+        assert known <= pairs
+        for left, right in pairs - known:
+            a, b = values[0][left], values[1][right]
+            assert agree(a, b)
+            assert a[0] or (block_on == ["kind", "price"] and a[1] == b[1])
+        assert len(pairs) > len(known)
+
+
+@pytest.mark.parametrize("block_on", [3, [], [()], [("kind", 3)], [3]])
+def test_what_no_rule_is_is_refused(block_on):
+    with pytest.raises(ValueError, match="block_on must be"):
+        Linker(block_on=block_on).fit(["a b", "a b"])
+
+
+def test_a_column_to_block_on_must_be_there():
+    with pytest.raises(ValueError, match="no column 'kind' to block on"):
+        Linker(block_on="kind").fit(["a b", "a b"])

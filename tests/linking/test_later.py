@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hdsl
 from hdsl.linking import Linker
-from products import make_tables
+from products import KINDS, make_tables
 
 N_FIRST = 40
 
@@ -130,7 +130,8 @@ def fitted_files(tmp_path_factory):
 
 
 def with_kind(table):
-    return {**table, "kind": [title.split()[0] for title in table["title"]]}
+    words = [{*title.split()} & {*KINDS} for title in table["title"]]
+    return {**table, "kind": ["".join(sorted(kinds)) for kinds in words]}
 
 
 @pytest.mark.parametrize("name", ["learned", "unlearned", "one table", "blocks"])

@@ -158,7 +158,9 @@ def mixtures(draw):
 @given(mixtures())
 def test_log_odds_are_those_of_the_definition(drawn):
     mixture, compared = drawn
-    expected = [log_odds_of_pair(mixture, *pair) for pair in zip(*compared, strict=True)]
+    expected = [
+        log_odds_of_pair(mixture, *pair) for pair in zip(*compared, strict=True)
+    ]
     np.testing.assert_allclose(mixture.log_odds(compared), expected, atol=1e-9)
 
 

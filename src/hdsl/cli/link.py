@@ -40,6 +40,11 @@ def add(commands: Any) -> None:
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
     about_columns = "Columns to compare: a,b,c. Default: all."
     options.add_parsed("--columns", about_columns, shared_options.names)
+    about_blocks = (
+        "Column that candidates agree in, for large tables: a or a,b for any of them, "
+        "a+b for both."
+    )
+    options.add_parsed("--block-on", about_blocks, shared_options.names)
     options.add_number("--threshold", "Least probability of a link.", 0.5)
     about_false = (
         "Share of links that may be wrong, 1%% or 0.01, in place of --threshold."
@@ -215,6 +220,7 @@ def _fit(
     linker = Linker(
         arguments.columns,
         id_column=id_columns or None,
+        block_on=_rules(arguments.block_on, tables),
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         verbose=is_watched(shared_options.is_quiet(arguments)),
@@ -262,6 +268,14 @@ def _audit(
     for record, is_match in answers:
         pairs[is_match].append((record["left"], record["right"]))
     return linker.audited(pairs[True], pairs[False], **asked_for)
+
+
+def _rules(names: list[str] | None, tables: list[Columns]) -> list[Any] | None:
+    """Return what --block-on names: columns, and tuples of columns joined by a plus sign."""
+    if not names:
+        return None
+    known = {name for columns in tables for name in columns}
+    return [name if name in known else tuple(name.split("+")) for name in names]
 
 
 def _predict(linker: Linker, arguments: Namespace) -> list[Record]:
@@ -316,9 +330,12 @@ def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> No
 def _write_entities(linker: Linker, arguments: Namespace) -> None:
     """Write the entities where they are asked for, and say what became of earlier ones."""
     from . import link_entities
+    from .link_tables import written_together
 
     if arguments.entities is not None:
-        changes = link_entities.write(linker, arguments)
+        content, changes = link_entities.entities_of(linker, arguments)
+        with written_together({arguments.entities: content}):
+            pass
         if not arguments.as_json:
             show(*link_entities.lines(changes, arguments.entities))
 

@@ -19,6 +19,7 @@ LEARNING = (
     "matches",
     "id_columns",
     "columns",
+    "block_on",
     "label",
     "audit",
     "page",
@@ -30,7 +31,13 @@ LEARNING = (
 def link_into(arguments: Namespace) -> None:
     """Link the records of one table with those of a linker, and keep them in it."""
     from . import link_entities
-    from .link_tables import LINK_COLUMNS, Format, read_columns, write_csv
+    from .link_tables import (
+        LINK_COLUMNS,
+        Format,
+        csv_of,
+        read_columns,
+        written_together,
+    )
 
     _check_options(arguments)
     linker = _load(arguments)
@@ -41,12 +48,16 @@ def link_into(arguments: Namespace) -> None:
     links = linker.link(columns, arguments.threshold, side=arguments.side)
     linker.add(columns, side=arguments.side)
     records = linker.records(links)
-    write_csv(arguments.output, (*LINK_COLUMNS, "known"), records)
+    output = arguments.output
+    files = {output: csv_of(output, (*LINK_COLUMNS, "known"), records)}
     changes = None
     if arguments.entities is not None:
-        changes = link_entities.write(linker, arguments)
-    if arguments.model is not None:
-        linker.save(arguments.model)
+        content, changes = link_entities.entities_of(linker, arguments)
+        files[arguments.entities] = content
+    # The model comes first: where it cannot be written, the other files stay.
+    with written_together(files):
+        if arguments.model is not None:
+            linker.save(arguments.model)
     _show(records, changes, arguments)
 
 
@@ -58,8 +69,13 @@ def _check_options(arguments: Namespace) -> None:
         )
     used = [name for name in LEARNING if getattr(arguments, name)]
     if used:
-        names = {"id_columns": "id", "page": "html", "one_to_one": "one-to-one"}
-        names["max_false"] = "max-false"
+        names = {
+            "id_columns": "id",
+            "block_on": "block-on",
+            "page": "html",
+            "one_to_one": "one-to-one",
+            "max_false": "max-false",
+        }
         option = names.get(used[0], used[0])
         raise ValueError(
             f"--{option} has no use with --into: nothing is learned from the new "

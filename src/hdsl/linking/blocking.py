@@ -26,16 +26,19 @@ def blocking_rules(block_on: Any) -> list[Rule]:
     """
     if block_on is None:
         return []
-    if isinstance(block_on, str | tuple):
-        block_on = [block_on]
-    rules = [(rule,) if isinstance(rule, str) else tuple(rule) for rule in block_on]
-    names = [name for rule in rules for name in rule]
-    if not all(rules) or not all(isinstance(name, str) for name in names):
+    rules = block_on if isinstance(block_on, list) else [block_on]
+    rules = [(rule,) if isinstance(rule, str) else rule for rule in rules]
+    if not rules or not all(map(_is_rule, rules)):
         raise ValueError(
             "block_on must be a column, or a list of columns and of tuples of columns. "
             f"Got {block_on!r}."
         )
     return rules
+
+
+def _is_rule(rule: Any) -> bool:
+    is_tuple = isinstance(rule, tuple) and len(rule) > 0
+    return is_tuple and all(isinstance(name, str) for name in rule)
 
 
 class Group(NamedTuple):

@@ -24,6 +24,7 @@ from .entities import PairProbabilities
 from .known import KnownPairs, LabelReport
 from .learning import Settings, learn
 from .linked import LinkedRecords
+from .pair_frames import alone, pairs_of_rows, read_pairs
 from .questions import Audit
 from .results import Links, as_links, in_form_of, library_of
 from .tables import Field, read_later, read_tables
@@ -317,6 +318,42 @@ class Linker(LinkedToPages, BaseEstimator):
         check_is_fitted(self, "statement_")
         tables = self._linked.searched.tables
         return self._linked.probability(tables.pairs(pairs, "pairs"), self.n_jobs)
+
+    def score_pairs(self, frame: Any) -> np.ndarray:
+        """Return the probability of pairs whose records are in the rows of a frame.
+
+        Each row counts by itself: by what was learned, and as if no record were nearer.
+        So partitions of a large frame may be scored one by one, on many machines, and
+        their results put together. Known pairs are not looked up.
+
+        Parameters
+        ----------
+        frame : DataFrame or mapping of columns
+            The columns that were fitted, of both records: ``name_left`` and
+            ``name_right``, ``left_name`` and ``right_name``, or ``name_l`` and
+            ``name_r``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Examples
+        --------
+        >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia tv"]
+        >>> right = ["Sony 40in Bravia tv", "iPhone 4 (black) by Apple", "Canon A590"]
+        >>> linker = Linker().fit(left, right)
+        >>> pairs = {"text_left": left[:2], "text_right": right[1:]}
+        >>> linker.score_pairs(pairs).shape
+        (2,)
+        """
+        check_is_fitted(self, "statement_")
+        searched = self._linked.searched
+        tables = read_pairs(frame, searched.tables)
+        if tables.n_left == 0:
+            return np.zeros(0)
+        records = alone(tables, searched, self.model_)
+        pairs = pairs_of_rows(tables)
+        return self._linked.learned.probability(records, pairs, self.n_jobs)
 
     def candidates(self, k: int = 10) -> Any:
         """Return the k most likely right records of each left one, best first.

@@ -77,6 +77,8 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
 def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     """Return what `to_arrays` was called with."""
     state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
+    if "rules" not in state:
+        raise ValueError("the linker is of an earlier version: fit it again")
     tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
     learned = _learned_of_file(arrays, state)
     searched = SearchedRecords.from_arrays(

@@ -106,11 +106,23 @@ def in_form_of(result: Any, library: str | None) -> Any:
     import narwhals.stable.v1 as nw
 
     columns = {
-        name: nw.new_series(name, values.tolist(), native_namespace=_module(library))
+        name: nw.new_series(
+            name, _of_one_type(values.tolist()), native_namespace=_module(library)
+        )
         for name, values in result._asdict().items()
     }
     frame = nw.from_dict(columns, native_namespace=_module(library))
     return frame.to_native()
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values as they are, or as texts where their types differ.
+
+    The ids of two tables may be numbers and texts, which no column holds.
+    """
+    if len({type(value) for value in values}) > 1:
+        return [str(value) for value in values]
+    return values
 
 
 def _module(library: str) -> Any:

@@ -338,7 +338,7 @@ def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
     if side not in ("left", "right"):
         raise ValueError(f"side must be 'left' or 'right'. Got {side!r}.")
     earlier = tables.side(side)
-    values = _columns_of(table)
+    values = columns_of(table)
     n_rows = _check_n_rows(values, "new")
     if earlier.columns.keys().isdisjoint(values):
         raise ValueError(
@@ -358,7 +358,7 @@ def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
             )
     empty = [""] * n_rows
     columns, blocked = (
-        {name: _texts(values.get(name, empty), name) for name in names}
+        {name: texts_of(values.get(name, empty), name) for name in names}
         for names in (earlier.columns, earlier.blocked)
     )
     return make_table(columns, ids, blocked)
@@ -385,13 +385,13 @@ def _read_table(
     side: str,
 ) -> Table:
     """Return the columns that count; raise where there are none, or no row or text."""
-    values = _columns_of(table)
+    values = columns_of(table)
     n_rows = _check_n_rows(values, side)
     ids: list[Any] = [*range(n_rows)]
     if id_column is not None:
         ids = _read_ids(values, id_column, side)
     texts = {
-        name: _texts(column, name)
+        name: texts_of(column, name)
         for name, column in values.items()
         if name != id_column
     }
@@ -402,7 +402,7 @@ def _read_table(
                 f"The {side} table has no column {name!r} to block on, only "
                 f"{first_few(values)}."
             )
-        blocked[name] = texts.get(name) or _texts(values[name], name)
+        blocked[name] = texts.get(name) or texts_of(values[name], name)
     if columns:
         chosen = {name: texts[name] for name in texts if name in columns}
         if not chosen:
@@ -435,7 +435,7 @@ def make_table(
     return Table(dict(columns), _as_ids(ids), row_of, blocked)
 
 
-def _columns_of(table: Any) -> dict[str, list[Any]]:
+def columns_of(table: Any) -> dict[str, list[Any]]:
     """Return the columns of a list of texts or records, a frame, or a mapping."""
     if _are_records(table):
         names = dict.fromkeys(chain(*table))
@@ -447,14 +447,16 @@ def _columns_of(table: Any) -> dict[str, list[Any]]:
     return {str(name): list(column) for name, column in read_columns(columns).items()}
 
 
-def _texts(values: Iterable[Any], name: str) -> list[str]:
+def texts_of(values: Iterable[Any], name: str) -> list[str]:
     """Return the values of a column as texts; cut, and say so, where they are very long."""
     texts = [text_of(value) for value in values]
     n_cut = sum(len(text) > MAX_CELL for text in texts)
     if n_cut:
+        cells = "1 cell" if n_cut == 1 else f"{n_cut:,} cells"
+        have = "has" if n_cut == 1 else "have"
         warn(
-            f"{n_cut:,} cells of column {name!r} have more than {MAX_CELL:,} "
-            "characters: only the first ones are compared."
+            f"{cells} of column {name!r} {have} more than {MAX_CELL:,} characters: "
+            "only the first ones are compared."
         )
         texts = [text[:MAX_CELL] for text in texts]
     return texts
