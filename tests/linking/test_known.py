@@ -166,24 +166,3 @@ def test_a_complete_list_says_that_other_pairs_do_not_match():
     assert (
         complete.predict_proba(copies).mean() < open_list.predict_proba(copies).mean()
     )
-
-
-def test_what_is_near_as_learned_is_no_match():
-    """The cosine finds no translation: its near pairs are not those that compete."""
-    rng = np.random.default_rng(0)
-    words = [[f"left{c}{k}" for k in range(8)] for c in range(3)]
-    noise = [f"noise{k}" for k in range(6)]
-    codes = rng.permutation(np.array(np.meshgrid(*[range(8)] * 3)).reshape(3, -1).T)
-    left = []
-    right = []
-    for code in codes[:200]:
-        texts = [words[c][k] for c, k in enumerate(code)]
-        left.append(" ".join([*texts, *rng.choice(noise, 2)]))
-        other = [text.replace("left", "qux") for text in texts]
-        right.append(" ".join([*other, *rng.choice(noise, 2)]))
-    matches = np.column_stack([np.arange(200)] * 2)
-    linker = Linker(random_state=0).fit(left, right, matches[:100], complete=True)
-    links = linker.predict()
-    is_right = links.left == links.right
-    assert (is_right & (links.left >= 100)).sum() > 60
-    assert (~is_right).sum() < 30

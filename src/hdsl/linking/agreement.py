@@ -101,8 +101,8 @@ class Agreement(NamedTuple):
     Attributes
     ----------
     columns : list of Column
-        Those that both tables have. Where one is of long texts, the words with digits of
-        whole records follow.
+        Those that both tables have. Where one is of long texts and none of codes, the
+        words with digits of whole records follow.
     """
 
     columns: list[Column]
@@ -121,7 +121,8 @@ class Agreement(NamedTuple):
             texts = strings.values(name).tolist()
             kind = kind_of(texts, is_amount=name in amounts)
             columns.append(Column.of_values(name, texts, kind))
-        if any(column.kind in WIDE for column in columns):
+        kinds = {column.kind for column in columns}
+        if not kinds.isdisjoint(WIDE) and "code" not in kinds:
             columns.append(Column("words with digits", "words with digits", {}, 1.0))
         return cls(columns)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from ..hdsl import HDSL
@@ -22,7 +22,7 @@ from .classifiers import (
     TrainingRows,
 )
 from .known import Consequences, KnownPairs
-from .nearest import Standing
+from .nearest import Standing, is_candidate, unique_pairs
 from .pair_features import PairFeatures
 from .probability import Mixture, as_probability, draw_pairs, fit_mixture
 from .similarity import learn_similarity, learned_rows
@@ -351,6 +351,7 @@ class _Classifying:
         self._settings = settings
         self._progress = progress
         self._rng = np.random.default_rng(settings.seed)
+        self._X = searched.records.matrix()
         self.learned = mixing.learned
 
     def learn(self) -> np.ndarray:
@@ -362,14 +363,20 @@ class _Classifying:
             The log odds of known pairs, held out.
         """
         mixing = self._mixing
-        unknown, log_odds = self._unknown()
+        unknown = self._unknown()
+        models: list[HDSL] = []
+        if self._settings.similarity == "learned" and self.learned.agreement.is_wide:
+            models = self._similarities()
+            near = [self._near(model, fold) for fold, model in enumerate(models)]
+            unknown = unique_pairs(np.concatenate([unknown, *near]))
+        n_jobs = self._settings.n_jobs
+        log_odds = self.learned.log_odds(self._searched, unknown, n_jobs)
         pairs = np.concatenate([mixing.known_pairs, unknown])
         log_odds = np.concatenate([mixing.held_out, log_odds])
         targets = self._targets(unknown, log_odds)
-        n_jobs = self._settings.n_jobs
         standings = self._searched.standings(pairs, n_jobs)
-        if self._settings.similarity == "learned" and self.learned.agreement.is_wide:
-            standings.append(self._standing_as_learned(pairs, targets))
+        if models:
+            standings.append(self._standing_as_learned(models, pairs, targets.fold))
         self._progress.stage("learning classifiers")
         words = CrossFittedWords.of_pairs(
             self._searched.records.first_words, pairs, targets
@@ -395,15 +402,12 @@ class _Classifying:
         pooled = pooled_log_odds(of_classifiers[known], log_odds[known], share)
         return np.where(np.isnan(pooled), mixing.held_out, pooled)
 
-    def _unknown(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return candidates without an answer, and their log odds by the mixture."""
+    def _unknown(self) -> np.ndarray:
+        """Return candidates without an answer, a random part of them."""
         candidates = self._mixing.candidates
         n_drawn = min(N_UNKNOWN, len(candidates))
         drawn = self._rng.choice(len(candidates), n_drawn, replace=False)
-        pairs = candidates[np.sort(drawn)]
-        return pairs, self.learned.log_odds(
-            self._searched, pairs, self._settings.n_jobs
-        )
+        return candidates[np.sort(drawn)]
 
     def _targets(self, unknown: np.ndarray, log_odds: np.ndarray) -> Targets:
         """Return what known pairs are, and what others are by the mixture."""
@@ -425,21 +429,46 @@ class _Classifying:
 
     # --- the similarity ---------------------------------------------------------------
 
-    def _standing_as_learned(self, pairs: np.ndarray, targets: Targets) -> Standing:
-        """Learn a similarity, and return where pairs stand by it, each held out.
+    def _similarities(self) -> list[HDSL]:
+        """Return a similarity per fold, learned from the pairs of other folds."""
+        lessons, is_match = self._lessons
+        fold_of_lesson = folds(lessons, self._mixing.consequences, self._settings.seed)
+        models = []
+        for fold in range(N_FOLDS):
+            self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
+            is_other = fold_of_lesson != fold
+            models.append(self._learn_similarity(lessons[is_other], is_match[is_other]))
+        return models
+
+    def _near(self, model: HDSL, fold: int) -> np.ndarray:
+        """Return pairs of records with a known match of a fold that are near as learned.
+
+        They are what candidates will be.
+        """
+        mixing = self._mixing
+        is_match = (mixing.labels == 1.0) & (mixing.fold == fold)
+        records = np.unique(mixing.known_pairs[is_match])
+        learned = learned_rows(model, self._searched.records)
+        nearest = self._searched.nearest_as_learned(
+            learned, records, self._settings.n_jobs
+        )
+        rows, ranks = np.nonzero(is_candidate(nearest.neighbors))
+        pairs = np.column_stack([records[rows], nearest.neighbors[rows, ranks]])
+        pairs = np.sort(pairs.astype(np.int64), axis=1)
+        width = (self._searched.n_records, 1)
+        return pairs[~np.isin(pairs @ width, mixing.known_pairs @ width)]
+
+    def _standing_as_learned(
+        self, models: list[HDSL], pairs: np.ndarray, fold_of_pair: np.ndarray
+    ) -> Standing:
+        """Return where pairs stand as learned, each held out, and learn from all pairs.
 
         Where the cosine finds held-out matches better, it is by the cosine.
         """
         n_jobs = self._settings.n_jobs
-        X = self._searched.records.matrix()
-        lessons, is_match = self._lessons()
-        fold_of_lesson = folds(lessons, self._mixing.consequences, self._settings.seed)
         standing = Standing.empty(len(pairs))
-        for fold in range(N_FOLDS):
-            self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
-            is_other = fold_of_lesson != fold
-            model = self._learn_similarity(X, lessons[is_other], is_match[is_other])
-            rows = targets.fold == fold
+        for fold, model in enumerate(models):
+            rows = fold_of_pair == fold
             learned = learned_rows(model, self._searched.records)
             _, of_fold = self._searched.standing_as_learned(
                 learned, pairs[rows], n_jobs
@@ -451,9 +480,10 @@ class _Classifying:
         if mrr < MIN_SHARE_OF_MRR * (1.0 / cosine.rank_left[matches]).mean():
             return cosine
         self._progress.stage("learning, all matches")
-        self.learned.model = self._learn_similarity(X, lessons, is_match)
+        self.learned.model = self._learn_similarity(*self._lessons)
         return standing
 
+    @cached_property
     def _lessons(self) -> tuple[np.ndarray, np.ndarray]:
         """Return known pairs and unlikely ones of the same records, and which match."""
         mixing = self._mixing
@@ -468,11 +498,9 @@ class _Classifying:
         is_match = np.concatenate([mixing.labels, labels[is_sure]]) > 0.5
         return pairs, is_match
 
-    def _learn_similarity(
-        self, X: sp.csr_array, pairs: np.ndarray, is_match: np.ndarray
-    ) -> HDSL:
+    def _learn_similarity(self, pairs: np.ndarray, is_match: np.ndarray) -> HDSL:
         return learn_similarity(
-            X,
+            self._X,
             pairs,
             is_match,
             self._searched.by_cosine,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
+from scipy.stats import binom
 
 from ..files.container import Arrays
 from ..files.tables import get_array
@@ -32,9 +33,12 @@ MAX_CANDIDATES = 200_000
 #: A level that no pair of a class has is as frequent as by this part of a random pair.
 UNSEEN = 0.5
 
-#: Matches, and how often they differ in a column, at the most: so many may be among the
-#: pairs that differ in all other columns.
+#: How often matches differ in a column, at the most: so many may be among the pairs that
+#: differ in most other columns.
 MOST_DIFFERENT = 0.3
+
+#: Matches per record, at the most: as where each thing has thirty records.
+MOST_MATCHES = 15.0
 
 #: Rarities that differ by less are one, so that equal patterns of pairs are counted once.
 STEP = 0.25
@@ -199,7 +203,7 @@ def fit_mixture(
 ) -> Mixture:
     """Return the mixture that is fitted to pairs, some of which have an answer.
 
-    Columns are first taken as independent. Then pairs that differ in all other columns
+    Columns are first taken as independent. Then pairs that differ in most other columns
     show which ones depend on each other, and the mixture is fitted again.
 
     Parameters
@@ -223,7 +227,7 @@ def fit_mixture(
         strength=no_strength,
     )
     independent = counted.fit(first)
-    ties, strength = _ties(counted, independent)
+    ties, strength = _ties(counted, independent, n_records)
     if len(ties) == 0:
         return independent
     return counted.fit(first._replace(ties=ties, strength=strength))
@@ -302,11 +306,14 @@ class _Patterns(NamedTuple):
         return np.array(rows)
 
 
-def _ties(counted: _Patterns, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+def _ties(
+    counted: _Patterns, mixture: Mixture, n_records: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return columns that depend on each other in pairs that do not match.
 
-    Of two columns, the pairs that differ in all others show it: few of them match. As
-    many as may are left out of account. The strongest ties make a tree.
+    Of two columns, the pairs that differ in most others show it, as few of them match;
+    and so do all pairs, where more are alike than can match. As many as may match are
+    left out of account. The strongest ties make a tree.
     """
     levels = counted.compared.levels
     n_columns = levels.shape[1]
@@ -314,13 +321,20 @@ def _ties(counted: _Patterns, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]
     gains = {}
     for a in range(n_columns):
         for b in range(a + 1, n_columns):
-            together, by_chance = _counts_together(counted, mixture, a, b)
-            if together.sum() == 0.0:
-                continue
-            ratio = (together + counted.unit) / (by_chance + counted.unit)
-            strength = np.log(np.maximum(ratio, 1.0))
-            strengths[a, b] = strength
-            gains[a, b] = (strength * together).sum() / together.sum()
+            first, second = levels[:, a], levels[:, b]
+            rest = np.delete(levels, [a, b], axis=1)
+            n_there = (rest >= 0).sum(axis=1)
+            have_both = (first >= 0) & (second >= 0)
+            have_rest = have_both & (n_there > 0)
+            differ = have_rest & (2 * (rest >= UNLIKE).sum(axis=1) > n_there)
+            share = binom.sf(n_there // 2, n_there, MOST_DIFFERENT)
+            n_differing = mixture.rate * (counted.weights * have_rest) @ share
+            of_some = _strength(counted, (first, second), differ, n_differing)
+            n_matches = MOST_MATCHES * n_records
+            of_all = _strength(counted, (first, second), have_both, n_matches)
+            strengths[a, b] = np.maximum(of_some, of_all)
+            codes = first[have_both].astype(np.int64) * N_LEVELS + second[have_both]
+            gains[a, b] = counted.weights[have_both] @ strengths[a, b].ravel()[codes]
     group = np.arange(n_columns)
     ties = []
     for a, b in sorted(gains, key=gains.__getitem__, reverse=True):
@@ -333,24 +347,22 @@ def _ties(counted: _Patterns, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]
     )
 
 
-def _counts_together(
-    counted: _Patterns, mixture: Mixture, a: int, b: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often levels of two columns come together, and would by chance.
+def _strength(
+    counted: _Patterns,
+    columns: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
+    n_matches: float,
+) -> np.ndarray:
+    """Return the log of how much more often levels come together than by chance.
 
-    Among pairs that differ in all other columns that they have, of which there is one.
+    Among some kinds of pairs, of which no more than `n_matches` match.
     """
-    levels = counted.compared.levels
-    rest = np.delete(levels, [a, b], axis=1)
-    first, second = levels[:, a], levels[:, b]
-    n_there = (rest >= 0).sum(axis=1)
-    have_both = (first >= 0) & (second >= 0) & (n_there > 0)
-    differ = have_both & ((rest < 0) | (rest >= UNLIKE)).all(axis=1)
-    codes = first[differ].astype(np.int64) * N_LEVELS + second[differ]
-    counts = np.bincount(codes, counted.weights[differ], N_LEVELS**2)
+    first, second = (levels[rows].astype(np.int64) for levels in columns)
+    codes = first * N_LEVELS + second
+    counts = np.bincount(codes, counted.weights[rows], N_LEVELS**2)
     counts = counts.reshape(N_LEVELS, N_LEVELS)
     total = max(counts.sum(), 1e-12)
     by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    n_matches = mixture.rate * (counted.weights * have_both) @ MOST_DIFFERENT**n_there
-    of_matches = n_matches * np.outer(USUAL_MATCH, USUAL_MATCH)
-    return np.maximum(counts - of_matches, 0.0), by_chance
+    others = np.maximum(counts - n_matches * np.outer(USUAL_MATCH, USUAL_MATCH), 0.0)
+    ratio = (others + counted.unit) / (by_chance + counted.unit)
+    return np.log(np.maximum(ratio, 1.0))
