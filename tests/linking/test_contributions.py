@@ -56,6 +56,7 @@ def test_without_classifiers_each_column_adds_its_part():
         "title",
         "price",
         "words with digits",
+        "the most similar record",
     }
     total = why.base + sum(part["log_odds"] for part in why.parts)
     assert total == pytest.approx(logit(why.probability), abs=0.05)

@@ -215,6 +215,6 @@ def test_names_that_are_exchanged_count_once():
     linker = Linker(id_column="id", random_state=0).fit(table)
     linked = linker._linked
     compared = linked.learned.agreement.compare(
-        linked.searched.records, np.array([[n, n + 1]]), 1
+        linked.searched, np.array([[n, n + 1]]), 1
     )
     assert {*compared.levels[0].tolist()} == {EXCHANGED, MISSING}

@@ -11,8 +11,10 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import OSA, JaroWinkler
 
+from .candidates import SearchedRecords
 from .column_values import relative_difference
 from .features import RecordFeatures
+from .nearest import N_CANDIDATES, NearestRecords
 
 #: Levels of agreement: equal, four steps of alike, different, and exchanged with another
 #: column. A missing value has none.
@@ -37,6 +39,13 @@ MAX_EDITS = 4
 
 #: A column is of long texts where its values have so many words on average.
 LONG_TEXT = 3.0
+
+#: Where one of two records stands among those that are near the other: of long texts,
+#: this says more than how alike they are.
+RANK = "the most similar record"
+
+#: Most of both ranks for each level, the first one that of equal.
+RANKS = (1, 2, 3, 5, 10)
 
 #: Kinds of long texts.
 WIDE = ("long text", "whole record")
@@ -101,8 +110,8 @@ class Agreement(NamedTuple):
     Attributes
     ----------
     columns : list of Column
-        Those that both tables have. Where one is of long texts and none of codes, the
-        words with digits of whole records follow.
+        Those that both tables have. Where one is of long texts, the words with digits of
+        whole records follow, and where one record stands among those near the other.
     """
 
     columns: list[Column]
@@ -114,7 +123,7 @@ class Agreement(NamedTuple):
         amounts = {
             name for name, kind in strings.column_kinds.items() if kind != "days"
         }
-        columns = []
+        columns: list[Column] = []
         if not strings.columns:
             columns.append(Column("text", "whole record", {}, 1.0))
         for name in strings.columns:
@@ -122,8 +131,9 @@ class Agreement(NamedTuple):
             kind = kind_of(texts, is_amount=name in amounts)
             columns.append(Column.of_values(name, texts, kind))
         kinds = {column.kind for column in columns}
-        if not kinds.isdisjoint(WIDE) and "code" not in kinds:
+        if not kinds.isdisjoint(WIDE):
             columns.append(Column("words with digits", "words with digits", {}, 1.0))
+            columns.append(Column(RANK, RANK, {}, 1.0))
         return cls(columns)
 
     @property
@@ -151,13 +161,18 @@ class Agreement(NamedTuple):
         return [column.name for column in self.columns]
 
     def compare(
-        self, records: RecordFeatures, pairs: np.ndarray, n_jobs: int | None
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
     ) -> Compared:
         """Return how far pairs of records agree in each column."""
+        records = searched.records
         levels = np.empty((len(pairs), len(self.columns)), dtype=np.int8)
         rarity = np.zeros((len(pairs), len(self.columns)), dtype=np.float32)
         left, right = pairs.T
         for number, column in enumerate(self.columns):
+            if column.kind == RANK:
+                cosine = records.unit_rows.products(pairs, n_jobs)
+                levels[:, number] = of_ranks(searched.by_cosine, pairs, cosine)
+                continue
             if column.kind in ("whole record", "words with digits"):
                 cosine = records.cosine_of_records(pairs, n_jobs, kind=column.kind)
                 levels[:, number] = of_cosines(cosine)
@@ -300,6 +315,23 @@ def of_cosines(cosine: np.ndarray) -> np.ndarray:
     levels = _steps(-np.nan_to_num(cosine), [-edge for edge in COSINES])
     levels[np.isnan(cosine)] = MISSING
     return levels
+
+
+def of_ranks(
+    nearest: NearestRecords, pairs: np.ndarray, similarity: np.ndarray
+) -> np.ndarray:
+    """Return the levels of pairs by their ranks among the nearest records of both.
+
+    A pair that is no candidate has none: that it is not near is known already.
+    """
+    standing = nearest.standing(pairs, similarity)
+    first = np.minimum(standing.rank_left, standing.rank_right)
+    levels = np.searchsorted(
+        RANKS, np.maximum(standing.rank_left, standing.rank_right), side="left"
+    )
+    has_any = (nearest.neighbors >= 0).any(axis=1)
+    is_candidate = (first <= N_CANDIDATES) & has_any[pairs].any(axis=1)
+    return np.where(is_candidate, levels, MISSING)
 
 
 def _steps(distance: np.ndarray, edges: Sequence[float]) -> np.ndarray:

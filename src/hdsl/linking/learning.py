@@ -152,7 +152,7 @@ class Learned:
         """Return the log odds of pairs, shape (n_pairs,), as if none was known."""
         log_odds = np.empty(len(pairs))
         for rows in row_blocks(len(pairs)):
-            compared = self.agreement.compare(searched.records, pairs[rows], n_jobs)
+            compared = self.agreement.compare(searched, pairs[rows], n_jobs)
             log_odds[rows] = self.mixture.log_odds(compared)
             if self.classifier is not None:
                 X = self.rows(searched, pairs[rows], log_odds[rows], n_jobs)
@@ -287,9 +287,7 @@ class _Mixing:
         self._pairs = np.concatenate([self.known_pairs, sample.pairs[is_new]])
         self._weights = np.concatenate([ones, sample.weights[is_new]])
         agreement = Agreement.of_records(searched.records)
-        self._compared = agreement.compare(
-            searched.records, self._pairs, settings.n_jobs
-        )
+        self._compared = agreement.compare(searched, self._pairs, settings.n_jobs)
         mixture = self._fit(self.consequences)
         self.learned = Learned(settings.seed, agreement, mixture)
         self.learned.telling = self._telling(mixture)

@@ -60,6 +60,8 @@ class LinkedRecords:
         Each pair once.
     arrival : ndarray of shape (n_records,)
         The numbers of the records in the order in which they came.
+    behind : ndarray of shape (n_pairs, 2), default=None
+        Pairs of records that are not near, but were linked with a common one.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class LinkedRecords:
         known: KnownPairs,
         candidates: PairProbabilities,
         arrival: np.ndarray,
+        behind: np.ndarray | None = None,
     ) -> None:
         self.searched = searched
         self.learned = learned
         self.known = known
         self.candidates = candidates
         self.arrival = arrival
+        self.behind = np.zeros((0, 2), dtype=np.int64) if behind is None else behind
 
     @classmethod
     def of_known(
@@ -99,6 +103,7 @@ class LinkedRecords:
             if len(others) == 0:
                 break
             linked.candidates = linked._with_pairs(others, n_jobs)
+            linked.behind = np.concatenate([linked.behind, others])
         return linked
 
     def _pairs_behind_links(self) -> np.ndarray:
@@ -122,7 +127,7 @@ class LinkedRecords:
         """Return the pairs of records that are near each other, and known pairs."""
         candidates = self.searched.by_learned.candidates()
         known = [self.known.matches, self.known.non_matches]
-        return unique_pairs(np.concatenate([candidates, *known]))
+        return unique_pairs(np.concatenate([candidates, *known, self.behind]))
 
     @cached_property
     def _consequences(self) -> Consequences:
@@ -271,6 +276,7 @@ class LinkedRecords:
             self.known.with_more(matches, non_matches),
             self.candidates,
             self.arrival,
+            self.behind,
         )
         pairs = unique_pairs(np.concatenate([self.candidates.pairs, answered]))
         probability = grown.probability(pairs, n_jobs)

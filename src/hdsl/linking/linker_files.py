@@ -64,6 +64,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
     arrays["arrival"] = linked.arrival
+    arrays["behind"] = linked.behind
     return arrays | nested(
         training=training,
         words=word_arrays,
@@ -93,6 +94,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         learned.classifier = _classifier_of_file(arrays, searched, learned.seed)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+    behind = get_array(arrays, "behind", "iu", (None, 2))
     candidates = part_of(arrays, "candidates")
     pairs = get_array(candidates, "pairs", "iu", (None, 2))
     linked = LinkedRecords(
@@ -104,6 +106,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
             get_array(candidates, "probability", "f", (len(pairs),)),
         ),
         check_numbers(arrival, tables.n_records, "arrival"),
+        check_numbers(behind, tables.n_records, "pairs behind links"),
     )
     return linked, state
 

@@ -35,7 +35,7 @@ def explain_probability(
 ) -> Contributions:
     """Return what pushed the probability of a pair up or down, in log odds."""
     records = searched.records
-    compared = learned.agreement.compare(records, pair[None], n_jobs)
+    compared = learned.agreement.compare(searched, pair[None], n_jobs)
     of_mixture = learned.mixture.log_odds(compared)
     if learned.classifier is None:
         return _by_column(learned, compared, of_mixture)
