@@ -34,7 +34,7 @@ def expected_lists(found, allowed):
 
 def check(found, allowed):
     neighbors, scores = expected_lists(found, allowed)
-    near = found.near
+    near = found.near[0]
     width = neighbors.shape[1]
     assert (near.neighbors[:, width:] == -1).all()
     np.testing.assert_allclose(near.scores[:, :width], scores, atol=1e-12)
@@ -76,10 +76,11 @@ def test_groups_are_whole_blocks(keys, n_left, size):
     keys = np.array([keys])
     n_left = min(n_left, keys.shape[1])
     found = set()
-    for group in Blocks(keys).groups(n_left, size):
+    is_query = np.ones(keys.shape[1], dtype=bool)
+    for group in Blocks(keys).groups(is_query, n_left, size):
         for row, query in enumerate(group.queries):
-            for column, other in enumerate(group.index):
-                if group.query_keys[row] == group.index_keys[column]:
+            for column, other in enumerate(group.others):
+                if group.query_keys[row] == group.other_keys[column]:
                     assert (query, other) not in found
                     found.add((int(query), int(other)))
     records = range(keys.shape[1])

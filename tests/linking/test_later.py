@@ -134,6 +134,7 @@ def with_kind(table):
 
 
 @pytest.mark.parametrize("name", ["learned", "unlearned", "one table", "blocks"])
+@pytest.mark.filterwarnings("ignore:Nothing was learned")
 @settings(max_examples=6)
 @given(st.data())
 def test_records_one_by_one_at_once_and_from_a_file_say_the_same(

@@ -45,9 +45,9 @@ class Group(NamedTuple):
     """Whole blocks: records to search for, records among which they are, and their keys."""
 
     queries: np.ndarray
-    index: np.ndarray
+    others: np.ndarray
     query_keys: np.ndarray
-    index_keys: np.ndarray
+    other_keys: np.ndarray
 
 
 class Blocks:
@@ -94,10 +94,11 @@ class Blocks:
             agree |= (key != 0) & (key == other_keys[numbers])
         return agree
 
-    def groups(self, n_left: int, size: int) -> Iterator[Group]:
+    def groups(self, is_query: np.ndarray, n_left: int, size: int) -> Iterator[Group]:
         """Yield groups of blocks, of each rule and side, of about `size` records.
 
-        A block that is larger is a group of its own.
+        A block that is larger is a group of its own. `is_query` says which records are
+        searched for.
         """
         for keys in self.keys:
             order = np.argsort(keys, kind="stable")
@@ -106,12 +107,15 @@ class Blocks:
             start = 0
             for first, end in pairwise(bounds.tolist()):
                 if end - start > size and first > start:
-                    yield from _groups_of(np.sort(order[start:first]), keys, n_left)
+                    records = np.sort(order[start:first])
+                    yield from _groups_of(records, is_query, keys, n_left)
                     start = first
-            yield from _groups_of(np.sort(order[start:]), keys, n_left)
+            yield from _groups_of(np.sort(order[start:]), is_query, keys, n_left)
 
 
-def _groups_of(records: np.ndarray, keys: np.ndarray, n_left: int) -> Iterator[Group]:
+def _groups_of(
+    records: np.ndarray, is_query: np.ndarray, keys: np.ndarray, n_left: int
+) -> Iterator[Group]:
     """Yield records of whole blocks, as those of each side search the other one."""
     if n_left == len(keys):
         sides = [(records, records)]
@@ -119,13 +123,13 @@ def _groups_of(records: np.ndarray, keys: np.ndarray, n_left: int) -> Iterator[G
         left = records[records < n_left]
         right = records[records >= n_left]
         sides = [(left, right), (right, left)]
-    for queries, index in sides:
-        queries = queries[np.isin(keys[queries], keys[index])]
+    for queries, others in sides:
+        queries = queries[is_query[queries] & np.isin(keys[queries], keys[others])]
         if len(queries):
             _, codes = np.unique(
-                np.concatenate([keys[queries], keys[index]]), return_inverse=True
+                np.concatenate([keys[queries], keys[others]]), return_inverse=True
             )
-            yield Group(queries, index, codes[: len(queries)], codes[len(queries) :])
+            yield Group(queries, others, codes[: len(queries)], codes[len(queries) :])
 
 
 def _keys_of(table: Table, rule: Rule) -> np.ndarray:

@@ -1,15 +1,16 @@
 """The nearest records of each, by several similarities, and the candidates of links.
 
-Records are searched once, by the cosine: the first `NEAREST` of each are exact. Of
-these, the nearest by spelling and as learned are found by comparing them.
+Records are searched by the cosine, and as learned, both exactly. The nearest by spelling
+are found by comparing those near by the cosine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..files.container import Arrays
 from ..files.tables import get_array
@@ -22,15 +23,16 @@ from .blocking import Blocks
 from .blocks import row_blocks
 from .features import RecordFeatures
 from .nearest import DEPTH, NearestRecords, Standing
-from .similarity import LearnedRows, learned_rows
+from .rows import Rows
+from .similarity import learned_rows
 from .tables import Rule, Tables
 from .text import Vocabulary
 
 #: Nearest records by the cosine, among which those by other similarities are.
 NEAREST = 50
 
-#: Records that are searched for together, so that progress is shown.
-QUERIES_AT_A_TIME = 2**14
+#: Records that are searched for together.
+QUERIES_AT_A_TIME = 2**16
 
 #: Records of blocks that are searched together.
 GROUP_SIZE = 2**12
@@ -80,8 +82,17 @@ class Entries(NamedTuple):
         return nearest
 
 
+#: Nothing that comes into lists.
+NO_ENTRIES = Entries(
+    np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+)
+
+
 class SearchedRecords:
     """Records of tables, and the nearest ones of each by two or three similarities.
+
+    Records are searched by the cosine, and as learned where that is another similarity.
+    Those nearest by spelling are among the nearest by the cosine.
 
     Parameters
     ----------
@@ -91,12 +102,11 @@ class SearchedRecords:
         Columns that candidates agree in; without any, all records can be candidates.
     blocks : Blocks
         The records by these rules.
-    near : NearestRecords
-        The first `NEAREST` records of each by the cosine.
-    learned : LearnedRows or None
-        Records as learned, where that is not the cosine.
-    nearest : list of NearestRecords
-        By spelling, by the cosine, and as learned where that is another one.
+    rows : list of Rows
+        What is searched: unit rows, and those as learned.
+    near : list of NearestRecords
+        What was found by each.
+    spelling : NearestRecords
     """
 
     def __init__(
@@ -106,18 +116,18 @@ class SearchedRecords:
         *,
         rules: Sequence[Rule],
         blocks: Blocks,
-        near: NearestRecords,
-        learned: LearnedRows | None,
-        nearest: list[NearestRecords],
+        rows: list[Rows],
+        near: list[NearestRecords],
+        spelling: NearestRecords,
     ) -> None:
         self.tables = tables
         self.records = records
         self.rules = rules
         self.blocks = blocks
+        self.rows = rows
         self.near = near
-        self.learned = learned
-        self.nearest = nearest
-        self._columns: dict[range, Columns] = {}
+        self.spelling = spelling
+        self._columns: dict[tuple[str, int], Columns] = {}
 
     @classmethod
     def of_tables(
@@ -127,41 +137,42 @@ class SearchedRecords:
         n_jobs: int | None,
         progress: Progress,
     ) -> SearchedRecords:
-        """Return the records of tables, searched by the cosine and by spelling."""
+        """Return the records of tables, searched by the cosine."""
         records = RecordFeatures.of_tables(tables)
-        blocks = Blocks.of_tables(tables, rules)
         searched = cls(
             tables,
             records,
             rules=rules,
-            blocks=blocks,
-            near=search(records, blocks, tables.n_left, n_jobs, progress),
-            learned=None,
-            nearest=[],
+            blocks=Blocks.of_tables(tables, rules),
+            rows=[records.unit_rows],
+            near=[],
+            spelling=NearestRecords.empty(tables.n_records, DEPTH),
         )
         every = np.arange(tables.n_records)
+        progress.stage("searching by cosine")
+        searched.near.append(searched.search(records.unit_rows, every, NEAREST, n_jobs))
         progress.stage("comparing by spelling")
-        searched.nearest = searched.nearest_of(every, n_jobs)
+        searched.compare_spelling(every, n_jobs)
         return searched
 
     def as_learned(
         self, model: HDSL | None, n_jobs: int | None, progress: Progress
     ) -> SearchedRecords:
-        """Return the records, compared by a learned similarity too; None is the cosine."""
+        """Return the records, searched by a learned similarity too; None is the cosine."""
         if model is None:
             return self
-        progress.stage("comparing as learned")
+        progress.stage("searching as learned")
         learned = learned_rows(model, self.records)
-        every = np.arange(self.tables.n_records)
-        nearest = [*self.nearest, self.nearest_as_learned(learned, every, n_jobs)]
+        every = np.arange(self.n_records)
+        near = self.search(learned, every, DEPTH, n_jobs)
         return SearchedRecords(
             self.tables,
             self.records,
             rules=self.rules,
             blocks=self.blocks,
-            near=self.near,
-            learned=learned,
-            nearest=nearest,
+            rows=[*self.rows, learned],
+            near=[*self.near, near],
+            spelling=self.spelling,
         )
 
     @property
@@ -170,24 +181,26 @@ class SearchedRecords:
         return self.tables.n_records
 
     @property
+    def nearest(self) -> list[NearestRecords]:
+        """The nearest records by spelling, by the cosine, and perhaps as learned."""
+        return [self.spelling, *(near.first(DEPTH) for near in self.near)]
+
+    @property
     def by_cosine(self) -> NearestRecords:
         """The nearest records by the cosine."""
-        return self.nearest[1]
+        return self.near[0].first(DEPTH)
 
     @property
     def by_learned(self) -> NearestRecords:
         """The nearest records by what was learned, or by the cosine."""
-        return self.nearest[-1]
+        return self.near[-1].first(DEPTH)
 
     # --- pairs ------------------------------------------------------------------------
 
     def similarities(self, pairs: np.ndarray, n_jobs: int | None) -> list[np.ndarray]:
         """Return how alike pairs are by each similarity."""
-        cosine = self.records.unit_rows.products(pairs, n_jobs)
-        every = [self.records.spelling(pairs, n_jobs), cosine]
-        if self.learned is not None:
-            every.append(self.learned.similarity(pairs, cosine, n_jobs))
-        return every
+        searched = [rows.products(pairs, n_jobs) for rows in self.rows]
+        return [self.records.spelling(pairs, n_jobs), *searched]
 
     def standings(self, pairs: np.ndarray, n_jobs: int | None) -> list[Standing]:
         """Return where pairs stand by each similarity."""
@@ -198,81 +211,105 @@ class SearchedRecords:
         ]
 
     def standing_as_learned(
-        self, learned: LearnedRows, pairs: np.ndarray, n_jobs: int | None
+        self, learned: Rows, pairs: np.ndarray, n_jobs: int | None
     ) -> tuple[NearestRecords, Standing]:
-        """Return the nearest records of pairs by another similarity, and where they stand.
+        """Return the nearest records of pairs by other rows, and where they stand.
 
         Records that are in no pair have no list.
         """
-        records = np.unique(pairs)
-        nearest = NearestRecords.empty(self.n_records, DEPTH)
-        of_pairs = self.nearest_as_learned(learned, records, n_jobs)
-        nearest.neighbors[records] = of_pairs.neighbors
-        nearest.scores[records] = of_pairs.scores
-        cosine = self.records.unit_rows.products(pairs, n_jobs)
-        similarity = learned.similarity(pairs, cosine, n_jobs)
+        nearest = self.search(learned, np.unique(pairs), DEPTH, n_jobs)
+        similarity = learned.products(pairs, n_jobs)
         return nearest, nearest.standing(pairs, similarity)
 
     # --- lists ------------------------------------------------------------------------
 
-    def nearest_of(
-        self, records: np.ndarray, n_jobs: int | None
-    ) -> list[NearestRecords]:
-        """Return the nearest records of some, by each similarity."""
-
-        def spelling(pairs: np.ndarray, cosine: np.ndarray) -> np.ndarray:
-            return self.records.spelling(pairs, n_jobs)
-
-        every = [
-            self._nearest(records, spelling),
-            NearestRecords(
-                self.near.neighbors[records, :DEPTH], self.near.scores[records, :DEPTH]
-            ),
-        ]
-        if self.learned is not None:
-            every.append(self.nearest_as_learned(self.learned, records, n_jobs))
-        return every
-
-    def nearest_as_learned(
-        self, learned: LearnedRows, records: np.ndarray, n_jobs: int | None
+    def search(
+        self, rows: Rows, records: np.ndarray, depth: int, n_jobs: int | None
     ) -> NearestRecords:
-        """Return the nearest records of some, as learned."""
+        """Return the nearest records of some, exactly; others have no list.
 
-        def similarity(pairs: np.ndarray, cosine: np.ndarray) -> np.ndarray:
-            return learned.similarity(pairs, cosine, n_jobs)
+        Records are near those of the other table, or other ones of the only table.
+        Records with nothing in common are not near.
 
-        return self._nearest(records, similarity)
-
-    def _nearest(
-        self,
-        records: np.ndarray,
-        similarity: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    ) -> NearestRecords:
-        """Return the nearest of the records near some, by a similarity.
-
-        `similarity` takes pairs, and their cosines.
+        Parameters
+        ----------
+        rows : Rows
+            Their products are the similarity.
+        records : ndarray of shape (n_queries,)
+            In rising order.
+        depth : int
+            Records of each list.
+        n_jobs : int or None
         """
-        nearest = NearestRecords.empty(len(records), DEPTH)
+        X = rows.matrix(rows.width)
+        if self.blocks.has_rules:
+            return self._search_blocks(X, records, n_jobs).lists(self.n_records, depth)
+        if self.tables.is_single and len(records) == self.n_records:
+            found = top_k(X, X, depth, exclude_self=True, n_jobs=n_jobs)
+            return _entries(found, records, records).lists(self.n_records, depth)
+        nearest = NearestRecords.empty(self.n_records, depth)
+        is_left = records < self.tables.n_left
+        for side, queries in (("left", records[is_left]), ("right", records[~is_left])):
+            index = np.array(self.searched_range(side))
+            for block in row_blocks(len(queries), QUERIES_AT_A_TIME):
+                some = queries[block]
+                found = top_k(X[some], X[index], depth + 1, n_jobs=n_jobs)
+                entries = _entries(found, np.arange(len(some)), index)
+                entries = entries.where(some[entries.rows] != entries.records)
+                lists = entries.lists(len(some), depth)
+                nearest.neighbors[some] = lists.neighbors
+                nearest.scores[some] = lists.scores
+        return nearest
+
+    def _search_blocks(
+        self, X: sp.csr_array, records: np.ndarray, n_jobs: int | None
+    ) -> Entries:
+        """Return the nearest records of some by each rule."""
+        is_query = np.zeros(self.n_records, dtype=bool)
+        is_query[records] = True
+        every = [NO_ENTRIES]
+        for group in self.blocks.groups(is_query, self.tables.n_left, GROUP_SIZE):
+            found, _ = neighbors_between(
+                (X[group.queries], group.query_keys),
+                (X[group.others], group.other_keys),
+                NEAREST + 1,
+                0,
+                n_jobs=n_jobs,
+            )
+            entries = _entries(found, group.queries, group.others)
+            every.append(entries.where(entries.rows != entries.records))
+        return Entries.joined(*every)
+
+    def compare_spelling(self, records: np.ndarray, n_jobs: int | None) -> None:
+        """Find the nearest records of some by spelling, among those by the cosine."""
         for block in row_blocks(len(records), LISTS_AT_A_TIME):
             some = records[block]
-            near = NearestRecords(self.near.neighbors[some], self.near.scores[some])
-            entries = Entries.of_lists(near)
+            entries = Entries.of_lists(self.near[0].take(some))
             pairs = np.column_stack([some[entries.rows], entries.records])
-            scores = similarity(pairs, entries.scores)
+            scores = self.records.spelling(pairs, n_jobs)
             lists = entries._replace(scores=scores).lists(len(some), DEPTH)
-            nearest.neighbors[block] = lists.neighbors
-            nearest.scores[block] = lists.scores
-        return nearest
+            self.spelling.neighbors[some] = lists.neighbors
+            self.spelling.scores[some] = lists.scores
 
     # --- later records ----------------------------------------------------------------
 
-    def columns(self, side: str) -> Columns:
-        """Return the records among which those of a side are searched, by their columns."""
-        searched = searched_range(side, self.tables.n_left, self.n_records)
-        if searched not in self._columns:
-            X = self.records.matrix(slice(searched.start, searched.stop))
-            self._columns[searched] = Columns(X)
-        return self._columns[searched]
+    def searched_range(self, side: str) -> range:
+        """Return the records among which those of a side are searched."""
+        n_left = self.tables.n_left
+        if side == "left" and not self.tables.is_single:
+            return range(n_left, self.n_records)
+        return range(n_left)
+
+    def columns(self, side: str, number: int) -> Columns:
+        """Return the records among which those of a side are searched, by their columns.
+
+        `number` is that of the rows.
+        """
+        if (side, number) not in self._columns:
+            searched = self.searched_range(side)
+            X = self.rows[number].matrix(self.rows[number].width)
+            self._columns[side, number] = Columns(X[searched.start : searched.stop])
+        return self._columns[side, number]
 
     # --- files ------------------------------------------------------------------------
 
@@ -280,7 +317,7 @@ class SearchedRecords:
         """Return what a file holds of the features and of the nearest records."""
         vocabulary = self.records.vocabulary
         arrays = {"idf": vocabulary.idf, "rarest": np.array([vocabulary.rarest])}
-        for number, nearest in enumerate([self.near, *self.nearest]):
+        for number, nearest in enumerate([self.spelling, *self.near]):
             arrays[f"neighbors{number}"] = nearest.neighbors.astype(np.int32)
             arrays[f"scores{number}"] = np.where(
                 nearest.neighbors < 0, 0.0, nearest.scores
@@ -304,96 +341,29 @@ class SearchedRecords:
             raise ValueError("idf has more features than there are names")
         vocabulary = Vocabulary(names, idf, float(rarest[0]))
         records = RecordFeatures.of_tables(tables, vocabulary, column_kinds)
-        learned = None
+        rows = [records.unit_rows]
         if model is not None:
-            learned = learned_rows(model, records)
-        n_similarities = 2 + (learned is not None)
-        near, *nearest = (
+            rows.append(learned_rows(model, records))
+        spelling, *near = (
             _nearest_of_file(arrays, number, tables.n_records)
-            for number in range(1 + n_similarities)
+            for number in range(1 + len(rows))
         )
         return cls(
             tables,
             records,
             rules=rules,
             blocks=Blocks.of_tables(tables, rules),
+            rows=rows,
             near=near,
-            learned=learned,
-            nearest=nearest,
+            spelling=spelling,
         )
-
-
-def searched_range(side: str, n_left: int, n_records: int) -> range:
-    """Return the records among which those of a side are searched.
-
-    Examples
-    --------
-    >>> searched_range("left", 2, 5), searched_range("right", 2, 5)
-    (range(2, 5), range(0, 2))
-    >>> searched_range("left", 5, 5)
-    range(0, 5)
-    """
-    if side == "left" and n_left < n_records:
-        return range(n_left, n_records)
-    return range(n_left)
-
-
-def search(
-    records: RecordFeatures,
-    blocks: Blocks,
-    n_left: int,
-    n_jobs: int | None,
-    progress: Progress,
-) -> NearestRecords:
-    """Return the first `NEAREST` records of each by the cosine, of the other table.
-
-    Of one table, they are other records. Records without a common feature are not near.
-    """
-    X = records.matrix()
-    n_records = X.shape[0]
-    near = NearestRecords.empty(n_records, NEAREST)
-    if blocks.has_rules:
-        groups = [*blocks.groups(n_left, GROUP_SIZE)]
-        progress.stage("searching by cosine", len(groups))
-        every = []
-        for group in progress.each(groups):
-            found, _ = neighbors_between(
-                (X[group.queries], group.query_keys),
-                (X[group.index], group.index_keys),
-                NEAREST,
-                0,
-                exclude_self=n_left == n_records,
-                n_jobs=n_jobs,
-            )
-            every.append(_entries(found, group.queries, group.index))
-        if every:
-            return Entries.joined(*every).lists(n_records, NEAREST)
-        return near
-    sides = ("left",) if n_left == n_records else ("left", "right")
-    progress.stage("searching by cosine", len(sides))
-    for side in progress.each(sides):
-        queries = range(n_left) if side == "left" else range(n_left, n_records)
-        searched = searched_range(side, n_left, n_records)
-        found = top_k(
-            X[queries.start : queries.stop],
-            X[searched.start : searched.stop],
-            NEAREST,
-            exclude_self=n_left == n_records,
-            n_jobs=n_jobs,
-        )
-        is_near = (found.rows >= 0) & (found.scores > 0.0)
-        rows = slice(queries.start, queries.stop)
-        near.neighbors[rows] = np.where(is_near, found.rows + searched.start, -1)
-        near.scores[rows] = np.where(is_near, found.scores, -np.inf)
-    return near
 
 
 def _entries(found: Neighbors, queries: np.ndarray, index: np.ndarray) -> Entries:
     """Return what was found, by the numbers of records."""
     rows, ranks = np.nonzero((found.rows >= 0) & (found.scores > 0.0))
-    return Entries(
-        queries[rows], index[found.rows[rows, ranks]], found.scores[rows, ranks]
-    )
+    records = index[found.rows[rows, ranks]]
+    return Entries(queries[rows], records, found.scores[rows, ranks])
 
 
 def check_numbers(numbers: np.ndarray, n_records: int, what: str) -> np.ndarray:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from ..hdsl import HDSL
 from ..search.products import Columns
 from .blocking import Blocks
-from .candidates import NEAREST, Entries, SearchedRecords, searched_range
+from .candidates import NO_ENTRIES, Entries, SearchedRecords
 from .entities import PairProbabilities
 from .features import RecordFeatures
 from .known import KnownPairs
@@ -24,6 +24,13 @@ from .linked import LinkedRecords
 from .nearest import NearestRecords
 from .similarity import learned_rows
 from .tables import Table
+
+
+class Comers(NamedTuple):
+    """What comes into lists by one similarity: those of later records, and of earlier ones."""
+
+    of_later: Entries
+    of_earlier: Entries
 
 
 class LaterRecords:
@@ -39,13 +46,6 @@ class LaterRecords:
     table : Table
     side : {"left", "right"}
     n_jobs : int or None
-
-    Attributes
-    ----------
-    entered : Entries
-        Earlier records, and the later ones that come into their lists.
-    entries : Entries
-        Later records, and those that come into their lists.
     """
 
     def __init__(
@@ -61,45 +61,43 @@ class LaterRecords:
         self._side = side
         self._n_jobs = n_jobs
         self.n_earlier = earlier.n_records
-        self.n_later = len(table.ids)
+        self._n_records = self.n_earlier + len(table.ids)
         tables = earlier.tables.emptied(table, side)
         vocabulary = earlier.records.vocabulary.with_texts(tables.texts())
         kinds = earlier.records.strings.column_kinds
         self._records = RecordFeatures.of_tables(tables, vocabulary, kinds)
         self._blocks = Blocks.of_tables(tables, earlier.rules)
-        self._learned = None
+        self._rows = [self._records.unit_rows]
         if model is not None:
-            self._learned = learned_rows(model, self._records)
-        self.entries, self.entered = self._search()
+            self._rows.append(learned_rows(model, self._records))
+        #: By each similarity.
+        self._comers = [self._search(number) for number in range(len(self._rows))]
 
-    def _search(self) -> tuple[Entries, Entries]:
-        """Return what comes into the lists of later records, and of earlier ones."""
+    def _search(self, number: int) -> Comers:
+        """Return what comes into lists by a similarity."""
         earlier = self._earlier
-        n_left = earlier.tables.n_left
-        first = searched_range(self._side, n_left, self.n_earlier).start
-        # The cosine that is to be exceeded: earlier records come first of equal ones.
-        worst = np.maximum(earlier.near.scores[:, -1], 0.0)
-        X = self._records.matrix()
-        of_later: list[Entries] = []
-        of_earlier: list[Entries] = []
-        for start, products in earlier.columns(self._side).products(X):
+        depth = earlier.near[number].neighbors.shape[1]
+        first = earlier.searched_range(self._side).start
+        # What is to be exceeded: earlier records come first of equal ones.
+        worst = np.maximum(earlier.near[number].scores[:, -1], 0.0)
+        X = self._rows[number].matrix(self._rows[number].width)
+        of_later = [NO_ENTRIES]
+        of_earlier = [NO_ENTRIES]
+        for start, products in earlier.columns(self._side, number).products(X):
             found = self._allowed(start, products, earlier.blocks, first)
-            enters = found.scores > worst[found.records]
-            of_later.append(_largest(found))
+            enters = found.where(found.scores > worst[found.records])
+            of_later.append(_largest(found, depth))
             of_earlier.append(
-                Entries(
-                    found.records[enters],
-                    found.rows[enters] + self.n_earlier,
-                    found.scores[enters],
-                )
+                Entries(enters.records, enters.rows + self.n_earlier, enters.scores)
             )
         if earlier.tables.is_single:
             for start, products in Columns(X).products(X):
                 found = self._allowed(start, products, self._blocks, 0)
-                found = found.where(found.rows != found.records)
-                found = _largest(found)
+                found = _largest(found.where(found.rows != found.records), depth)
                 of_later.append(found._replace(records=found.records + self.n_earlier))
-        return Entries.joined(*of_later), Entries.joined(*of_earlier)
+        every = Entries.joined(*of_later)
+        every = every._replace(rows=every.rows + self.n_earlier)
+        return Comers(every, Entries.joined(*of_earlier))
 
     def _allowed(
         self, start: int, products: sp.csr_array, blocks: Blocks, first: int
@@ -112,87 +110,93 @@ class LaterRecords:
         n_products = np.diff(products.indptr)
         rows = start + np.repeat(np.arange(len(n_products)), n_products)
         records = first + products.indices.astype(np.int64)
-        found = Entries(rows, records, products.data)
-        if not blocks.has_rules:
-            return found
-        return found.where(self._blocks.agree(rows, blocks, records))
+        is_allowed = products.data > 0.0
+        if blocks.has_rules:
+            is_allowed &= self._blocks.agree(rows, blocks, records)
+        return Entries(rows, records, products.data).where(is_allowed)
 
-    @property
-    def is_affected(self) -> np.ndarray:
-        """Which earlier records have a later one among their nearest."""
-        is_affected = np.zeros(self.n_earlier, dtype=bool)
-        is_affected[self.entered.rows] = True
-        return is_affected
+    def changed(self) -> np.ndarray:
+        """Return the records whose lists are new: later ones, and some earlier ones."""
+        is_changed = np.ones(self._n_records, dtype=bool)
+        is_changed[: self.n_earlier] = False
+        for comers in self._comers:
+            is_changed[comers.of_earlier.rows] = True
+        return np.flatnonzero(is_changed)
 
-    def joined(self, kept: np.ndarray) -> Joined:
+    def meeting(self) -> np.ndarray:
+        """Return the earlier records that tell how probable links of later ones are.
+
+        They are those that may be linked with a later one, and all that are near these.
+        """
+        of_later, of_earlier = self._comers[-1]
+        partners = np.concatenate([of_later.records, of_earlier.rows])
+        partners = np.unique(partners[partners < self.n_earlier])
+        every = [partners, *(comers.of_later.records for comers in self._comers)]
+        every += [near.neighbors[partners].ravel() for near in self._earlier.near]
+        records = np.unique(np.concatenate(every))
+        return records[(records >= 0) & (records < self.n_earlier)]
+
+    def joined(self, kept: np.ndarray, *, for_links: bool) -> Joined:
         """Return some earlier records, in order, together with the later ones.
 
         The lists of a kept record are whole: their scores too of records that are not
-        kept, which have no number.
+        kept, which have no number. If `for_links`, lists are those that tell how
+        probable the links of later records are.
         """
         earlier = self._earlier
-        n_records = self.n_earlier + self.n_later
-        later = np.arange(self.n_earlier, n_records)
+        later = np.arange(self.n_earlier, self._n_records)
         order = np.concatenate([kept, later])
         if self._side == "left" and not earlier.tables.is_single:
             is_right = (order >= earlier.tables.n_left) & (order < self.n_earlier)
             order = order[np.argsort(is_right, kind="stable")]
-        row_of = np.full(n_records + 1, -1)
+        row_of = np.full(self._n_records + 1, -1)
         row_of[order] = np.arange(len(order))
-        learned = None
-        if earlier.learned is not None and self._learned is not None:
-            learned = earlier.learned.joined(self._learned, order)
         searched = SearchedRecords(
             tables=earlier.tables.only(kept).with_later(self._table, self._side),
             records=earlier.records.joined(self._records, order),
             rules=earlier.rules,
             blocks=earlier.blocks.joined(self._blocks, order),
-            near=self._near(kept, row_of),
-            learned=learned,
-            nearest=[],
+            rows=[],
+            near=[
+                self._near(number, kept, row_of, len(order))
+                for number in range(len(self._rows))
+            ],
+            spelling=_renumbered(earlier.spelling, kept, row_of, len(order)),
         )
-        is_new = np.ones(n_records, dtype=bool)
-        is_new[: self.n_earlier] = self.is_affected
-        changed = np.flatnonzero(is_new[order])
-        again = searched.nearest_of(changed, self._n_jobs)
-        for nearest, renewed in zip(earlier.nearest, again, strict=True):
-            lists = _renumbered(nearest, kept, row_of, len(order))
-            lists.neighbors[changed] = renewed.neighbors
-            lists.scores[changed] = renewed.scores
-            searched.nearest.append(lists)
-        return Joined(searched, row_of[:-1], changed)
+        searched.rows.append(searched.records.unit_rows)
+        for rows, rows_of_later in zip(earlier.rows[1:], self._rows[1:], strict=True):
+            searched.rows.append(rows.joined(rows_of_later, order))
+        changed = row_of[self.changed()]
+        changed = np.sort(changed[changed >= 0])
+        pairs = searched.by_learned.candidates()
+        some = changed
+        if for_links:
+            is_later = np.zeros(len(order), dtype=bool)
+            is_later[row_of[later]] = True
+            pairs = pairs[is_later[pairs].any(axis=1)]
+            some = np.intersect1d(changed, pairs)
+        searched.compare_spelling(some, self._n_jobs)
+        return Joined(searched, row_of[:-1], changed, pairs)
 
-    def _near(self, kept: np.ndarray, row_of: np.ndarray) -> NearestRecords:
-        """Return the records near the kept ones and the later ones, by their rows."""
-        near = self._earlier.near
-        lists = _renumbered(near, kept, row_of, int(row_of.max()) + 1)
-        affected = np.unique(self.entered.rows)
-        affected = affected[row_of[affected] >= 0]
-        before = NearestRecords(near.neighbors[affected], near.scores[affected])
-        of_affected = Entries.of_lists(before)
-        entries = Entries.joined(
-            of_affected._replace(rows=affected[of_affected.rows]),
-            self.entered,
-            self.entries._replace(rows=self.entries.rows + self.n_earlier),
-        )
+    def _near(
+        self, number: int, kept: np.ndarray, row_of: np.ndarray, n_rows: int
+    ) -> NearestRecords:
+        """Return the nearest records by a similarity, of the kept and the later ones."""
+        near = self._earlier.near[number]
+        lists = _renumbered(near, kept, row_of, n_rows)
+        of_later, of_earlier = self._comers[number]
+        opened = np.unique(of_earlier.rows)
+        before = Entries.of_lists(near.take(opened))
+        before = before._replace(rows=opened[before.rows])
+        entries = Entries.joined(before, of_earlier, of_later)
         entries = Entries(row_of[entries.rows], row_of[entries.records], entries.scores)
         entries = entries.where((entries.rows >= 0) & (entries.records >= 0))
-        changed = np.concatenate([affected, np.arange(self.n_earlier, len(row_of) - 1)])
-        rows = row_of[changed]
-        renewed = entries.lists(len(lists.neighbors), NEAREST)
-        lists.neighbors[rows] = renewed.neighbors[rows]
-        lists.scores[rows] = renewed.scores[rows]
+        rows = np.unique(entries.rows)
+        local = entries._replace(rows=np.searchsorted(rows, entries.rows))
+        renewed = local.lists(len(rows), near.neighbors.shape[1])
+        lists.neighbors[rows] = renewed.neighbors
+        lists.scores[rows] = renewed.scores
         return lists
-
-    def meeting(self) -> np.ndarray:
-        """Return the earlier records that tell how probable links of later ones are.
-
-        They are those near later ones, and those near an earlier record that has a
-        later one among its nearest.
-        """
-        near = self._earlier.near.neighbors[self.is_affected]
-        records = self.entries.records[self.entries.records < self.n_earlier]
-        return np.unique(np.concatenate([near[near >= 0], records, self.entered.rows]))
 
 
 class Joined(NamedTuple):
@@ -205,24 +209,27 @@ class Joined(NamedTuple):
         The number that each record has in `searched`, -1 where it is not there.
     changed : ndarray
         Records of `searched` whose lists are new.
+    pairs : ndarray of shape (n_pairs, 2)
+        Candidates; for links, those with a later record.
     """
 
     searched: SearchedRecords
     row_of: np.ndarray
     changed: np.ndarray
+    pairs: np.ndarray
 
 
-def _largest(found: Entries) -> Entries:
-    """Return the entries of each row that may be among its first `NEAREST`.
+def _largest(found: Entries, depth: int) -> Entries:
+    """Return the entries of each row that may be among its first ones.
 
     The entries of a row are together.
     """
     bounds = np.flatnonzero(np.diff(found.rows, prepend=-1, append=-1))
     is_large = np.ones(len(found.rows), dtype=bool)
     for start, stop in pairwise(bounds.tolist()):
-        if stop - start > NEAREST:
+        if stop - start > depth:
             scores = found.scores[start:stop]
-            least = np.partition(scores, -NEAREST)[-NEAREST]
+            least = np.partition(scores, -depth)[-depth]
             is_large[start:stop] = scores >= least
     return found.where(is_large)
 
@@ -249,11 +256,7 @@ def link_later(
     later : LaterRecords
     n_jobs : int or None
     """
-    searched, row_of, _ = later.joined(later.meeting())
-    pairs = searched.by_learned.candidates()
-    is_later = np.zeros(searched.n_records, dtype=bool)
-    is_later[row_of[later.n_earlier :]] = True
-    pairs = pairs[is_later[pairs].any(axis=1)]
+    searched, _, _, pairs = later.joined(later.meeting(), for_links=True)
     together = LinkedRecords(
         searched=searched,
         learned=linked.learned,
@@ -273,7 +276,7 @@ def add_later(
     The parameters are those of `link_later`.
     """
     n_earlier = later.n_earlier
-    searched, row_of, changed = later.joined(np.arange(n_earlier))
+    searched, row_of, changed, _ = later.joined(np.arange(n_earlier), for_links=False)
     arrival = np.empty(len(row_of), dtype=np.int64)
     arrival[row_of[:n_earlier]] = linked.arrival
     arrival[row_of[n_earlier:]] = np.arange(n_earlier, len(row_of))

@@ -22,7 +22,7 @@ from .classifiers import (
     TrainingRows,
 )
 from .known import Consequences, KnownPairs
-from .nearest import Standing, is_candidate, unique_pairs
+from .nearest import DEPTH, Standing, is_candidate, unique_pairs
 from .pair_features import PairFeatures
 from .probability import Mixture, as_probability, draw_pairs, fit_mixture
 from .similarity import learn_similarity, learned_rows
@@ -447,11 +447,9 @@ class _Classifying:
         is_match = (mixing.labels == 1.0) & (mixing.fold == fold)
         records = np.unique(mixing.known_pairs[is_match])
         learned = learned_rows(model, self._searched.records)
-        nearest = self._searched.nearest_as_learned(
-            learned, records, self._settings.n_jobs
-        )
+        nearest = self._searched.search(learned, records, DEPTH, self._settings.n_jobs)
         rows, ranks = np.nonzero(is_candidate(nearest.neighbors))
-        pairs = np.column_stack([records[rows], nearest.neighbors[rows, ranks]])
+        pairs = np.column_stack([rows, nearest.neighbors[rows, ranks]])
         pairs = np.sort(pairs.astype(np.int64), axis=1)
         width = (self._searched.n_records, 1)
         return pairs[~np.isin(pairs @ width, mixing.known_pairs @ width)]

@@ -73,15 +73,18 @@ def alone(pairs: Tables, searched: SearchedRecords, model: Any) -> SearchedRecor
     vocabulary = searched.records.vocabulary.with_texts(pairs.texts())
     kinds = searched.records.strings.column_kinds
     records = RecordFeatures.of_tables(pairs, vocabulary, kinds)
+    rows = [records.unit_rows]
+    if model is not None:
+        rows.append(learned_rows(model, records))
     nobody = NearestRecords.empty(pairs.n_records, DEPTH)
     return SearchedRecords(
         pairs,
         records,
         rules=(),
         blocks=Blocks.of_tables(pairs, ()),
-        near=nobody,
-        learned=None if model is None else learned_rows(model, records),
-        nearest=[nobody] * len(searched.nearest),
+        rows=rows,
+        near=[nobody] * len(rows),
+        spelling=nobody,
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
@@ -15,7 +13,7 @@ from ..triplets import link_triplets
 from .blocks import row_blocks
 from .features import RecordFeatures
 from .nearest import N_CANDIDATES, NearestRecords
-from .rows import Rows, joined_values
+from .rows import Rows
 
 #: Weight of the cosine under what is learned. Of 2, 4 and 8 it was the best on
 #: validation pairs of the benchmarks; a choice in each fit takes a third of the time
@@ -63,42 +61,16 @@ def widened(model: HDSL, n_features: int) -> Similarity:
     return replace(model.similarity_, n_features=n_features)
 
 
-class LearnedRows(NamedTuple):
-    """Records as learned: the pairs of features of each, and the share of the cosine.
+def learned_rows(model: HDSL, records: RecordFeatures) -> Rows:
+    """Return records as learned: their products are the learned cosine.
 
-    The similarity of two records is the product of their rows, and their cosine times
-    the shares of both.
+    Pairs of features come first, then the features of the cosine, later ones last.
     """
-
-    rows: Rows
-    share: np.ndarray
-
-    def similarity(
-        self, pairs: np.ndarray, cosine: np.ndarray, n_jobs: int | None
-    ) -> np.ndarray:
-        """Return how alike pairs of records are, by their cosines too."""
-        products = self.rows.products(pairs, n_jobs)
-        return cosine * self.share[pairs].prod(axis=1) + products
-
-    def joined(self, later: LearnedRows, records: np.ndarray) -> LearnedRows:
-        """Return some of these records and of later ones, numbered after these."""
-        return LearnedRows(
-            rows=self.rows.joined(later.rows, records),
-            share=joined_values(self.share, later.share, records),
-        )
-
-
-def learned_rows(model: HDSL, records: RecordFeatures) -> LearnedRows:
-    """Return records by the learned cosine."""
     X = records.matrix()
     similarity = widened(model, X.shape[1])
-    parts = []
-    shares = []
-    for block in row_blocks(records.n_records):
-        # The features of the cosine come last, times one number per row.
-        rows = unit_rows(similarity.transform(X[block]))
-        n_pairs = rows.shape[1] - X.shape[1]
-        parts.append(Rows.of_matrix(sp.csr_array(rows[:, :n_pairs])))
-        squares = rows[:, n_pairs:].power(2).sum(axis=1)
-        shares.append(np.sqrt(np.asarray(squares).ravel()))
-    return LearnedRows(Rows.stacked(parts), np.concatenate(shares))
+    return Rows.stacked(
+        [
+            Rows.of_matrix(sp.csr_array(unit_rows(similarity.transform(X[block]))))
+            for block in row_blocks(records.n_records)
+        ]
+    )

@@ -175,7 +175,7 @@ def _counts(
     for token in number_of_token:
         found = [number_of(name) for name in words_and_grams(token)]
         features.append(np.array([k for k in found if k >= 0], dtype=np.int32))
-    ends = np.cumsum([0, *map(len, features)])
+    ends = np.cumsum([0, *map(len, features)]).tolist()
     indices = np.concatenate([*features, np.zeros(0, dtype=np.int32)])
     n_features = max(n_features, 1 + int(indices.max(initial=-1)))
     counts = tokens @ _ones(indices, ends, n_features)

@@ -119,11 +119,11 @@ class Columns:
     def products(self, queries: sp.csr_array) -> Iterator[tuple[int, sp.csr_array]]:
         """Yield the products of some queries at a time, and the number of the first.
 
-        Products of rows without a common feature are not stored. Queries may have later
-        features, which no row has.
+        Products of rows without a common feature are not stored. Queries may have more
+        features, which no row has, or fewer.
         """
-        n_features = self._columns.shape[0]
-        queries = sp.csr_array(queries)[:, :n_features]
+        queries = sp.csr_array(queries, copy=True)
+        queries.resize((queries.shape[0], self._columns.shape[0]))
         sums = np.append(0, np.cumsum(self._frequency[queries.indices]))
         n_products = np.diff(sums[queries.indptr])
         for block in query_blocks(n_products):
