@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
