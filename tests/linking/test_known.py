@@ -103,7 +103,7 @@ def test_a_pair_that_is_match_and_non_match_is_left_out(tables):
     assert len(labels.non_matches) == 0
     assert labels.report.contradictory == [("a", "b")]
     assert labels.report.repeated == []
-    assert "left out" in labels.report.fault("a", "b")
+    assert "left out" in labels.report.faults()["a", "b"]
     assert labels.report.fault("a", "c") == ""
 
 

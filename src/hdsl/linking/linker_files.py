@@ -119,7 +119,6 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     state = json.loads(text.decode("utf-8", "surrogatepass"))
     if "rules" not in state:
         raise ValueError("the linker is of an earlier version: fit it again")
-    get_value(state, "statement_", str)
     get_value(state, "seed", int)
     for name, is_valid in STATE_CHECKS.items():
         if name in state and not is_valid(state[name]):
