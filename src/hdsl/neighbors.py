@@ -138,12 +138,12 @@ class _Cosine:
     """The plain cosine of rows."""
 
     def rewrite(self, X: Any) -> Any:
-        """Return the rows at unit length."""
-        return unit_rows(X)
+        """Return the rows at unit length, in float64."""
+        return unit_rows(features_as_float64(X))
 
     def index_rows(self, X: Any) -> Any:
-        """Return the rows at unit length."""
-        return unit_rows(X)
+        """Return the rows at unit length, in float64."""
+        return unit_rows(features_as_float64(X))
 
 
 def _plain_similarity(cosine: bool) -> Rewriter:

@@ -54,6 +54,9 @@ class ClusterInput(CheckedInput):
     rows: ClusterRows
     blocks: list[Any]
 
+    #: Dense rows alone are features on a cluster.
+    has_embedding_alone = False
+
     @property
     def has_embedding(self) -> bool:
         """Whether rows have an embedding beside their features."""

@@ -62,6 +62,11 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     """
     X = as_rows(block, f"Block {number} of X")
     width = embedding_width(embedding, X.shape[1], column_names(block))
+    if width == X.shape[1]:
+        raise ValueError(
+            f"The embedding has all {width} columns of X: on a cluster features must "
+            "stand before it, since nothing is learned inside an embedding there."
+        )
     if width:
         X = split_columns(X, X.shape[1] - width)
     return as_checked(X)

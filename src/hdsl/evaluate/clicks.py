@@ -77,9 +77,9 @@ class ClickedPairs:
         """
         scores = self._scores.scores(similarity, rankings)
         if memory is not None:
-            queries, positions = np.unique(self._lines.queries, return_inverse=True)
+            queries, place = np.unique(self._lines.queries, return_inverse=True)
             remembered = memory.scores(self._X[queries])
-            added = np.asarray(remembered[positions, self._lines.rows]).ravel()
+            added = np.asarray(remembered[place, self._lines.rows]).ravel()
             scores = {ranking: values + added for ranking, values in scores.items()}
         return {
             ranking: np.bincount(self._number, points_of(*np.split(values, 2)))
@@ -106,8 +106,8 @@ def pairs_of_lines(shown: ShownRows) -> tuple[np.ndarray, np.ndarray]:
     clicked = np.flatnonzero(is_clicked)
     n_lines = sizes[event[clicked]]
     repeated = np.repeat(clicked, n_lines)
-    line = np.arange(len(repeated)) - np.repeat(np.cumsum(n_lines) - n_lines, n_lines)
-    beside = np.repeat(first[event[clicked]], n_lines) + line
+    offset = np.arange(len(repeated)) - np.repeat(np.cumsum(n_lines) - n_lines, n_lines)
+    beside = np.repeat(first[event[clicked]], n_lines) + offset
     rows = shown.rows[order]
     is_pair = ~is_clicked[beside] & (rows[beside] != rows[repeated])
     return order[repeated[is_pair]], order[beside[is_pair]]

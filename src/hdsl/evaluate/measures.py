@@ -104,8 +104,8 @@ class NeighborVotes(Measure):
             known, truth = aligned(y, y_held_out)
         else:
             classes, known = np.unique(y, return_inverse=True)
-            positions = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
-            truth = np.where(classes[positions] == y_held_out, positions, -1)
+            position = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
+            truth = np.where(classes[position] == y_held_out, position, -1)
         self._y: Any = known
         self._truth: Any = truth
 
@@ -223,12 +223,12 @@ class JudgedSearch(Measure):
     ) -> None:
         is_counted = (grades > 0) & (queries != rows)
         searched, number = np.unique(queries[is_counted], return_inverse=True)
-        positions = np.searchsorted(documents, rows[is_counted])
+        position = np.searchsorted(documents, rows[is_counted])
         self.units = Units(unit_of_row[searched], np.ones(len(searched)))
         self._X = X
         self._searched = searched
         self._documents = documents
-        self._codes = number * np.int64(len(documents)) + positions
+        self._codes = number * np.int64(len(documents)) + position
         order = np.argsort(self._codes)
         self._codes = self._codes[order]
         self._grades = grades[is_counted][order] / grades.max(initial=1e-300)
@@ -258,33 +258,31 @@ class JudgedSearch(Measure):
             rows = similarity
             if ranking == COSINE:
                 rows = LearnedCosine(similarity)
-            ranked = search.top_k(
+            neighbors = search.top_k(
                 queries,
                 rows.index_rows(D),
                 N_DOCUMENTS + 1,
                 n_jobs=self._n_jobs,
                 device=self._device,
             ).rows
-            scores[ranking] = self._quality(ranked)
+            scores[ranking] = self._quality(neighbors)
         return scores
 
-    def _quality(self, ranked: np.ndarray) -> np.ndarray:
+    def _quality(self, rows: np.ndarray) -> np.ndarray:
         """Return the nDCG of rankings; a query does not find itself."""
-        own_positions = np.searchsorted(self._documents, self._searched)
-        own_positions = own_positions.clip(max=len(self._documents) - 1)
-        is_own = (self._documents[own_positions] == self._searched)[:, None] & (
-            ranked == own_positions[:, None]
+        own = np.searchsorted(self._documents, self._searched)
+        own = own.clip(max=len(self._documents) - 1)
+        is_own = (self._documents[own] == self._searched)[:, None] & (
+            rows == own[:, None]
         )
         order = np.argsort(is_own, axis=1, kind="stable")[:, :N_DOCUMENTS]
-        ranked = np.take_along_axis(ranked, order, axis=1)
+        rows = np.take_along_axis(rows, order, axis=1)
         is_own = np.take_along_axis(is_own, order, axis=1)
-        codes = (
-            np.arange(len(ranked))[:, None] * np.int64(len(self._documents)) + ranked
-        )
-        positions = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
-        is_judged = (self._codes[positions] == codes) & (ranked >= 0) & ~is_own
-        gains = np.where(is_judged, self._grades[positions], 0.0)
-        return gains @ self._discounts[: ranked.shape[1]] / self._best
+        codes = np.arange(len(rows))[:, None] * np.int64(len(self._documents)) + rows
+        position = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        is_judged = (self._codes[position] == codes) & (rows >= 0) & ~is_own
+        gains = np.where(is_judged, self._grades[position], 0.0)
+        return gains @ self._discounts[: rows.shape[1]] / self._best
 
 
 class KnownRows(Measure):

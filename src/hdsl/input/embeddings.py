@@ -53,12 +53,18 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     if reset:
         embedding = getattr(estimator, "embedding", None)
         names = getattr(estimator, "feature_names_in_", None)
-        if isinstance(embedding, str) and names is None and is_embedding(X):
+        is_open = isinstance(embedding, str) and learns_inside(estimator)
+        if is_open and names is None and is_embedding(X):
             embedding = X.shape[1]
         estimator.embedding_width_ = embedding_width(embedding, X.shape[1], names)
     width = getattr(estimator, "embedding_width_", 0)
     if width == 0:
         return X
+    if width == X.shape[1] and sp.issparse(X):
+        raise ValueError(
+            f"All {width} columns of {name} are to be an embedding, but {name} is "
+            "sparse: features must stand before an embedding, or pass a dense array."
+        )
     rows = split_columns(X, X.shape[1] - width)
     check_embedding_size(rows.dense)
     return rows
@@ -164,6 +170,11 @@ def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) ->
             "of its last columns."
         )
     return width
+
+
+def learns_inside(model: Any) -> bool:
+    """Return whether a model can learn inside an embedding: in memory, without a card."""
+    return model.device == "cpu" and not hasattr(model, "client")
 
 
 def is_embedding(X: Any) -> bool:

@@ -51,6 +51,12 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
     except ValueError as error:
         if str(error).startswith("X has "):  # scikit-learn calls it X
             raise ValueError(name + str(error)[1:]) from None
+        if "could not convert string" in str(error):
+            raise ValueError(
+                f"{name} has texts ({str(error)[:100]}), but {type(estimator).__name__} "
+                "takes rows of numbers. hdsl.text.learn(texts, y) learns from texts; or "
+                "make rows of them with scikit-learn's TfidfVectorizer."
+            ) from None
         raise
     if sp.issparse(X):
         X = canonical(X)

@@ -247,22 +247,22 @@ class QueryMemory:
                 f"The memory is of {self.n_documents} documents, but the index has "
                 f"{index.shape[0]} rows: search the documents of the fit."
             )
-        nearest = top_k(rewritten, index, k, n_jobs=n_jobs)
+        neighbors = top_k(rewritten, index, k, n_jobs=n_jobs)
         if self.weight == 0.0 or not self.n_queries:
-            return nearest
+            return neighbors
         judged = _as_rows(index)[self.documents]
-        is_judged = np.isin(nearest.rows, self.documents)
-        nearest.scores[is_judged] = -np.inf
+        is_judged = np.isin(neighbors.rows, self.documents)
+        neighbors.scores[is_judged] = -np.inf
         for rows in self._blocks(queries.shape[0]):
             added = products(_as_rows(rewritten)[rows], judged)
             added = added + self.scores_of_judged(queries[rows])
             numbers = np.broadcast_to(self.documents, added.shape)
-            candidates = np.hstack([nearest.rows[rows], numbers])
-            scores = np.hstack([nearest.scores[rows], added])
-            order = np.lexsort((candidates, -scores))[:, : nearest.rows.shape[1]]
-            nearest.rows[rows] = np.take_along_axis(candidates, order, axis=1)
-            nearest.scores[rows] = np.take_along_axis(scores, order, axis=1)
-        return nearest
+            candidates = np.hstack([neighbors.rows[rows], numbers])
+            scores = np.hstack([neighbors.scores[rows], added])
+            order = np.lexsort((candidates, -scores))[:, : neighbors.rows.shape[1]]
+            neighbors.rows[rows] = np.take_along_axis(candidates, order, axis=1)
+            neighbors.scores[rows] = np.take_along_axis(scores, order, axis=1)
+        return neighbors
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
         """Yield a few queries at a time."""
@@ -289,13 +289,13 @@ class QueryMemory:
         similarities = self.similarities(query)[0]
         weights = self._weights(similarities[None, :])[0]
         reasons = []
-        for position in np.flatnonzero(self.relevance.documents == document).tolist():
-            number = int(self.relevance.queries[position])
+        for place in np.flatnonzero(self.relevance.documents == document).tolist():
+            number = int(self.relevance.queries[place])
             reason = Remembered(
                 query=str(self.names[number]),
                 similarity=float(similarities[number]),
-                grade=float(self.relevance.grades[position]),
-                value=float(self.weight * weights[number] * self.unit_grades[position]),
+                grade=float(self.relevance.grades[place]),
+                value=float(self.weight * weights[number] * self.unit_grades[place]),
             )
             if reason.value > 0.0:
                 reasons.append(reason)

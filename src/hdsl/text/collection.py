@@ -322,7 +322,8 @@ class Collection:
         if row is None:
             if not isinstance(query, str):
                 raise TypeError(
-                    f"search takes one text, or row=. Got {type(query).__name__}."
+                    f"search takes one text, or row=. Got {type(query).__name__}. "
+                    "search_rows(collection.rows_of(texts)) searches with many."
                 )
             text_row = self.row_of_text(query)
             return self.search_rows(text_row, k, why=why, plain=plain)[0]
