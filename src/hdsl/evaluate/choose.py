@@ -60,8 +60,9 @@ FIXED_WEIGHT = 1.0
 
 #: Candidates for the bound of what is learned inside an embedding, in relation to the
 #: weight of the frozen embedding, from the smallest, and the prior they are tried with:
-#: from 8 to 128 an error hardly depends on the prior.
-INSIDE = (8.0, 32.0, 128.0)
+#: from 8 to 128 an error hardly depends on the prior. The smallest is next to the frozen
+#: embedding, so that the walk to the others has no large first step.
+INSIDE = (2.0, 8.0, 32.0, 128.0)
 
 PRIOR_INSIDE = 4.0
 
