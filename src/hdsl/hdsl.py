@@ -111,9 +111,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
         doubles the wait before the next.
     validation_fraction : float, default=1/3
         Share of the rows, or of the anchors of comparisons, to hold out for a choice if
-        ``fit`` is given no validation data. Up to 1500 rows are split 1 /
-        validation_fraction times, rounded, each time with others held out, and fewer
-        than 400 three times over; more rows are split once.
+        ``fit`` is given no validation data. Rows are split 1 / validation_fraction
+        times, rounded, each time with others held out, until 1,000 were.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more
         iterations with the same scale and prior; nothing is chosen then.

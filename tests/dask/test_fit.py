@@ -278,6 +278,7 @@ def test_rows_of_weight_0_are_searched_as_on_one_machine(threads):
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Nothing is learned")
 @pytest.mark.parametrize("supervision", ["y", "triplets"])
 def test_the_weight_of_an_embedding_is_chosen_on_a_sample(
     threads, monkeypatch, supervision

@@ -38,7 +38,7 @@ from .gains import (
     interval_of,
 )
 from .measures import COMPARISONS, NEIGHBORS, SEARCH
-from .parts import FEW_UNITS, N_REPEATS, Part, make_parts
+from .parts import Part, make_parts
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -302,10 +302,8 @@ def choose(
         n_iter = chosen.n_iter
     gain = Interval(0.0, 0.0, 0.0)
     if best >= 0 and is_free:
-        n_turns = len(parts)
-        if scores.n_units <= FEW_UNITS:
-            n_turns = len(parts) // N_REPEATS
         share = min(0.5, model.validation_fraction)
+        n_turns = min(len(parts), round(1.0 / model.validation_fraction))
         gain = honest_gain(walks, share, max(1, n_turns))
     effects = _side_effects(runs, walker.tried[0], chosen, ranking)
     table = walker.table(chosen, ranking, gain, effects)

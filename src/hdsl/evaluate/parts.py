@@ -13,7 +13,7 @@ import numpy as np
 from ..input.errors import NoTripletError
 from ..mixed_rows import stack_rows
 from ..supervision.compared_rows import ComparedRows
-from ..supervision.labeled_rows import LabeledRows
+from ..supervision.labeled_rows import MOST_MINED, LabeledRows
 from ..supervision.mining import Mining
 from ..supervision.supervision import Supervision
 from ..triplets.rows import CLICKS, JUDGED
@@ -34,10 +34,6 @@ from .measures import (
 )
 from .splits import orders_of_their_own, turns
 
-#: Most neighbours of one kind per row to learn from: they tell priors apart at half the
-#: time.
-MOST_MINED = 5
-
 #: Most units to learn from and to choose by: a part is enough to tell priors apart, to a
 #: percent, in the time of a fit.
 MOST_TRAIN = 3000
@@ -50,11 +46,18 @@ MOST_PER_ANCHOR = 100
 #: Most held-out comparisons that are judged: their share is known to a third of a percent.
 MOST_JUDGED = 20_000
 
-#: With fewer units several splits are made: a split of few moves the choice more than
-#: anything else does, and costs little.
-FEW_UNITS = 400
+#: Turns of a split are made until so many units were held out: their mean is then known
+#: to about a percent.
+ENOUGH_HELD_OUT = 1000
 
-N_REPEATS = 3
+#: Of so few comparisons (or rows, with what is mined for each) several splits are made: a
+#: split of few moves the choice more than anything else does, and costs little.
+FEW_COMPARISONS = 5000
+
+N_REPEATS = 2
+
+#: The share of many comparisons that a part learns from, as of those that labels make.
+SHARE_LEARNED = 0.25
 
 #: Rows are put in an order of their own up to so many: of more a sample is chosen on in
 #: any case.
@@ -149,10 +152,9 @@ def make_parts(
     n_units = int(units.max(initial=-1)) + 1
     if not data.is_enough(n_units):
         return []
-    is_one_split = n_units > MOST_HELD_OUT
-    n_repeats = 1 if n_units > FEW_UNITS else N_REPEATS
-    parts = []
-    for _ in range(n_repeats):
+    n_learned = max(FEW_COMPARISONS, round(SHARE_LEARNED * data.n_comparisons))
+    parts: list[Part] = []
+    for _ in range(n_repeats(data)):
         for is_held_out in turns(
             units, model.validation_fraction, rng, data.classes_of_units()
         ):
@@ -165,16 +167,26 @@ def make_parts(
                 part = _part(
                     model,
                     goal,
-                    train.sample(MOST_TRAIN, rng),
+                    train.sample(MOST_TRAIN, rng).with_fewer(n_learned, rng),
                     held_out,
                     units[chosen],
                     rng,
                     options,
                 )
                 parts.append(part)
-            if is_one_split and parts:
+            n_held_out = sum(
+                len(np.unique(part.measure.units.numbers)) for part in parts
+            )
+            if n_held_out >= ENOUGH_HELD_OUT:
                 return parts
     return parts
+
+
+def n_repeats(data: Any) -> int:
+    """Return how many splits into turns are made."""
+    if data.n_comparisons <= FEW_COMPARISONS:
+        return N_REPEATS
+    return 1
 
 
 def _part(

@@ -121,6 +121,11 @@ class ComparedRows(Supervision):
 
     # --- holding out ------------------------------------------------------------------
 
+    @property
+    def n_comparisons(self) -> int:
+        """Number of comparisons."""
+        return len(self.compared)
+
     def present(self) -> ComparedRows:
         """Return the comparisons that have a weight."""
         if self.weights is None or self.weights.all():

@@ -52,6 +52,15 @@ class Supervision(ABC):
 
     # --- holding out ------------------------------------------------------------------
 
+    @property
+    @abstractmethod
+    def n_comparisons(self) -> int:
+        """Number of comparisons, or of those that a choice makes of labels."""
+
+    @abstractmethod
+    def with_fewer(self, n_most: int, rng: np.random.Generator) -> Any:
+        """Return at most so many of the comparisons; labels as they are."""
+
     @abstractmethod
     def present(self) -> Any:
         """Return what has a weight."""
