@@ -106,6 +106,11 @@ class SearchComparison:
                 f"For {noun}: {searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f} "
                 f"({searches.n_queries:,} queries)."
             )
+        if self.never_judged is not None and self.never_judged.verdict == "worse":
+            sentences.append(
+                "Documents that nobody has judged are found worse: `--no-memory` leaves "
+                "out what is remembered."
+            )
         return " ".join(sentences)
 
     def _parts(self) -> dict[str, SearchComparison]:

@@ -68,6 +68,8 @@ class Collection:
     documents : Documents
     queries : Queries or None
     encoder : TextEncoder or None
+    uses_memory : bool
+        Whether searches add what is remembered of judged queries; True at first.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Collection:
         self.documents = documents or Documents()
         self.queries = queries
         self.encoder = encoder
+        self.uses_memory = True
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -136,7 +139,9 @@ class Collection:
 
     @property
     def memory(self) -> QueryMemory | None:
-        """What was judged relevant for known queries; None without judged queries."""
+        """What was judged relevant for known queries; None without, or where it is not used."""
+        if not self.uses_memory:
+            return None
         if self._model is not None:
             memory = getattr(self.learned, "memory_", None)
         else:
@@ -375,7 +380,9 @@ class Collection:
             answers.append(Hits(hits, is_plain=plain))
         return answers
 
-    def boosts(self, text: str, *, best_score: float | None = None) -> dict[int, float]:
+    def boosts(
+        self, text: str, *, best_score: float | None = None, top: int | None = 100
+    ) -> dict[int, float]:
         """Return what is remembered of documents for a text, by their rows, the largest first.
 
         Parameters
@@ -384,6 +391,8 @@ class Collection:
         best_score : float > 0, default=None
             The score of the first document in an engine: boosts are in its scale. None
             is the scale of the similarity.
+        top : int or None, default=100
+            Most documents, since engines limit the size of a query. None is all.
 
         Returns
         -------
@@ -392,6 +401,7 @@ class Collection:
         """
         if self.memory is None or self.documents.X is None:
             return {}
+        check_number("boosts", "top", top, low=1, integer=True, words=(None,))
         check_number(
             "boosts", "best_score", best_score, low=0, strict=True, words=(None,)
         )
@@ -404,7 +414,7 @@ class Collection:
             scores *= best_score / best
         rows = np.flatnonzero(scores > 0.0)
         order = np.argsort(-scores[rows], kind="stable")
-        return {int(row): float(scores[row]) for row in rows[order]}
+        return {int(row): float(scores[row]) for row in rows[order][:top]}
 
     def _remembered_scores(self, query: Any) -> np.ndarray:
         """Return what is remembered of each document for one row."""
