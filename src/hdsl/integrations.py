@@ -191,7 +191,7 @@ def _haystack() -> type:
 
     named = _named(HaystackRetriever)
     named.run = component.output_types(documents=list[Document])(named.run)  # type: ignore[attr-defined]
-    return component(named)  # type: ignore[no-any-return]
+    return component(named)
 
 
 def _named(retriever: type) -> type:
