@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from hdsl.linking.measures import EDGES, probability_bins
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import precision_recall_curve
 
 from hdsl import HDSL
 from hdsl.evaluate import wilson_interval
 from hdsl.linking import Linker
-from hdsl.linking.measures import EDGES, probability_bins
 from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
 

@@ -5,6 +5,7 @@ the best atom is found by trying all. Feature numbers are columns of X, margins 
 order of the comparisons.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -709,3 +710,30 @@ def column_keys(X, compared):
     rows /= np.abs(X).max() or 1.0
     lengths = rows.sum(axis=1)
     return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])
+
+
+def log_odds_of_pair(mixture, levels, rarity):
+    """The log odds of a pair by a mixture of matches and others, column by column."""
+    levels = [int(level) for level in levels]
+    added = {}
+    rare = {}
+    for column, level in enumerate(levels):
+        if level < 0:
+            added[column] = 0.0
+        else:
+            share_of_matches = mixture.matches[column, level]
+            added[column] = math.log(share_of_matches / mixture.others[column, level])
+        rare[column] = float(rarity[column])
+    for (a, b), strength in zip(mixture.ties.tolist(), mixture.strength, strict=True):
+        if levels[a] < 0 or levels[b] < 0:
+            continue
+        chance = {
+            column: -math.log(mixture.others[column, levels[column]])
+            for column in (a, b)
+        }
+        weaker = a if chance[a] < chance[b] else b
+        tied = min(float(strength[levels[a], levels[b]]), chance[weaker])
+        added[weaker] -= tied
+        rare[weaker] *= 1.0 - tied / chance[weaker]
+    prior = math.log(mixture.rate / (1.0 - mixture.rate))
+    return prior + sum(added.values()) + sum(rare.values())

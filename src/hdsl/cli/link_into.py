@@ -21,8 +21,10 @@ LEARNING = (
     "columns",
     "block_on",
     "label",
+    "audit",
     "page",
     "one_to_one",
+    "max_false",
 )
 
 
@@ -72,6 +74,7 @@ def _check_options(arguments: Namespace) -> None:
             "block_on": "block-on",
             "page": "html",
             "one_to_one": "one-to-one",
+            "max_false": "max-false",
         }
         option = names.get(used[0], used[0])
         raise ValueError(

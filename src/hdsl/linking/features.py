@@ -216,6 +216,23 @@ class RecordFeatures:
         cosines = [block.cosine(pairs, n_jobs) for block in self._first_blocks()]
         return np.column_stack(cosines)
 
+    def cosine_of_column(
+        self, name: str, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return how alike pairs are in a column, by its n-grams."""
+        return self._columns[self.strings.columns.index(name)].cosine(pairs, n_jobs)
+
+    def cosine_of_records(
+        self, pairs: np.ndarray, n_jobs: int | None, *, kind: str
+    ) -> np.ndarray:
+        """Return how alike whole records are, by n-grams or by words with digits.
+
+        NaN where a record has none.
+        """
+        if kind == "words with digits":
+            return self._digits.cosine(pairs, n_jobs)
+        return self.grams.cosine(pairs, n_jobs)
+
     def _first_blocks(self) -> list[Block]:
         """Return the blocks that had features from the first."""
         blocks = [self.words, self._digits, self.grams, *self._columns]

@@ -286,6 +286,7 @@ def add_later(
         known=linked.known.renumbered(row_of),
         candidates=PairProbabilities(np.zeros((0, 2), dtype=np.int64), np.zeros(0)),
         arrival=arrival,
+        behind=np.sort(row_of[linked.behind], axis=1),
     )
     pairs = grown.candidate_pairs()
     # Pairs of records whose lists are the same have the same probability.

@@ -7,20 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..files.container import Arrays, dumps
 from ..files.tables import get_array, get_value, nested, part_of
 from ..hdsl import HDSL
+from .agreement import Agreement
 from .candidates import SearchedRecords, check_numbers
+from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
-from .learned import Learned, PairClassifier, TrainingRows
+from .learning import Correction, Learned
 from .linked import LinkedRecords
-from .measures import reliability_table
-from .mixture import Mixture
-from .rank_odds import RankOdds
-from .results import Measures
+from .probability import Mixture
 from .tables import Table, Tables, make_table, text_of
 
 
@@ -39,21 +37,18 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     model_header = None
     if learned.model is not None:
         model_arrays, model_header = learned.model.to_arrays()
-    mixture_arrays: Arrays = {}
-    if learned.mixture is not None:
-        mixture_arrays = learned.mixture.to_arrays()
     training: Arrays = {}
-    classifier_arrays: Arrays = {}
+    word_arrays: Arrays = {}
     if learned.classifier is not None:
         training = learned.classifier.training._asdict()
-        classifier_arrays = learned.classifier.to_arrays()
+        word_arrays = learned.classifier.words.to_arrays()
     state = settings | {
-        "statement_": learned.statement,
-        "recall_": learned.recall,
-        "_seed": learned.seed,
-        "_learned_share": learned.share,
-        "rank_odds": learned.rank_odds,
-        "reliability_": learned.reliability,
+        "seed": learned.seed,
+        "share": learned.share,
+        "correction": learned.correction,
+        "telling": learned.telling,
+        "held_out": learned.held_out,
+        "agreement": learned.agreement.to_json(),
         "tables": [
             [[*table.columns.items()], _plain_ids(table.ids), table.blocked]
             for table in searched.tables.each
@@ -70,11 +65,12 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
     arrays["arrival"] = linked.arrival
+    arrays["behind"] = linked.behind
     return arrays | nested(
         training=training,
-        classifier=classifier_arrays,
+        words=word_arrays,
         model=model_arrays,
-        mixture=mixture_arrays,
+        mixture=learned.mixture.to_arrays(),
         searched=searched.to_arrays(),
         candidates=linked.candidates._asdict(),
     )
@@ -98,12 +94,9 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     )
     if part_of(arrays, "training"):
         learned.classifier = _classifier_of_file(arrays, searched, learned.seed)
-        if "reliability_" not in state:  # a file of an earlier version
-            labels = learned.classifier.training.labels
-            reliability = reliability_table(labels, learned.classifier.held_out(None))
-            learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+    behind = get_array(arrays, "behind", "iu", (None, 2))
     candidates = part_of(arrays, "candidates")
     pairs = get_array(candidates, "pairs", "iu", (None, 2))
     linked = LinkedRecords(
@@ -115,6 +108,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
             check_shares(get_array(candidates, "probability", "f", (len(pairs),))),
         ),
         check_numbers(arrival, tables.n_records, "arrival"),
+        check_numbers(behind, tables.n_records, "pairs behind links"),
     )
     return linked, state
 
@@ -125,8 +119,8 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     state = json.loads(text.decode("utf-8", "surrogatepass"))
     if "rules" not in state:
         raise ValueError("the linker is of an earlier version: fit it again")
-    get_value(state, "statement_", str)
-    get_value(state, "_seed", int)
+    get_value(state, "seed", int)
+    get_value(state, "held_out", str)
     for name, is_valid in STATE_CHECKS.items():
         if name in state and not is_valid(state[name]):
             raise ValueError(f"{name} has values that no linker has")
@@ -149,21 +143,10 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _are_odds(values: Any) -> bool:
-    """Return whether a value is a slope of at least 0, and an intercept; or None."""
-    if values is None:
-        return True
-    slope, intercept = values
-    return _is_number(slope) and _is_number(intercept) and slope >= 0.0
-
-
-def _are_measures(lines: Any) -> bool:
-    """Return whether a value is a table of numbers, and shares with their limits."""
-    return isinstance(lines, list) and all(
-        _is_number(value) or (len(value) == 3 and all(map(_is_number, value)))
-        for line in lines
-        for value in line.values()
-    )
+def _is_correction(values: Any) -> bool:
+    """Return whether a value is a shift of at most 0, a stretch from 1 on, and a pivot."""
+    shift, stretch, _ = values
+    return all(map(_is_number, values)) and shift <= 0.0 and stretch >= 1.0
 
 
 def _are_tables(tables: Any) -> bool:
@@ -207,11 +190,10 @@ def _are_rules(rules: Any) -> bool:
 STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "columns": lambda names: names is None or _are_texts(names),
     "id_column": _is_id_column,
-    "_seed": lambda seed: 0 <= seed < 2**31,
-    "_learned_share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
-    "rank_odds": _are_odds,
-    "recall_": _are_measures,
-    "reliability_": _are_measures,
+    "seed": lambda seed: 0 <= seed < 2**31,
+    "share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
+    "correction": _is_correction,
+    "telling": _are_texts,
     "tables": _are_tables,
     "rules": _are_rules,
     "known": _are_known,
@@ -222,16 +204,14 @@ STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
 
 def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     """Return what was learned but for the classifiers."""
-    mixture = None
-    mixture_arrays = part_of(arrays, "mixture")
-    if mixture_arrays:
-        mixture = Mixture.from_arrays(mixture_arrays)
-    learned = Learned(state["_seed"], state["statement_"], mixture)
-    learned.share = state["_learned_share"]
-    learned.recall = _measures(state["recall_"])
-    learned.reliability = _measures(state.get("reliability_", []))
-    if state.get("rank_odds") is not None:
-        learned.rank_odds = RankOdds(*state["rank_odds"])
+    agreement = Agreement.from_json(state["agreement"])
+    n_columns = len(agreement.columns)
+    mixture = Mixture.from_arrays(part_of(arrays, "mixture"), n_columns)
+    learned = Learned(state["seed"], agreement, mixture)
+    learned.share = state["share"]
+    learned.correction = Correction(*map(float, state["correction"]))
+    learned.telling = state["telling"]
+    learned.held_out = state["held_out"]
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
@@ -240,23 +220,18 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
 def _classifier_of_file(
     arrays: Arrays, searched: SearchedRecords, seed: int
 ) -> PairClassifier:
-    """Return the classifiers, which learn anew if a file of an earlier version has none."""
+    """Return classifiers that learn again what they learned from the same rows."""
     training = part_of(arrays, "training")
     pairs = get_array(training, "pairs", "iu", (None, 2))
-    X = training.get("X")
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) != len(pairs):
-        raise ValueError("X must have a row per training pair")
     rows = TrainingRows(
         pairs=check_numbers(pairs, searched.tables.n_records, "training pairs"),
-        X=X,
-        labels=get_array(training, "labels", "biuf", (len(pairs),)),
+        X=get_array(training, "X", "f", (len(pairs), None)),
+        labels=get_array(training, "labels", "f", (len(pairs),)),
         fold=get_array(training, "fold", "iu", (len(pairs),)),
+        weight=get_array(training, "weight", "f", (len(pairs),)),
     )
-    classifier_arrays = part_of(arrays, "classifier")
-    if classifier_arrays:
-        return PairClassifier.from_arrays(classifier_arrays, rows)
-    with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
-        return PairClassifier.of_training(searched.records, rows, seed)
+    words = WordModel.from_arrays(part_of(arrays, "words"))
+    return PairClassifier(words, rows, seed)
 
 
 def check_shares(values: np.ndarray) -> np.ndarray:
@@ -264,18 +239,6 @@ def check_shares(values: np.ndarray) -> np.ndarray:
     if values.size and not 0.0 <= values.min() <= values.max() <= 1.0:
         raise ValueError("probabilities must be from 0 to 1")
     return values
-
-
-def _measures(lines: list[dict[str, Any]]) -> Measures:
-    """Return lines of a table as they were: JSON has lists where they have tuples."""
-    measures = Measures()
-    for line in lines:
-        values = dict(line)
-        for name, value in line.items():
-            if isinstance(value, list):
-                values[name] = tuple(value)
-        measures.append(values)
-    return measures
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:

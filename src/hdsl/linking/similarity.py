@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
@@ -12,7 +13,6 @@ from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
 from .blocks import row_blocks
 from .features import RecordFeatures
-from .known import TrainingPairs
 from .nearest import N_CANDIDATES, NearestRecords
 from .rows import Rows
 
@@ -24,7 +24,8 @@ PRIOR = 4.0
 
 def learn_similarity(
     X: sp.csr_array,
-    pairs: TrainingPairs,
+    pairs: np.ndarray,
+    is_match: np.ndarray,
     nearest: NearestRecords,
     *,
     seed: int,
@@ -35,13 +36,14 @@ def learn_similarity(
     Parameters
     ----------
     X : csr_array of shape (n_records, n_features)
-    pairs : TrainingPairs
+    pairs : ndarray of shape (n_pairs, 2)
+    is_match : ndarray of bool of shape (n_pairs,)
     nearest : NearestRecords
         By cosine: only the candidates of a record are learned from.
     seed : int
     n_jobs : int or None
     """
-    triplets = link_triplets(pairs.pairs, pairs.is_match, n_per_link=None)
+    triplets = link_triplets(pairs, is_match, n_per_link=None)
     anchors = triplets[:, 0]
     negatives = triplets[:, 2:]
     candidates = nearest.neighbors[anchors, :N_CANDIDATES]

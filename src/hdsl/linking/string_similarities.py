@@ -15,7 +15,15 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
 from ..cpu.kernels.arrays import SparseArrays
-from .column_values import NUMBER, amount, are_values, day, first_number, read_values
+from .column_values import (
+    NUMBER,
+    amount,
+    are_values,
+    day,
+    first_number,
+    read_values,
+    relative_difference,
+)
 from .rows import Rows, joined_values
 from .tables import Tables
 from .text import WORD, folded
@@ -304,6 +312,24 @@ class StringSimilarities:
                 kinds[each.subject] = "days"
         return kinds
 
+    def values(self, name: str) -> np.ndarray:
+        """Return the values of a column, in lower case, empty where they are missing."""
+        [column] = [
+            each
+            for each in self.comparisons
+            if isinstance(each, ColumnTexts) and each.subject == name
+        ]
+        return column.texts
+
+    def amounts(self, name: str) -> np.ndarray:
+        """Return the numbers of a column of amounts, NaN where they are missing."""
+        [column] = [
+            each
+            for each in self.comparisons
+            if isinstance(each, ColumnAmounts) and each.subject == name
+        ]
+        return column.amounts
+
     def take(self, records: np.ndarray) -> StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
@@ -327,18 +353,6 @@ class StringSimilarities:
         return np.column_stack(
             [each.compare(left, right, n_jobs or 1) for each in self.comparisons]
         )
-
-
-def relative_difference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return differences divided by the larger number of both, 0 of equal ones.
-
-    Examples
-    --------
-    >>> relative_difference(np.array([4.0, 0.0]), np.array([5.0, 0.0])).tolist()
-    [0.2, 0.0]
-    """
-    largest = np.maximum(abs(left), abs(right))
-    return abs(left - right) / np.where(largest == 0.0, 1.0, largest)
 
 
 def _similarities(
