@@ -729,3 +729,11 @@ def log_odds_of_pair(mixture, levels, rarity):
         rare[weaker] *= 1.0 - tied / chance[weaker]
     prior = math.log(mixture.rate / (1.0 - mixture.rate))
     return prior + sum(added.values()) + sum(rare.values())
+
+
+def column_keys(X, compared):
+    """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
+    rows = np.abs(X[np.unique(compared)])
+    rows /= np.abs(X).max() or 1.0
+    lengths = rows.sum(axis=1)
+    return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])

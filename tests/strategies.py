@@ -84,11 +84,11 @@ def random_arrays(seed, n=10, d=8, T=30, density=0.5):
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
     X[rng.integers(n, size=d), np.arange(d)] += 1.0
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    # The fullest columns first, as in CPULayout: feature numbers are then column
-    # numbers.
-    X = X[:, np.argsort(-np.count_nonzero(X, axis=0), kind="stable")]
     others = np.array([rng.choice(n, size=2, replace=False) for _ in range(T)])
-    return X, np.column_stack([rng.integers(n, size=T), others])
+    triplets = np.column_stack([rng.integers(n, size=T), others])
+    # The order of CPULayout: feature numbers are then column numbers.
+    layout = CPULayout(sp.csr_array(X), triplets, workers=Workers(1))
+    return X[:, np.append(layout.features, np.flatnonzero(~X.any(axis=0)))], triplets
 
 
 def random_twin(seed, *, n=10, d=8, T=30, density=0.5, **parameters):

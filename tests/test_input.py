@@ -13,6 +13,7 @@ from hdsl import HDSL
 from hdsl.input.comparisons import check_comparisons
 from hdsl.input.errors import short
 from hdsl.input.parameters import check_number
+from hdsl.triplets import judgement_triplets
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -571,3 +572,11 @@ def test_values_in_messages_are_short():
         with pytest.raises(ValueError, match="loss") as caught:
             HDSL(loss=value).fit(X, Y)
         assert len(str(caught.value)) < 500
+
+
+def test_two_columns_of_one_name_are_named():
+    frame = pytest.importorskip("pandas").DataFrame(X[:, :3], columns=["a", "b", "a"])
+    assert_refused(lambda model: model.fit(frame, Y), "more than one column", "'a'")
+    frame.columns = ["anchor", "positive", "anchor"]
+    with pytest.raises(ValueError, match="name more than once: rename one"):
+        judgement_triplets(frame)

@@ -72,3 +72,11 @@ def test_a_chosen_prior_is_a_round_number_of_units():
     assert model.prior_ in priors.tolist()
     finite = priors[np.isfinite(priors)]
     assert_array_equal(finite, np.round(finite, 9))
+
+
+def test_a_table_obeys_no_control_character():
+    columns = Columns({"a\u202eb": np.array(["c\u2067d", "\x1b[31mred"], dtype=object)})
+    for text in (repr(columns), columns.to_html()):
+        assert not set("\u202e\u2067\x1b") & set(text)
+        assert "a\\u202eb" in text
+        assert "\\x1b[31mred" in text

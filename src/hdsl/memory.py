@@ -2,7 +2,18 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+#: Where Linux shows groups of processes with a limit, those of this process, and the
+#: files of a group with its limit and what it uses, by version.
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+VERSION_2 = ("memory.max", "memory.current")
+
+#: What of the used memory is given back where memory is short, in ``memory.stat``.
+RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
 
 
 class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its base
@@ -113,12 +124,61 @@ def _meminfo() -> int | None:
 
 
 def _cgroup() -> int | None:
+    """Return the bytes that the group of this process has left, None without a limit."""
+    free = [
+        _free_of_group(folder, limit, used)
+        for folder, limit, used in _groups(OWN_GROUPS, CGROUPS)
+    ]
+    return min((size for size in free if size is not None), default=None)
+
+
+def _groups(own: Path, root: Path) -> list[tuple[Path, str, str]]:
+    """Return the groups of a process, those around them, and the names of their files.
+
+    In a container the root is often the group of the process, whatever its path says.
+    """
+    lines = []
+    with suppress(OSError):
+        lines = own.read_text().splitlines()
+    groups = [(root, *VERSION_2), (root / "memory", *VERSION_1)]
+    for line in lines:
+        _, _, group = line.partition(":")
+        controllers, _, path = group.partition(":")
+        names = [name for name in path.split("/") if name not in ("", "..")]
+        for depth in range(1, len(names) + 1):
+            inner = Path(*names[:depth])
+            if not controllers:
+                groups.append((root / inner, *VERSION_2))
+                groups.append((root / "unified" / inner, *VERSION_2))
+            elif "memory" in controllers.split(","):
+                groups.append((root / "memory" / inner, *VERSION_1))
+    return groups
+
+
+def _free_of_group(folder: Path, limit_name: str, used_name: str) -> int | None:
+    """Return the bytes that a group has left; None where there is none, or no limit."""
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        return max(int(limit) - int(used), 0)
+        limit = int((folder / limit_name).read_text())
+        used = int((folder / used_name).read_text())
     except (OSError, ValueError):  # no such group, or "max": no limit
         return None
+    return max(limit - used + _reclaimable(folder), 0)
+
+
+def _reclaimable(folder: Path) -> int:
+    """Return the bytes of a group that are given back where memory is short.
+
+    They are files that were read, and are kept in case they are read again.
+    """
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+        sizes = {name: int(size) for name, size in map(str.split, lines)}
+    except (OSError, ValueError):
+        return 0
+    # A group of version 1 has the sums over inner groups by names of their own.
+    return sum(
+        max(sizes.get(f"total_{name}", 0), sizes.get(name, 0)) for name in RECLAIMABLE
+    )
 
 
 def format_bytes(size: float) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .input.printable import printable
+
 #: How flags are shown.
 FLAGS = {True: "yes", False: ""}
 
@@ -27,14 +29,18 @@ class Columns(dict[str, np.ndarray]):
     """
 
     def __repr__(self) -> str:
-        return text_table([*self], self._cells())
+        return text_table(self._header(), self._cells())
 
     def _repr_html_(self) -> str:
         return self.to_html()
 
     def to_html(self) -> str:
         """Return the columns as an HTML table."""
-        return html_table([*self], self._cells())
+        return html_table(self._header(), self._cells())
+
+    def _header(self) -> list[str]:
+        """Return the names as text."""
+        return [printable(str(name)) for name in self]
 
     def _cells(self) -> list[list[str]]:
         """Return the values as text, by rows."""
@@ -52,7 +58,7 @@ def _cell(value: Any) -> str:
         return FLAGS[value]
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
+    return printable(str(value))
 
 
 def frame_of(data: Any, otherwise: str = "") -> Any:

@@ -82,7 +82,8 @@ def make_encoder(folder, width=WIDTH):
     return folder
 
 
-FIT = (*LABELLED, "--id", "id", "--encoder", "small", "--max-iter", 4, "--min-df", 1)
+SMALL = ("--encoder", "small")
+FIT = (*LABELLED, "--id", "id", *SMALL, "--max-iter", 4, "--min-df", 1)
 
 
 def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(home):
@@ -90,7 +91,9 @@ def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(hom
     assert facts["embedding"] == WIDTH
     assert facts["embedding weight"] > 0
     assert facts["error"]["learned"] <= facts["error"]["cosine"]
-    (first, *_) = told("search", "model.hdsl", "goal keeper", "-k", 3)["neighbours"]
+    (first, *_) = told("search", "model.hdsl", "goal keeper", "-k", 3, *SMALL)[
+        "neighbours"
+    ]
     assert first["label"] == "sport"
     parts = told("explain", "model.hdsl", "--x", "d0", "--y", "d3")["parts"]
     assert [part["name"] for part in parts if part["kind"] == "embedding"] == [
@@ -108,6 +111,7 @@ def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(hom
 def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
     good("fit", "texts.csv", *FIT, "--no-class-scores")
     collection = load(home / "model.hdsl")
+    collection.encoder.use(str(home / "small"))
     X = collection.documents.X
     assert isinstance(X, MixedRows)
     weight = collection.scored.similarity.embedding_weight
@@ -145,11 +149,20 @@ def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
     assert_allclose(of_texts.toarray(), expected.toarray(), rtol=1e-4)
 
 
-def test_without_its_encoder_a_search_goes_on_by_words_and_says_so(home):
+def test_an_encoder_that_a_file_names_is_not_loaded(home, monkeypatch):
+    good("fit", "texts.csv", *FIT)
+    loaded = []
+    monkeypatch.setattr("hdsl.text.encoders.load_encoder", loaded.append)
+    result = good("search", "model.hdsl", "goal keeper")
+    assert loaded == []
+    (line,) = [line for line in result.stderr.splitlines() if "words alone" in line]
+    assert "--encoder" in line
+    assert "'small'" in line
+
+
+def test_an_encoder_that_the_user_names_is_loaded(home):
     good("fit", "texts.csv", *FIT)
     (home / "small").rename(home / "moved")
-    result = good("search", "model.hdsl", "goal keeper")
-    assert "words alone" in result.stderr
     assert (
         "words alone"
         not in good("search", "model.hdsl", "goal keeper", "--encoder", "moved").stderr
@@ -168,13 +181,13 @@ def test_another_encoder_is_refused(home):
 
 def test_an_export_has_words_and_embedding(home):
     good("fit", "texts.csv", *FIT)
-    hits = told("search", "model.hdsl", "goal keeper", "-k", 90)["neighbours"]
+    hits = told("search", "model.hdsl", "goal keeper", "-k", 90, *SMALL)["neighbours"]
     good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
     lines = [
         json.loads(line) for line in (home / "index.jsonl").read_text().split("\n")[:-1]
     ]
     options = ("--to", "jsonl", "--query", "goal keeper")
-    query = json.loads(good("export", "model.hdsl", *options).stdout)
+    query = json.loads(good("export", "model.hdsl", *options, *SMALL).stdout)
     scores = [
         sum(
             query["terms"].get(term, 0.0) * weight

@@ -7,7 +7,7 @@ import pytest
 
 import hdsl
 from commands import bad, good, read_csv, told, write_csv
-from products import make_tables
+from products import KINDS, make_tables
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,24 @@ def test_a_column_may_have_any_name(tmp_path):
     )  # and lines may end as on Windows
     good("link", tmp_path / "t.jsonl", "--threshold", "0", "-o", tmp_path / "links.csv")
     assert len(read_csv(tmp_path / "links.csv")) == 1
+
+
+def test_candidates_agree_in_the_columns_that_block_on_names(tmp_path):
+    left, right, _ = make_tables(30)
+    texts = left["title"] + right["title"]
+    kinds = [next(word for word in text.split() if word in KINDS) for text in texts]
+    prices = [*map(str, left["price"] + right["price"])]
+    rows = [*zip(texts, kinds, prices, strict=True)]
+    table = write_csv(tmp_path / "t.csv", rows, ("title", "kind", "price"))
+    values = np.array([kinds, prices])
+    for block_on, agree in (("kind,price", np.any), ("kind+price", np.all)):
+        options = ["--block-on", block_on, "--threshold", 0, "-o", tmp_path / "l.csv"]
+        good("link", table, "--columns", "title", *options)
+        links = read_csv(tmp_path / "l.csv")
+        pairs = np.array([[int(link["left"]), int(link["right"])] for link in links])
+        assert len(pairs) > 5
+        assert agree(values[:, pairs[:, 0]] == values[:, pairs[:, 1]], axis=0).all()
+    assert "to block on" in bad("link", table, "--block-on", "nothing")
 
 
 @pytest.fixture(scope="module")

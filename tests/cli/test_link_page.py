@@ -6,6 +6,8 @@ import pytest
 
 from commands import good, write_csv
 from hdsl.cli.link_page import _marked
+from hdsl.cli.link_page import page as page_of
+from hdsl.linking import Linker
 from products import make_tables
 
 
@@ -55,6 +57,16 @@ def test_words_that_only_one_record_has_are_marked():
     assert _marked("Acme X10, new", "new ACME <x20>") == "Acme <mark>X10</mark>, new"
     assert _marked("a & b", "b") == "<mark>a</mark> &amp; b"
     assert _marked("", "b") == ""
+
+
+@pytest.mark.filterwarnings("ignore:Nothing was learned")
+def test_marks_that_turn_a_text_are_shown_as_escapes():
+    turned = "a\u202eb"
+    linker = Linker(id_column="id").fit({"id": [turned, "x"], turned: ["red pie"] * 2})
+    links = linker.records(linker.predict(0.0))
+    shown = re.sub('data-(left|right)="[^"]*"', "", page_of("t", linker, links, "now"))
+    assert "\u202e" not in shown
+    assert shown.count("a\\u202eb") >= 2
 
 
 def test_a_person_answers_with_two_keys_and_saves_a_file(page, chromium):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from commands import COLUMNS, LABELLED, bad, rows_and_labels, texts, write_csv
+from commands import COLUMNS, LABELLED, bad, good, rows_and_labels, texts, write_csv
 from hdsl import memory
 from hdsl.cli import inputs, learn
 
@@ -202,6 +202,19 @@ def test_wrong_queries(folder, rows_file):
     query = ["--to", "jsonl", "--query", "goal"]
     assert "leave out -o" in bad("export", model, *query, "-o", rows_file.parent / "q")
     assert "compressed" in bad("fit", rows_file.parent / "t.csv.gz", *LABELLED)
+
+
+def test_no_command_writes_over_a_file_that_it_reads(folder, tmp_path):
+    texts = folder / "texts.csv"
+    before = texts.read_bytes()
+    assert "not a model" in bad("fit", texts, *LABELLED, "-o", texts)
+    assert texts.read_bytes() == before
+    model = tmp_path / "m.hdsl"
+    good("fit", texts, *LABELLED, "-o", model, "--max-iter", 2)
+    before = model.read_bytes()
+    for options in (["report", model], ["export", model, "--to", "jsonl"]):
+        assert "another file" in bad(*options, "-o", model)
+        assert model.read_bytes() == before
 
 
 def test_the_output_is_checked_before_the_fit(folder, tmp_path, monkeypatch):

@@ -172,6 +172,14 @@ def test_queries_may_stand_in_the_judgements_as_texts(home):
     assert question(3) in load("model.hdsl").queries.rows.texts.tolist()
 
 
+def test_a_grade_of_qrels_with_an_underline_is_none(home):
+    (home / "qrels.txt").write_text("q0 0 d0 1_0\n")
+    command = ["--judgements", "qrels.txt", "--queries", "queries.csv"]
+    assert "line 1 is no line of TREC's qrels" in bad(
+        "fit", "texts.csv", *FIT, *command
+    )
+
+
 def test_qrels_of_trec_are_the_same_judgements(home):
     by_table = told("fit", "texts.csv", *FIT, *TABLES)
     lines = [f"{q} 0 {d} {grade}" for q, d, grade in judgements()]

@@ -73,7 +73,7 @@ def test_products_links_and_costs(X, data):
 def test_columns_far_apart_cost_nothing(index, n_columns):
     """The two ways to number columns agree, and every array has the dtype of the kernels."""
     columns = np.array([3, n_columns - 1, 700])
-    narrow = sp.csr_array(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 5.0]]))
+    narrow = sp.csr_array(np.array([[2.0, 1.0, 0.0], [4.0, 3.0, 0.0], [0.0, 0.0, 5.0]]))
     parts = (
         narrow.data,
         columns[narrow.indices].astype(index),

@@ -17,9 +17,19 @@ from distributed import Client
 
 import hdsl
 import hdsl.dask
-from clusters import QUIET, assert_same_path, bytes_of, cut, data, settings_of
+from clusters import (
+    QUIET,
+    assert_same_path,
+    bytes_of,
+    cut,
+    data,
+    settings_of,
+    threads,
+)
 from hdsl.dask import partition
 from hdsl.dask.cluster import ClusterError
+from hdsl.dask.comparisons import load_compared
+from hdsl.dask.rows import Rows
 from hdsl.solver import statistics
 from judged_queries import better_by_product
 
@@ -430,3 +440,14 @@ def test_dask_knows_the_size_of_a_shard():
     assert sizeof(shard) > X.data.nbytes
     again = pickle.loads(pickle.dumps(shard))
     assert_array_equal(again.data.compared, shard.data.compared)
+
+
+def test_small_blocks_are_joined():
+    X, y, T = data(n=60)
+    client = threads()
+    rows = Rows.load(client, cut(X, 60))
+    assert len(rows.blocks) == 1
+    assert len(load_compared(rows, cut(T, 100), None, "triplet")) == 1
+    expected = hdsl.dask.HDSL(client=client, **settings_of()).fit(cut(X, 3), y)
+    found = hdsl.dask.HDSL(client=client, **settings_of()).fit(cut(X, 60), y)
+    assert_same_path(found, expected)

@@ -62,6 +62,13 @@ def test_the_similarity_is_that_of_its_formula(model):
     )
 
 
+@pytest.mark.parametrize("weight", [0.25, 1.0, 3.0])
+def test_a_chosen_prior_has_no_rounding_of_the_embedding(weight):
+    model = HDSL(embedding_weight=weight, max_iter=2, random_state=0).fit((X, Z), Y)
+    chosen = model.prior_ * (1.0 + weight)
+    assert chosen == float(f"{chosen:.5g}")
+
+
 def test_no_column_of_the_embedding_is_paired(model):
     assert len(model.atoms_)
     assert (model.atoms_[:, :2] < N_WORDS).all()

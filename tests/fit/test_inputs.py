@@ -211,6 +211,52 @@ def test_rows_of_weight_0_are_not_there_for_samples_and_rare_features(params):
     )
 
 
+MACHINES = {
+    "default": {},
+    "heuristic": {"oracle": "heuristic"},
+    "exact": {"oracle": "exact"},
+    "pairwise": {"step": "pairwise"},
+    "forward": {"step": "forward"},
+}
+
+
+def rows_of_few_features(n=40, d=24, seed=3):
+    """Return sparse rows, many columns of which are equally full, and labels."""
+    rng = np.random.default_rng(seed)
+    values = rng.random((n, d)) * (rng.random((n, d)) < 0.25)
+    values[np.arange(n), np.arange(n) % d] += 1.0
+    return values, np.arange(n) % 3
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
+@pytest.mark.parametrize("norm", [None, "l2"])
+def test_a_weight_of_2_is_the_row_twice(machine, norm):
+    rows, labels = rows_of_few_features()
+    times = np.random.default_rng(0).integers(1, 4, size=len(rows))
+    model = HDSL(
+        prior=1.0, min_rows=2, norm=norm, max_iter=15, random_state=0, **machine
+    )
+    weighted = clone(model).fit(rows, labels, sample_weight=times)
+    repeated = clone(model).fit(
+        np.repeat(rows, times, axis=0), np.repeat(labels, times)
+    )
+    expected = repeated.similarity(rows)
+    assert_allclose(weighted.similarity(rows), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("machine", ["default", "heuristic", "exact", "forward"])
+def test_the_order_of_the_columns_does_not_count(machine):
+    rows, labels = rows_of_few_features()
+    order = np.random.default_rng(1).permutation(rows.shape[1])
+    model = HDSL(random_state=0, max_iter=15, **MACHINES[machine])
+    first = clone(model).fit(rows, labels)
+    second = clone(model).fit(rows[:, order], labels)
+    assert first.prior_ == second.prior_
+    expected = first.similarity(rows)
+    found = second.similarity(rows[:, order])
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
 def test_weights_that_leave_one_class_are_named():
     for mining in ("neighbors", "random"):
         with pytest.raises(ValueError, match="sample_weight"):

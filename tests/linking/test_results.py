@@ -1,10 +1,14 @@
 """Results come in the form of the tables: frames for frames, and tables in a notebook."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 
 import hdsl
-from hdsl.linking import Linker, Links
+from hdsl.files import container
+from hdsl.linking import Entities, Linker, Links
 from hdsl.linking.results import Measures
 from products import TEXTS, make_tables
 
@@ -61,3 +65,36 @@ def test_measures_are_lines_and_a_table():
     assert measures._repr_html_().count("<th>") == 4
     pytest.importorskip("pandas")
     assert measures.to_frame().shape == (1, 4)
+
+
+@pytest.fixture
+def on_pandas():
+    """A linker that was fitted on a table of pandas."""
+    pandas = pytest.importorskip("pandas")
+    return Linker().fit(pandas.DataFrame({"title": TEXTS}))
+
+
+def with_library(linker, library):
+    """Return the arrays and the header of a linker whose file names a library."""
+    arrays, header = linker.to_arrays()
+    state = json.loads(arrays["state"].tobytes()) | {"library": library}
+    arrays["state"] = np.frombuffer(json.dumps(state).encode(), np.uint8)
+    return arrays, header
+
+
+@pytest.mark.parametrize("library", ["hdsl_intruder", "os", "pandas.io", "", 5, ["os"]])
+def test_a_file_names_no_module_to_import(on_pandas, library, tmp_path, monkeypatch):
+    (tmp_path / "hdsl_intruder.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    arrays, header = with_library(on_pandas, library)
+    path = tmp_path / "linker.hdsl"
+    container.write(path, arrays, {**header, "kind": "Linker"})
+    with pytest.raises(ValueError, match="it names the library"):
+        hdsl.load(path)
+
+
+def test_a_library_that_is_not_there_leaves_plain_results(on_pandas, monkeypatch):
+    loaded = Linker.from_arrays(*with_library(on_pandas, "pandas"))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert isinstance(loaded.candidates(1), Links)
+    assert isinstance(loaded.entities(0.1), Entities)

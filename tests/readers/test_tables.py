@@ -1,5 +1,8 @@
 """Tables from files, frames and mappings: their names come first, and only what is wanted."""
 
+import json
+import time
+
 import numpy as np
 import pytest
 
@@ -102,3 +105,25 @@ def test_a_cell_of_combining_marks_is_refused(n_bytes):
     words = "e" + "\u0301" * 30
     texts = [words * 3000, "x" * n_bytes, "é" * n_bytes, None]
     assert tables.read_columns({"name": texts})["name"] is texts
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_a_file_of_many_columns_is_read_in_time(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    names = [f"column{k}" for k in range(40_000)]
+    if suffix == ".jsonl":
+        path.write_text(2 * (json.dumps(dict.fromkeys(names, "a")) + "\n"))
+    else:
+        separator = {".csv": ",", ".tsv": "\t"}[suffix]
+        rows = [names, ["a"] * len(names), ["b"] * len(names)]
+        path.write_text("".join(separator.join(row) + "\n" for row in rows))
+    start = time.perf_counter()
+    assert list(tables.read_columns(path)) == names
+    assert time.perf_counter() - start < 15.0  # it takes 2; by columns squared 50
+
+
+def test_records_of_which_each_has_a_column_of_its_own_are_refused(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f'{{"c{k}": 1}}\n' for k in range(20_000)))
+    with pytest.raises(ValueError, match=r"t\.jsonl expands .* 200 times its size"):
+        tables.read_columns(path)

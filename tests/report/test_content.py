@@ -1,5 +1,6 @@
 """The HTML page of a model, as a file: the same for the same input, written whole or not at all."""
 
+import json
 import tracemalloc
 
 import numpy as np
@@ -92,3 +93,19 @@ def test_memory_does_not_grow_with_the_classes():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5e8
+
+
+def test_marks_that_turn_a_text_are_shown_as_escapes():
+    turned = "photo\u202egnp.exe \u2066x\u2069"
+    model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
+    html = report.page(
+        model,
+        X=np.eye(2),
+        texts=[turned, "b"],
+        feature_names=[turned, "w"],
+        title=turned,
+    )
+    assert not set("\u202e\u2066\u2069") & set(html)
+    assert "<title>photo\\u202egnp.exe" in html
+    data = json.loads(html.split('id="data">')[1].split("</script>")[0])
+    assert data["title"] == "photo\\u202egnp.exe \\u2066x\\u2069"

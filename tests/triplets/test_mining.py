@@ -10,7 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.triplets import neighbor_triplets, random_triplets
+from hdsl.triplets import (
+    neighbor_triplets,
+    random_triplets,
+    shared_label_triplets,
+)
 
 ignore_small_classes = pytest.mark.filterwarnings(
     "ignore:There is one row only:UserWarning"
@@ -149,3 +153,11 @@ def test_random_triplets_reach_every_legal_row():
         of_a = made[made[:, 0] == a]
         assert set(of_a[:, 1]) == set(np.flatnonzero(y == y[a])) - {a}
         assert set(of_a[:, 2]) == set(np.flatnonzero(y != y[a]))
+
+
+@pytest.mark.parametrize("name", ["n_targets", "n_impostors"])
+def test_a_number_of_rows_that_share_labels_is_named(name):
+    with pytest.raises(
+        ValueError, match=f"'{name}' parameter of shared_label_triplets"
+    ):
+        shared_label_triplets(np.eye(3), [["a", "b"], ["a"], ["c"]], **{name: 0})

@@ -298,7 +298,8 @@ def _write(
     write_csv(arguments.output, (*LINK_COLUMNS, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
-        answered = [_marked(answer, linker) for answer in labelled]
+        faults = linker.label_report_.faults()
+        answered = [_marked(answer, faults) for answer in labelled]
         # others are asked about anew
         header = dict.fromkeys(("match", *LINK_COLUMNS, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
@@ -309,13 +310,15 @@ def _write(
         linker.save(arguments.model)
 
 
-def _marked(answer: Answer, linker: Linker) -> Record:
+def _marked(answer: Answer, faults: dict[tuple[str, str], str]) -> Record:
     """Return the record of an answer, with its fault if it has one."""
+    from ..linking.tables import text_of
+
     record = answer.record
-    fault = linker.label_report_.fault(record["left"], record["right"])
-    if fault:
-        return record | {"fault": fault}
-    return record
+    fault = faults.get((text_of(record["left"]), text_of(record["right"])))
+    if fault is None:
+        return record
+    return record | {"fault": fault}
 
 
 def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> None:

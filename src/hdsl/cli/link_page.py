@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from ..input.printable import unturned
 from ..report.page import policy
 from .link_tables import Record
 from .wording import counted, one_line
@@ -58,11 +59,11 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
     template = Template((report / "links.html").read_text("utf-8"))
     return template.substitute(
         policy=policy(css, script),
-        title=html.escape(title),
+        title=_escaped(title),
         css=css,
         js=script,
-        said=html.escape(statement),
-        found=html.escape(about_links),
+        said=_escaped(statement),
+        found=_escaped(about_links),
         n_pairs=len(doubtful) + len(shown),
         links=_html_pairs(linker, shown),
         doubtful=_html_pairs(linker, doubtful, has_parts=True),
@@ -97,7 +98,7 @@ def _html_pair(linker: Linker, link: Record, reasons: str) -> str:
     # Without a value to compare with it is the whole other record.
     left_text = link["left_text"]
     right_text = link["right_text"]
-    header = "".join(f"<th>{html.escape(field.name)}" for field in fields)
+    header = "".join(f"<th>{_escaped(field.name)}" for field in fields)
     left = "".join(
         f"<td>{_marked(field.left, field.right or right_text)}" for field in fields
     )
@@ -108,11 +109,16 @@ def _html_pair(linker: Linker, link: Record, reasons: str) -> str:
         f'<article class="pair" data-left="{left_id}" data-right="{right_id}">'
         f"<p><b>{link['probability']:.2f}</b> "
         '<button value="yes">yes</button> <button value="no">no</button> '
-        f"{html.escape(reasons)}</p>"
+        f"{_escaped(reasons)}</p>"
         f"<table><tr><th>{header}"
-        f'<tr class="left"><th>{left_id}{left}'
-        f'<tr class="right"><th>{right_id}{right}</table></article>'
+        f'<tr class="left"><th>{unturned(left_id)}{left}'
+        f'<tr class="right"><th>{unturned(right_id)}{right}</table></article>'
     )
+
+
+def _escaped(text: str) -> str:
+    """Return a text as HTML; marks that turn its direction are escape sequences."""
+    return html.escape(unturned(text))
 
 
 def _marked(text: str, other: str) -> str:

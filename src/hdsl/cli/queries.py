@@ -193,6 +193,9 @@ def _read_qrels(path: Path) -> dict[str, list[Any]]:
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
+    if "_" in text:  # Python reads 1_0 as 10
+        return False
     try:
         return np.isfinite(float(text))
     except ValueError:

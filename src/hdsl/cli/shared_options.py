@@ -14,8 +14,8 @@ OF_QUERIES = ("judgements", "clicks")
 
 #: What commands say of the encoder of a model that is fitted already.
 ENCODER_NOW = (
-    "Folder or name of the encoder that the model was learned with. Default: where it "
-    "was then."
+    "Folder or name of the encoder that the model was learned with. Default: none, and "
+    "texts are compared by words alone."
 )
 
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or

@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from ..layout.feature_numbers import number_features
+from ..input.matrices import largest_value
+from ..layout.feature_numbers import column_keys, compared_rows, number_features
 from ..mixed_rows import MixedRows
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
@@ -68,14 +69,22 @@ class CPULayout(Layout):
         if is_wide(X):
             names, indices = np.unique(indices, return_inverse=True)
             n_used = len(names)
-        length = counted(indices, n_used, workers)
-        self.features, number, n_columns = number_features(
-            length, names, min_rows, columns
+        numbered = number_features(
+            counted(indices, n_used, workers),
+            column_keys(
+                sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_used)),
+                compared_rows(compared, weights, X.shape[0]),
+                largest_value(X.data),
+            ),
+            names,
+            min_rows,
+            columns,
         )
+        self.features = numbered.features
         self.n_features = len(self.features)
-        shape = (X.shape[0], n_columns)
+        shape = (X.shape[0], numbered.n_numbers)
         matrix = sp.csr_array(
-            (X.data, _taken(number, indices, workers), X.indptr), shape=shape
+            (X.data, _taken(numbered.numbers, indices, workers), X.indptr), shape=shape
         )
         omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None if weights is None else weights / weights.max()

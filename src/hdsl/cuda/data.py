@@ -3,6 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
+from ..layout.feature_numbers import compared_rows
 from ..mixed_rows import MixedRows, sparse_block
 from .comparisons import Comparisons
 from .rows import Rows
@@ -33,7 +34,8 @@ class CardData:
         min_rows: int = 1,
     ) -> None:
         self.device = device
-        self.rows = Rows(sparse_block(X), device, columns, min_rows)
+        is_compared = compared_rows(compared, weights, X.shape[0])
+        self.rows = Rows(sparse_block(X), device, is_compared, columns, min_rows)
         if isinstance(X, MixedRows):
             self.rows.dense = device.upload(X.dense.astype(np.float32, copy=False))
         self.comparisons = Comparisons(self.rows, compared, weights)

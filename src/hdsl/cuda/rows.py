@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cached import cached
-from ..layout.feature_numbers import number_features
+from ..input.matrices import largest_value
+from ..layout.feature_numbers import column_keys, number_features
 from ..wide_matrices import is_wide
 from .runtime import Array, Device
 from .segments import Segments
@@ -47,6 +48,8 @@ class Rows:
     ----------
     X : csr_array of shape (n, n_columns)
     device : Device
+    is_compared : ndarray of bool of shape (n,)
+        The rows that comparisons name.
     columns : ndarray or None
         Columns that are features although they may be rare or empty.
     min_rows : int
@@ -76,6 +79,7 @@ class Rows:
         self,
         X: sp.csr_array,
         device: Device,
+        is_compared: np.ndarray,
         columns: np.ndarray | None = None,
         min_rows: int = 1,
     ) -> None:
@@ -91,9 +95,12 @@ class Rows:
             n_columns = len(names)
         column = device.upload(np.asarray(indices, dtype=np.int32))
         column_sizes = self._column_sizes(column, n_columns)
-        self.features, number, self.n_numbers = number_features(
-            column_sizes, names, min_rows, columns
-        )
+        used = sp.csr_array((X.data, indices, X.indptr), shape=(self.n, n_columns))
+        keys = column_keys(used, is_compared, largest_value(X.data))
+        numbered = number_features(column_sizes, keys, names, min_rows, columns)
+        self.features = numbered.features
+        self.n_numbers = numbered.n_numbers
+        number = numbered.numbers
         self.n_features = len(self.features)
 
         used = np.flatnonzero(column_sizes)

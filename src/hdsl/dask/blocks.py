@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .cluster import gather, send
+
+#: Blocks of together no more values than this are joined: it is a megabyte.
+SMALL_BLOCK = 1 << 17
 
 #: Rows of the client are cut into blocks of so many.
 LOCAL_ROWS = 1 << 14
@@ -108,3 +113,24 @@ def as_future(client: Any, block: Any) -> Any:
     if is_future(block):
         return block
     return send(client, block)
+
+
+def groups_of_small(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where groups of blocks begin and end: small ones that follow each other are one.
+
+    A block takes part in tasks with each other one, which cost more than the work where
+    blocks are small.
+
+    Examples
+    --------
+    >>> groups_of_small([1, 2, SMALL_BLOCK, 3, 4])
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    starts = [0]
+    total = 0
+    for number, size in enumerate(sizes):
+        total += size
+        if number and total > SMALL_BLOCK:
+            starts.append(number)
+            total = size
+    return [*pairwise([*starts, len(sizes)])]

@@ -8,12 +8,13 @@ makes again.
 from __future__ import annotations
 
 from operator import getitem
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
+from ..layout.feature_numbers import FeatureNumbers, compared_rows, number_features
 from ..mixed_rows import MixedRows, sparse_block, stack_all
 from .cluster import send
 from .comparisons import ComparisonSummary, summarize
@@ -22,13 +23,6 @@ from .partition import Partition, ShardComparisons, choose_partition, deal, join
 from .rows import Rows
 from .shard import Shard, ShardData
 from .shards import Shards
-
-
-class Columns(NamedTuple):
-    """The columns of X with a value; their numbers in a shard are positions in this order."""
-
-    features: np.ndarray  # the fullest first
-    others: np.ndarray  # that only count in ⟨x, y⟩
 
 
 def build_layout(
@@ -49,32 +43,28 @@ def build_layout(
     min_rows : int, default=1
         Rows that a feature must have a value in.
     """
-    chosen = choose_columns(rows, columns, min_rows)
     summary = summarize(rows.client, blocks)
+    numbered = number_columns(rows, summary, columns, min_rows)
     partition = choose_partition(summary, rows.shape[0])
     by_shard = deal_out(rows, blocks, summary, partition)
-    futures = make_shards(rows, by_shard, chosen, summary.total_weight)
+    futures = make_shards(rows, by_shard, numbered, summary.total_weight)
     shards = Shards(rows.client, futures, partition)
-    return DaskLayout(shards, chosen.features, rows.mean_squared_norm)
+    return DaskLayout(shards, numbered.features, rows.mean_squared_norm)
 
 
-def choose_columns(rows: Rows, columns: np.ndarray | None, min_rows: int) -> Columns:
-    """Return the columns that are features, and those that only count in ⟨x, y⟩.
-
-    Features have values in `min_rows` rows at least, or as many as the second fullest,
-    or are listed in `columns`.
-    """
+def number_columns(
+    rows: Rows,
+    summary: ComparisonSummary,
+    columns: np.ndarray | None,
+    min_rows: int,
+) -> FeatureNumbers:
+    """Return the columns that are features, those that only count in ⟨x, y⟩, and their numbers."""
     used, counts = rows.count_columns()
-    fullest_first = used[np.argsort(-counts, kind="stable")]
-    fewest = np.sort(counts)[-2:].min(initial=min_rows)
-    n_full = np.count_nonzero(counts >= fewest)
-    features = fullest_first[:n_full]
-    others = fullest_first[n_full:]
-    if columns is not None:
-        features = np.concatenate([features, np.setdiff1d(columns, features)])
-        others = np.setdiff1d(others, columns)
-    check_live_features(len(features), rows.shape[1])
-    return Columns(features, others)
+    is_compared = compared_rows(summary.rows, None, rows.shape[0])
+    keys = rows.column_keys(is_compared)
+    numbered = number_features(counts, keys, used, min_rows, columns)
+    check_live_features(len(numbered.features), rows.shape[1])
+    return numbered
 
 
 def deal_out(
@@ -100,11 +90,11 @@ def deal_out(
 
 
 def make_shards(
-    rows: Rows, by_shard: list[Any], columns: Columns, total_weight: float
+    rows: Rows, by_shard: list[Any], numbered: FeatureNumbers, total_weight: float
 ) -> list[Any]:
     """Return the shards as futures, spread evenly over the threads of the workers."""
     client = rows.client
-    columns_on_cluster = send(client, columns)
+    columns = send(client, np.append(numbered.features, numbered.others))
     starts = rows.starts[:-1].tolist()
     threads = client.nthreads()
     homes = [address for address in sorted(threads) for _ in range(threads[address])]
@@ -118,7 +108,8 @@ def make_shards(
             client.submit(
                 make_shard,
                 comparisons,
-                columns_on_cluster,
+                columns,
+                len(numbered.features),
                 total_weight,
                 *taken,
                 workers=[homes[k * len(homes) // len(by_shard)]],
@@ -140,23 +131,24 @@ def take_rows(block: Any, rows: np.ndarray, first: int) -> Any:
 
 def make_shard(
     comparisons: ShardComparisons,
-    columns: Columns,
+    columns: np.ndarray,
+    n_features: int,
     total_weight: float,
     *blocks: sp.csr_array | MixedRows,
 ) -> Shard:
-    """Return the shard of comparisons; its rows come in blocks."""
+    """Return the shard of comparisons; its rows come in blocks, the first columns are features."""
     rows = stack_all(blocks)
     dense = None
     if isinstance(rows, MixedRows):
         dense = rows.dense
     return Shard(
         ShardData(
-            X=renumber_columns(sparse_block(rows), np.concatenate(columns)),
+            X=renumber_columns(sparse_block(rows), columns),
             dense=dense,
             compared=comparisons.block.compared,
             weights=comparisons.block.weights,
             total_weight=total_weight,
-            n_features=len(columns.features),
+            n_features=n_features,
         )
     )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..input.comparisons import check_comparisons, check_weights
-from .blocks import as_futures
+from .blocks import as_futures, groups_of_small
 from .cluster import gather
 from .rows import Rows
 
@@ -54,6 +54,7 @@ class ComparisonSummary(NamedTuple):
     counts: np.ndarray  # how many start from each
     total_weight: float
     pairs: np.ndarray  # a sample of pairs of an anchor and a row compared with it
+    rows: np.ndarray  # rows that comparisons of positive weight name, rising
 
     @classmethod
     def merge(cls, summaries: Sequence[ComparisonSummary]) -> ComparisonSummary:
@@ -68,6 +69,7 @@ class ComparisonSummary(NamedTuple):
             counts=np.bincount(position, counts).astype(np.int64),
             total_weight=float(sum(summary.total_weight for summary in summaries)),
             pairs=np.concatenate([summary.pairs for summary in summaries]),
+            rows=np.unique(np.concatenate([summary.rows for summary in summaries])),
         )
 
 
@@ -83,6 +85,11 @@ def check_compared(
     return ComparisonBlock(checked, weights)
 
 
+def join_compared(*blocks: ComparisonBlock) -> ComparisonBlock:
+    """Return several blocks of comparisons as one."""
+    return ComparisonBlock.join(blocks)
+
+
 def summarize_compared(block: ComparisonBlock) -> ComparisonSummary:
     """Return what the client needs to know of a block of comparisons."""
     compared = block.compared
@@ -91,13 +98,16 @@ def summarize_compared(block: ComparisonBlock) -> ComparisonSummary:
     pairs = np.column_stack([starts, compared[:, 1:].ravel()])
     n_wanted = PAIRS_PER_ANCHOR * max(len(anchors), 1)
     total_weight = float(len(compared))
+    rows = compared
     if block.weights is not None:
         total_weight = float(block.weights.sum())
+        rows = compared[block.weights > 0.0]
     return ComparisonSummary(
         anchors=anchors,
         counts=counts,
         total_weight=total_weight,
         pairs=pairs[:: max(1, len(pairs) // n_wanted)],
+        rows=np.unique(rows),
     )
 
 
@@ -137,7 +147,7 @@ def load_compared(rows: Rows, data: Any, sample_weight: Any, kind: str) -> list[
             their_weights.append(weights[end - count : end])
     if not blocks_with_any:
         raise ValueError(f"{kind}s is empty: at least one {kind} is needed.")
-    return client.map(
+    checked = client.map(
         check_compared,
         blocks_with_any,
         their_weights,
@@ -145,6 +155,11 @@ def load_compared(rows: Rows, data: Any, sample_weight: Any, kind: str) -> list[
         kind=kind,
         pure=False,
     )
+    sizes = [WIDTHS[kind] * count for count in counts if count]
+    return [
+        client.submit(join_compared, *checked[first:last], pure=False)
+        for first, last in groups_of_small(sizes)
+    ]
 
 
 def summarize(client: Any, blocks: list[Any]) -> ComparisonSummary:

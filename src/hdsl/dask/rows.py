@@ -20,8 +20,9 @@ from ..input.matrices import (
     check_live_features,
     largest_value,
 )
+from ..layout.feature_numbers import column_keys
 from ..mixed_rows import MixedRows, sparse_block, split_columns, stack_all
-from .blocks import as_futures, as_pair_of_futures
+from .blocks import as_futures, as_pair_of_futures, groups_of_small
 from .cluster import gather
 
 # --- tasks ----------------------------------------------------------------------------
@@ -106,6 +107,17 @@ def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
     )
 
 
+def column_keys_of_block(
+    block: sp.csr_array | MixedRows, is_compared: np.ndarray, largest: float
+) -> np.ndarray:
+    """Return the keys of the columns of a block that have a value, rising."""
+    features = sparse_block(block)
+    columns, indices = np.unique(features.indices, return_inverse=True)
+    shape = (features.shape[0], len(columns))
+    used = sp.csr_array((features.data, indices, features.indptr), shape=shape)
+    return column_keys(used, is_compared, largest)
+
+
 def summarize_embedding(dense: np.ndarray) -> EmbeddingSummary:
     """Return what the client needs to know of the embedding in a block."""
     return EmbeddingSummary(
@@ -115,7 +127,18 @@ def summarize_embedding(dense: np.ndarray) -> EmbeddingSummary:
     )
 
 
+def stack_blocks(*blocks: Any) -> Any:
+    """Return several blocks of rows as one."""
+    return stack_all(blocks)
+
+
 # --- on the client --------------------------------------------------------------------
+
+
+def _block_size(summary: BlockSummary) -> int:
+    """Return how many values a block has, features and embedding together."""
+    width = summary.embedding.width
+    return int(summary.counts.sum()) + summary.n_rows * (1 + width)
 
 
 @dataclass(frozen=True)
@@ -184,7 +207,22 @@ class Rows:
         columns, _ = rows.count_columns()
         check_live_features(len(columns), rows.n_features)
         check_largest(rows.largest_value)
-        return rows
+        return rows._without_small_blocks()
+
+    def _without_small_blocks(self) -> Rows:
+        """Return the same rows, with small blocks that follow each other joined."""
+        sizes = [_block_size(summary) for summary in self.summaries]
+        groups = groups_of_small(sizes)
+        if len(groups) == len(sizes):
+            return self
+        blocks = []
+        for first, last in groups:
+            block = self.blocks[first]
+            if last - first > 1:
+                parts = self.blocks[first:last]
+                block = self.client.submit(stack_blocks, *parts, pure=False)
+            blocks.append(block)
+        return Rows.from_futures(self.client, blocks)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -240,12 +278,29 @@ class Rows:
 
     def count_columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns with values, rising, and how many values each has."""
-        columns, position = np.unique(
-            np.concatenate([summary.columns for summary in self.summaries]),
-            return_inverse=True,
-        )
+        columns, position = self._position_of_columns()
         counts = np.concatenate([summary.counts for summary in self.summaries])
         return columns.astype(np.int64), np.bincount(position, counts)
+
+    def column_keys(self, is_compared: np.ndarray) -> np.ndarray:
+        """Return the keys of the columns with values, rising, by which they are numbered."""
+        starts = self.starts
+        masks = np.split(is_compared, starts[1:-1])
+        answers = self.client.map(
+            column_keys_of_block,
+            self.blocks,
+            masks,
+            largest=self.largest_value,
+            pure=False,
+        )
+        position = self._position_of_columns()[1]
+        keys = np.concatenate(gather(self.client, answers), axis=1)
+        return np.array([np.bincount(position, key) for key in keys])
+
+    def _position_of_columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns with values, and which of them each column of a block is."""
+        columns = np.concatenate([summary.columns for summary in self.summaries])
+        return np.unique(columns, return_inverse=True)
 
     def map(self, function: Callable[..., Any], **options: Any) -> Rows:
         """Return the rows that a function makes of each block."""

@@ -16,8 +16,8 @@ SCALE_MARGIN = 9.0
 
 SCALE_VALUES = 80.0
 
-#: Digits of the mean ‖x‖² that are not rounding.
-UNIT_DIGITS = 12
+#: Digits of the mean ‖x‖² that are not rounding: an embedding has 32 bits.
+UNIT_DIGITS = 7
 
 #: min_rows="auto" is this power of the number of rows.
 MIN_ROWS_POWER = 0.125
@@ -44,7 +44,7 @@ def automatic_scale(statistics: Statistics) -> float:
 def own_similarity(statistics: Statistics) -> float:
     """Return the mean ‖x‖² of the anchors, which automatic priors are divided by.
 
-    Its last digits are rounding, of which a prior of 32.00000000000001 would come.
+    Its last digits are rounding, of which a prior of 255.99999935 would come.
     """
     if statistics.own_similarity > 0:
         return float(f"{statistics.own_similarity:.{UNIT_DIGITS}g}")

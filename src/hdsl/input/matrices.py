@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mixed_rows import MixedRows, has_embedding, sparse_block
+from .errors import first_few
 from .sparse_structure import sound_csr
 
 INDEX_LIMIT = np.iinfo(np.int32).max
@@ -35,6 +36,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             "call compute() first."
         )
     _check_is_one(X, name)
+    _check_columns_differ(X, name)
     if sp.issparse(X):
         X = sound_csr(X, name)
     try:
@@ -54,6 +56,18 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
         X = canonical(X)
     check_finite(X, name)
     return X
+
+
+def _check_columns_differ(X: Any, name: str) -> None:
+    """Raise ValueError if two columns of a frame have one name."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(columns, "is_unique", True):
+        return
+    repeated = columns[columns.duplicated()].unique().tolist()
+    raise ValueError(
+        f"{name} has more than one column of the name {first_few(repeated)}: rename "
+        "all but one."
+    )
 
 
 def check_names(model: Any, X: Any) -> None:

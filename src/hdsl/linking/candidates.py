@@ -242,43 +242,45 @@ class SearchedRecords:
         n_jobs : int or None
         """
         X = rows.matrix(rows.width)
+        nearest = NearestRecords.empty(self.n_records, depth)
         if self.blocks.has_rules:
-            return self._search_blocks(X, records, n_jobs).lists(self.n_records, depth)
+            self._search_blocks(X, records, nearest, n_jobs)
+            return nearest
         if self.tables.is_single and len(records) == self.n_records:
             found = top_k(X, X, depth, exclude_self=True, n_jobs=n_jobs)
-            return _entries(found, records, records).lists(self.n_records, depth)
-        nearest = NearestRecords.empty(self.n_records, depth)
+            is_near = (found.rows >= 0) & (found.scores > 0.0)
+            nearest.neighbors[is_near] = found.rows[is_near]
+            nearest.scores[is_near] = found.scores[is_near]
+            return nearest
         is_left = records < self.tables.n_left
         for side, queries in (("left", records[is_left]), ("right", records[~is_left])):
             index = np.array(self.searched_range(side))
             for block in row_blocks(len(queries), QUERIES_AT_A_TIME):
                 some = queries[block]
                 found = top_k(X[some], X[index], depth + 1, n_jobs=n_jobs)
-                entries = _entries(found, np.arange(len(some)), index)
-                entries = entries.where(some[entries.rows] != entries.records)
-                lists = entries.lists(len(some), depth)
-                nearest.neighbors[some] = lists.neighbors
-                nearest.scores[some] = lists.scores
+                _add_found(nearest, found, some, index)
         return nearest
 
     def _search_blocks(
-        self, X: sp.csr_array, records: np.ndarray, n_jobs: int | None
-    ) -> Entries:
-        """Return the nearest records of some by each rule."""
+        self,
+        X: sp.csr_array,
+        records: np.ndarray,
+        nearest: NearestRecords,
+        n_jobs: int | None,
+    ) -> None:
+        """Find the nearest records of some, of those that agree by a rule."""
         is_query = np.zeros(self.n_records, dtype=bool)
         is_query[records] = True
-        every = [NO_ENTRIES]
+        depth = nearest.neighbors.shape[1]
         for group in self.blocks.groups(is_query, self.tables.n_left, GROUP_SIZE):
             found, _ = neighbors_between(
                 (X[group.queries], group.query_keys),
                 (X[group.others], group.other_keys),
-                NEAREST + 1,
+                depth + 1,
                 0,
                 n_jobs=n_jobs,
             )
-            entries = _entries(found, group.queries, group.others)
-            every.append(entries.where(entries.rows != entries.records))
-        return Entries.joined(*every)
+            _add_found(nearest, found, group.queries, group.others)
 
     def compare_spelling(self, records: np.ndarray, n_jobs: int | None) -> None:
         """Find the nearest records of some by spelling, among those by the cosine."""
@@ -359,11 +361,22 @@ class SearchedRecords:
         )
 
 
-def _entries(found: Neighbors, queries: np.ndarray, index: np.ndarray) -> Entries:
-    """Return what was found, by the numbers of records."""
+def _add_found(
+    nearest: NearestRecords, found: Neighbors, queries: np.ndarray, index: np.ndarray
+) -> None:
+    """Write what was found into the lists of queries, beside what they have.
+
+    No record is near itself.
+    """
     rows, ranks = np.nonzero((found.rows >= 0) & (found.scores > 0.0))
     records = index[found.rows[rows, ranks]]
-    return Entries(queries[rows], records, found.scores[rows, ranks])
+    entries = Entries(rows, records, found.scores[rows, ranks])
+    entries = entries.where(queries[rows] != records)
+    before = Entries.of_lists(nearest.take(queries))
+    depth = nearest.neighbors.shape[1]
+    lists = Entries.joined(before, entries).lists(len(queries), depth)
+    nearest.neighbors[queries] = lists.neighbors
+    nearest.scores[queries] = lists.scores
 
 
 def check_numbers(numbers: np.ndarray, n_records: int, what: str) -> np.ndarray:

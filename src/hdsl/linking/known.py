@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..input.errors import first_few
-from .tables import Tables, text_of
+from .tables import Tables
 
 #: Share of the pairs that may name records that no table has: more are likely to be ids
 #: of another column.
@@ -47,16 +47,13 @@ class LabelReport(NamedTuple):
             if pairs
         ]
 
-    def fault(self, left: Any, right: Any) -> str:
-        """Return what is wrong with a pair, in a few words; nothing if it counts."""
-        pair = (text_of(left), text_of(right))
-        if pair in self.contradictory:
-            return "both yes and no: left out"
-        if pair in self.unknown:
-            return "no such record: left out"
-        if pair in self.repeated:
-            return "listed more than once"
-        return ""
+    def faults(self) -> dict[Ids, str]:
+        """Return what is wrong with each pair that does not count as it stands."""
+        return (
+            dict.fromkeys(self.repeated, "listed more than once")
+            | dict.fromkeys(self.unknown, "no such record: left out")
+            | dict.fromkeys(self.contradictory, "both yes and no: left out")
+        )
 
 
 class Labels(NamedTuple):

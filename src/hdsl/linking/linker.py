@@ -26,7 +26,14 @@ from .learning import Settings, learn
 from .linked import LinkedRecords
 from .pair_frames import alone, pairs_of_rows, read_pairs
 from .questions import Audit
-from .results import Links, as_links, in_form_of, library_of
+from .results import (
+    LIBRARIES,
+    Links,
+    as_links,
+    check_library,
+    in_form_of,
+    library_of,
+)
 from .tables import Field, read_later, read_tables
 
 #: By what records are compared.
@@ -149,7 +156,8 @@ class Linker(LinkedToPages, BaseEstimator):
             searched = searched.as_learned(learned.model, self.n_jobs, progress)
             progress.stage("comparing candidates")
             linked = LinkedRecords.of_known(searched, learned, known, self.n_jobs)
-        self._library = library_of(left)
+        library = library_of(left)
+        self._library = library if library in LIBRARIES else None
         self._set(linked)
         self.audit_: Audit | None = None
         for sentence in self.label_report_.sentences():
@@ -553,7 +561,7 @@ class Linker(LinkedToPages, BaseEstimator):
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
         linker.block_on = [*linked.searched.rules] or None
-        linker._library = state["library"]
+        linker._library = check_library(state["library"])
         linker._set(linked)
         linker.audit_ = None
         if state["audit"] is not None:

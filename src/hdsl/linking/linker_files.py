@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..files.container import Arrays, dumps
-from ..files.tables import get_array, nested, part_of
+from ..files.tables import get_array, get_value, nested, part_of
 from ..hdsl import HDSL
 from .agreement import Agreement
 from .candidates import SearchedRecords, check_numbers
 from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
-from .learning import Correction, Learned
+from .learning import MAX_STRETCH, Correction, Learned
 from .linked import LinkedRecords
 from .probability import Mixture
 from .tables import Table, Tables, make_table, text_of
@@ -77,10 +78,11 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
 
 def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     """Return what `to_arrays` was called with."""
-    state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
-    if "rules" not in state:
-        raise ValueError("the linker is of an earlier version: fit it again")
+    state = _state_of_file(arrays)
     tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
+    for name in {name for rule in state["rules"] for name in rule}:
+        if not all(name in table.blocked for table in tables.each):
+            raise ValueError(f"no table has {name!r} to block on")
     learned = _learned_of_file(arrays, state)
     searched = SearchedRecords.from_arrays(
         part_of(arrays, "searched"),
@@ -103,12 +105,112 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
         KnownPairs(tables, matches, non_matches),
         PairProbabilities(
             check_numbers(pairs, tables.n_records, "candidates"),
-            get_array(candidates, "probability", "f", (len(pairs),)),
+            check_shares(get_array(candidates, "probability", "f", (len(pairs),))),
         ),
         check_numbers(arrival, tables.n_records, "arrival"),
         check_numbers(behind, tables.n_records, "pairs behind links"),
     )
     return linked, state
+
+
+def _state_of_file(arrays: Arrays) -> dict[str, Any]:
+    """Return the values that are no arrays, of their types; raise ValueError if they are not."""
+    text = get_array(arrays, "state", "u", (None,)).tobytes()
+    state = json.loads(text.decode("utf-8", "surrogatepass"))
+    if "rules" not in state:
+        raise ValueError("the linker is of an earlier version: fit it again")
+    get_value(state, "held_out", str)
+    get_value(state, "seed", int)
+    for name, is_valid in STATE_CHECKS.items():
+        if name in state and not is_valid(state[name]):
+            raise ValueError(f"{name} has values that no linker has")
+    return state
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) < 1e300
+
+
+def _is_id(value: Any) -> bool:
+    """Return whether a value can be an id."""
+    return isinstance(value, str) or _is_number(value) or isinstance(value, bool)
+
+
+def _are_texts(values: Any) -> bool:
+    """Return whether a value is a list of texts."""
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_correction(values: Any) -> bool:
+    """Return whether a value is a correction by an audit."""
+    shift, stretch, pivot = values
+    are_numbers = all(map(_is_number, (shift, stretch, pivot)))
+    return are_numbers and shift <= 0.0 and 1.0 <= stretch <= MAX_STRETCH
+
+
+def _is_audit(values: Any) -> bool:
+    """Return whether a value is an audit, or None."""
+    if values is None:
+        return True
+    n_links, n_audited, n_wrong, _ = values
+    are_counts = all(isinstance(each, int) for each in (n_links, n_audited, n_wrong))
+    return are_counts and 0 <= n_wrong <= n_audited <= n_links
+
+
+def _are_tables(tables: Any) -> bool:
+    """Return whether a value is one table or two."""
+    return (
+        isinstance(tables, list)
+        and len(tables) in (1, 2)
+        and all(map(_is_table, tables))
+    )
+
+
+def _are_known(known: Any) -> bool:
+    """Return whether a value is two lists of pairs of ids."""
+    matches, non_matches = known
+    return all(
+        len(pair) == 2 and all(map(_is_id, pair)) for pair in [*matches, *non_matches]
+    )
+
+
+def _is_id_column(names: Any) -> bool:
+    """Return whether a value is a column of ids, one per table, or None."""
+    if isinstance(names, list):
+        return len(names) in (1, 2) and _are_texts(names)
+    return names is None or isinstance(names, str)
+
+
+def _is_table(table: Any) -> bool:
+    """Return whether a value is a table: columns by their names, and ids."""
+    columns, ids, blocked = table
+    every = [*columns, *blocked.items()]
+    are_columns = all(isinstance(name, str) and _are_texts(of) for name, of in every)
+    return are_columns and all(map(_is_id, ids))
+
+
+def _are_rules(rules: Any) -> bool:
+    """Return whether a value is a list of columns to block on, several in each rule."""
+    return isinstance(rules, list) and all(map(_are_texts, rules)) and all(rules)
+
+
+#: What the values that are no arrays must be, by their names.
+STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "columns": lambda names: names is None or _are_texts(names),
+    "id_column": _is_id_column,
+    "seed": lambda seed: 0 <= seed < 2**31,
+    "share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
+    "correction": _is_correction,
+    "audit": _is_audit,
+    "telling": _are_texts,
+    "tables": _are_tables,
+    "rules": _are_rules,
+    "known": _are_known,
+    "vocabulary": lambda names: _are_texts(names) and len({*names}) == len(names),
+    "column_kinds": lambda kinds: _are_texts([*kinds.values()]),
+}
 
 
 def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
@@ -141,6 +243,13 @@ def _classifier_of_file(
     )
     words = WordModel.from_arrays(part_of(arrays, "words"))
     return PairClassifier(words, rows, seed)
+
+
+def check_shares(values: np.ndarray) -> np.ndarray:
+    """Return probabilities; raise ValueError if one is not from 0 to 1."""
+    if values.size and not 0.0 <= values.min() <= values.max() <= 1.0:
+        raise ValueError("probabilities must be from 0 to 1")
+    return values
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:

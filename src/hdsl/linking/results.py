@@ -14,6 +14,9 @@ from ..tabular import Columns, frame_of
 #: Rows that are printed.
 N_SHOWN = 20
 
+#: The libraries whose DataFrames results take the form of.
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
 
 class Links(NamedTuple):
     """Pairs of records, and how likely each pair is one thing.
@@ -100,19 +103,26 @@ def library_of(table: Any) -> str | None:
 
 
 def in_form_of(result: Any, library: str | None) -> Any:
-    """Return a result of columns as a DataFrame of a library; None leaves it as it is."""
-    if library is None:
+    """Return a result of columns as a DataFrame of a library.
+
+    Without a library, with another one than `LIBRARIES`, and if the library is not
+    installed, the result stays as it is.
+    """
+    if library not in LIBRARIES:
+        return result
+    try:
+        module = import_module(library)
+    except ImportError:
         return result
     import narwhals.stable.v1 as nw
 
     columns = {
         name: nw.new_series(
-            name, _of_one_type(values.tolist()), native_namespace=_module(library)
+            name, _of_one_type(values.tolist()), native_namespace=module
         )
         for name, values in result._asdict().items()
     }
-    frame = nw.from_dict(columns, native_namespace=_module(library))
-    return frame.to_native()
+    return nw.from_dict(columns, native_namespace=module).to_native()
 
 
 def _of_one_type(values: list[Any]) -> list[Any]:
@@ -125,8 +135,14 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     return values
 
 
-def _module(library: str) -> Any:
-    return import_module(library)
+def check_library(library: Any) -> str | None:
+    """Return the library that a file names; raise ValueError unless it is a known one."""
+    if library is None or library in LIBRARIES:
+        return library
+    raise ValueError(
+        f"it names the library {short(library)}, expected one of "
+        f"{', '.join(LIBRARIES)}, or none"
+    )
 
 
 def as_links(links: Any) -> Links:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -19,6 +20,8 @@ Rule = tuple[str, ...]
 
 #: Characters of a cell that are compared.
 MAX_CELL = 100_000
+#: The part of a time that is less than a second.
+_FRACTION = re.compile(r"\.\d+")
 
 
 class Table(NamedTuple):
@@ -521,6 +524,8 @@ def text_of(value: Any) -> str:
     ['a', '3', '3.5', '', '']
     >>> text_of(np.datetime64("2024-03-01T00:00"))
     '2024-03-01'
+    >>> text_of(np.datetime64("2024-03-01T00:00:00.250000"))
+    '2024-03-01 00:00:00.25'
     """
     if isinstance(value, str):
         return value.strip()
@@ -538,13 +543,18 @@ def text_of(value: Any) -> str:
 
 
 def _text_of_time(value: datetime | np.datetime64) -> str:
-    """Return a time as text, without the hour where it is midnight."""
+    """Return a time as text, without the hour if it is midnight, and with all its digits."""
     if isinstance(value, np.datetime64):
-        value = value.astype(np.promote_types(value.dtype, "datetime64[s]"))
-        text = str(value).replace("T", " ")
+        text = str(value.astype("datetime64[s]")).replace("T", " ")
+        _, dot, fraction = str(value).partition(".")
+        text += dot + fraction
     else:
         text = value.isoformat(sep=" ")
-    seconds, point, fraction = text.partition(".")
-    if point and fraction.isdecimal():
-        text = f"{seconds}.{fraction.rstrip('0')}".removesuffix(".")
+    text = _FRACTION.sub(_without_zeros, text)
     return text.removesuffix(" 00:00:00")
+
+
+def _without_zeros(fraction: re.Match[str]) -> str:
+    """Return a fraction of a second without zeros at its end."""
+    digits = fraction[0].rstrip("0")
+    return digits.removesuffix(".")

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from .blocks import row_blocks
 from .rows import Rows
 
 #: Lengths of character n-grams.
@@ -135,15 +136,18 @@ class Vocabulary:
         Their weights are TF-IDF with the logarithm of counts. Features that the
         vocabulary does not have do not count.
         """
-        counts = _counts(texts, self._find, self.n_features)
         n_later = self.n_features - len(self.idf)
         idf = np.concatenate([self.idf, np.full(n_later, self.rarest)])
-        counts.data = (1.0 + np.log(counts.data)) * idf[counts.indices]
-        every = Rows.of_matrix(counts)
-        is_word = self._is_word[counts.indices]
-        grams = every.with_features(~is_word).numbered(self._position)
-        words = every.with_features(is_word).numbered(self._position)
-        return grams, words
+        grams = []
+        words = []
+        for block in row_blocks(len(texts)):
+            counts = _counts(texts[block], self._find, self.n_features)
+            counts.data = (1.0 + np.log(counts.data)) * idf[counts.indices]
+            every = Rows.of_matrix(counts)
+            is_word = self._is_word[counts.indices]
+            grams.append(every.with_features(~is_word).numbered(self._position))
+            words.append(every.with_features(is_word).numbered(self._position))
+        return Rows.stacked(grams), Rows.stacked(words)
 
     def _find(self, name: str) -> int:
         """Return the number of a feature, -1 where there is none."""

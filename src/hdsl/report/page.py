@@ -12,6 +12,7 @@ from typing import Any
 from ..files.atomic import atomic_write, check_can_write
 from ..input.parameters import check_number
 from ..input.paths import FilePath
+from ..input.printable import TURNS, unturned
 from . import content
 from .measured import Measured, measure_test_rows
 from .rows import check_rows
@@ -78,7 +79,7 @@ def _filled_template(title: str, data: dict[str, Any]) -> str:
     script = '"use strict";\n(() => {\n' + "\n".join(modules) + "})();\n"
     slots = {
         "policy": policy(css, script),
-        "title": html.escape(title),
+        "title": html.escape(unturned(title)),
         "css": css,
         "data": _json(data),
         "js": script,
@@ -101,11 +102,15 @@ def _hash(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that is safe inside a script element, whatever the strings are."""
+    """Return JSON that is safe inside a script element, whatever the strings are.
+
+    Marks that turn the direction of a text are shown as escape sequences.
+    """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    # The script reads the two characters of an escaped backslash as one.
+    return text.translate({code: f"\\{escape}" for code, escape in TURNS.items()})
 
 
 def check_path(path: FilePath) -> None:

@@ -135,14 +135,14 @@ class TextEncoder:
     fingerprint : ndarray of shape (width,)
         What it says of `PROBE`.
     encoder : object or None
-        With ``encode``; None is loaded when it is first needed.
+        With ``encode``. None until `use` names it: a file does not say what is loaded.
     """
 
     def __init__(self, name: str, fingerprint: np.ndarray, encoder: Any = None) -> None:
         self.name = name
         self.fingerprint = fingerprint
         self._encoder = encoder
-        self._is_missing = False
+        self._has_warned = False
 
     @classmethod
     def of(cls, encoder: Any) -> TextEncoder:
@@ -174,14 +174,12 @@ class TextEncoder:
                 "fit again."
             )
         self._encoder = loaded
-        self._is_missing = False
 
     def encode(self, texts: Iterable[str], *, verbose: int = 0) -> np.ndarray:
         """Return texts as rows at unit length; zeros, with a warning, without the encoder."""
         texts = [*texts]
-        if self._encoder is None and not self._is_missing:
-            self._load()
         if self._encoder is None:
+            self._warn_once()
             return np.zeros((len(texts), self.width), dtype=np.float32)
         rows = encode(self._encoder, texts, verbose=verbose)
         if rows.shape[1] != self.width:
@@ -191,22 +189,22 @@ class TextEncoder:
             )
         return rows
 
-    def _load(self) -> None:
-        """Load the encoder; warn where it is not there."""
-        try:
-            if not self.name:
-                raise EncoderError("It was an object of Python, which is not saved.")
-            self.use(self.name)
-        except EncoderError as error:
-            self._is_missing = True
-            warn(
-                f"Texts are compared by words alone, without the embedding. {error} "
-                "collection.encoder.use(...) or --encoder says where it is."
-            )
+    def _warn_once(self) -> None:
+        """Say that texts have no embedding, the first time."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warn(
+            "Texts are compared by words alone, without the embedding: the encoder "
+            f"({self._described()}) is not loaded unless you name it, with --encoder or "
+            "collection.encoder.use(...)."
+        )
 
     def _described(self) -> str:
         """Return the name, or what it is without one."""
-        return self.name or "an object of Python"
+        if not self.name:
+            return "an object of Python"
+        return short(self.name)
 
     # --- files ------------------------------------------------------------------------
 

@@ -56,7 +56,8 @@ def learn(
         Labels, or several per text, as in ``HDSL.fit``. Class scores stand beside the
         words then.
     triplets, quadruplets, sample_weight : array-like, default=None
-        As in ``HDSL.fit``, with numbers of texts; weights are of the judgements.
+        As in ``HDSL.fit``, with numbers of texts. Beside labels they are what HDSL
+        learns from, and the labels what class scores do.
     ids : array-like of shape (n_texts,), default=None
         Names of the texts.
     words : Words, default=None
@@ -97,7 +98,12 @@ def learn(
         "quadruplets": quadruplets,
         "sample_weight": sample_weight,
     }
-    options = {name: value for name, value in judgements.items() if value is not None}
+    prefix = ""
+    if hasattr(model, "steps"):
+        prefix = f"{model.steps[-1][0]}__"
+    options = {
+        prefix + name: value for name, value in judgements.items() if value is not None
+    }
     labels = None
     if y is not None and label_sets(y) is None:
         labels = np.asarray(y)

@@ -91,6 +91,12 @@ class Words:
         words = self._find_words(text.lower())
         return [word for word in words if word not in self.left_out]
 
+    def _described_words(self) -> str:
+        """Return what a word is, for the middle of a message."""
+        if self.tokens == "identifiers":
+            return "a word is two or more letters in a row"
+        return "a word is two or more letters or digits in a row"
+
     @cached_property
     def left_out(self) -> frozenset[str]:
         """The words that are left out."""
@@ -125,8 +131,16 @@ class Words:
         high = _number_of_texts(self.max_df, n)
         is_kept = (n_with >= low) & (n_with <= high)
         names = np.sort(np.array(list(index), dtype=object)[is_kept])
+        if not index:
+            raise ValueError(
+                f"The {n} texts have no words: {self._described_words()} that is not "
+                "a stop word. Change tokens= or stop_words=."
+            )
         if not len(names):
-            raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
+            raise ValueError(
+                f"No word is in {low:g} to {high:g} of the {n} texts: change min_df= or "
+                "max_df=."
+            )
         columns = [index[name] for name in names]
         self._set(names, inverse_frequencies(counts)[columns])
         return self

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..input.errors import warn
 from ..input.matrices import canonical, check_finite
 from ..input.parameters import check_number, generator
 from ..input.sparse_structure import sound_csr
@@ -28,7 +29,8 @@ def link_triplets(
     ----------
     links : array-like of int of shape (n_links, 2) or sparse matrix
         Pairs of row numbers, or a signed adjacency matrix whose non-zero values are the
-        links. Duplicate links count once.
+        links. Duplicate links count once. Links that are both positive and negative
+        are left out, with a warning.
     signs : array-like of shape (n_links,), default=None
         +1 or True for similar, -1 or False for dissimilar. Not with an adjacency
         matrix.
@@ -63,7 +65,7 @@ def link_triplets(
     check_number(owner, "n_per_link", n_per_link, low=1, integer=True, words=(None,))
     directed_links = _directed_links(*_checked_links(links, signs), directed)
     opposite = _opposite_links(directed_links)
-    count = opposite.stop - opposite.start - opposite.has_twin
+    count = opposite.stop - opposite.start
     if n_per_link is None:
         # Each triplet once, for its positive link.
         count[~directed_links.is_similar] = 0
@@ -112,7 +114,7 @@ def _directed_links(ends: np.ndarray, signs: np.ndarray, directed: bool) -> _Lin
         ends = np.sort(ends, axis=1)
     signed_ends = np.column_stack([ends, signs])
     order, first = group_equal_rows(signed_ends)
-    left, right, sign = signed_ends[order[first]].T
+    left, right, sign = _without_contradictions(signed_ends[order[first]]).T
     number = np.arange(len(left))
     if directed:
         return _Links(left, right, sign == 1, number)
@@ -128,6 +130,21 @@ def _directed_links(ends: np.ndarray, signs: np.ndarray, directed: bool) -> _Lin
     return _Links(*(column[is_kept] for column in both_ways))
 
 
+def _without_contradictions(signed_ends: np.ndarray) -> np.ndarray:
+    """Return links, sorted and all different, without those of both signs; warn of these."""
+    is_next = (signed_ends[1:, :2] == signed_ends[:-1, :2]).all(axis=1)
+    if not is_next.any():
+        return signed_ends
+    n_both = int(np.count_nonzero(is_next))
+    subject = "1 pair is" if n_both == 1 else f"{n_both:,} pairs are"
+    example = signed_ends[:-1, :2][is_next][0].tolist()
+    warn(
+        f"{subject} linked both as similar and as dissimilar, such as {example}: left out."
+    )
+    is_both = np.append(is_next, False) | np.append(False, is_next)
+    return signed_ends[~is_both]
+
+
 class _OppositeLinks(NamedTuple):
     """For each link the links of the same anchor with the other sign.
 
@@ -137,23 +154,15 @@ class _OppositeLinks(NamedTuple):
         All links by anchor, sign, and other row.
     start, stop : ndarray of shape (n_links,)
         The opposite links of a link are those from start to stop in this order.
-    has_twin : ndarray of bool of shape (n_links,)
-        Whether one of these is between the same rows.
-    twin : ndarray of shape (n_links,)
-        Its position in the order.
     """
 
     order: np.ndarray
     start: np.ndarray
     stop: np.ndarray
-    has_twin: np.ndarray
-    twin: np.ndarray
 
     def take(self, links: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Return opposite links by their numbers from 0, the twin left out."""
-        positions = self.start[links] + candidates
-        positions += self.has_twin[links] & (positions >= self.twin[links])
-        return self.order[positions]
+        """Return opposite links by their numbers from 0."""
+        return self.order[self.start[links] + candidates]
 
 
 def _opposite_links(links: _Links) -> _OppositeLinks:
@@ -162,30 +171,11 @@ def _opposite_links(links: _Links) -> _OppositeLinks:
     opposite_key = 2 * links.anchor + ~links.is_similar
     order = np.lexsort((links.other, key))
     sorted_key = key[order]
-    position = np.empty(len(order), dtype=np.int64)
-    position[order] = np.arange(len(order))
-    twin = _twins(links)
     return _OppositeLinks(
         order=order,
         start=np.searchsorted(sorted_key, opposite_key, side="left"),
         stop=np.searchsorted(sorted_key, opposite_key, side="right"),
-        has_twin=twin >= 0,
-        twin=position[twin],
     )
-
-
-def _twins(links: _Links) -> np.ndarray:
-    """Return for each link the one between the same rows with the other sign, else -1."""
-    order = np.lexsort((links.other, links.anchor))
-    anchor = links.anchor[order]
-    other = links.other[order]
-    is_twin = (anchor[1:] == anchor[:-1]) & (other[1:] == other[:-1])
-    first = order[:-1][is_twin]
-    second = order[1:][is_twin]
-    twins = np.full(len(order), -1)
-    twins[first] = second
-    twins[second] = first
-    return twins
 
 
 def _checked_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -176,6 +176,9 @@ def shared_label_triplets(
     >>> T.tolist(), weights.round(2).tolist()
     ([[0, 1, 2], [1, 0, 2]], [0.67, 0.67])
     """
+    owner = "shared_label_triplets"
+    check_number(owner, "n_targets", n_targets, low=1, integer=True)
+    check_number(owner, "n_impostors", n_impostors, low=1, integer=True)
     X = _matrix(X)
     sets = label_sets(y)
     if sets is None:

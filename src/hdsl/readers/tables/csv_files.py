@@ -37,8 +37,9 @@ class CsvFile:
         with self._records() as records:
             header: list[str] = next(records, [])
             check_wanted(name, header, wanted)
+            numbers = {column: number for number, column in enumerate(header)}
             appends = [
-                (header.index(c), values.append) for c, values in columns.items()
+                (numbers[column], values.append) for column, values in columns.items()
             ]
             for fields in records:
                 if not fields:  # an empty line

@@ -63,9 +63,15 @@ class Frame:
     def _narwhals(self) -> Any:
         """Return the frame with the verbs that all libraries share."""
         import narwhals.stable.v1 as nw
+        from narwhals.exceptions import DuplicateError
 
         try:
             return nw.from_native(self.table, eager_only=True)
+        except DuplicateError as error:
+            words = " ".join(str(error).split())
+            raise ValueError(
+                f"{NAME} has a column name more than once: rename one. {words}."
+            ) from None
         except TypeError:
             kind = type(self.table)
             raise TypeError(

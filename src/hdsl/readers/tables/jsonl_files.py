@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ...input.errors import short
+from ..expansion import check_expansion, expansion_limit
 from .columns import RawTable
 from .names import check_wanted
 from .text_lines import text_lines
+
+#: Bytes of a value in a column that a record does not have.
+POINTER = 8
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,11 @@ class JsonlFile:
         columns: dict[str, list[Any]] = {name: [] for name in wanted.values()}
         names: dict[str, None] = {}
         lines = array("q")
+        n_most = expansion_limit(self.path) // POINTER
         for number, record in self._records():
+            if len(columns) * len(lines) > n_most:
+                size = POINTER * len(columns) * len(lines)
+                check_expansion(self.path, size, "Save it as .csv")
             names |= dict.fromkeys(record)
             for name, values in columns.items():
                 values.append(record.get(name))

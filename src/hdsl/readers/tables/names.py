@@ -1,5 +1,6 @@
 """Names of columns: those that a caller wants against those that a table has."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ...input.errors import WayOutError, first_few
@@ -26,7 +27,8 @@ def check_wanted(table: str, names: Sequence[str], wanted: dict[str, str]) -> No
         raise _missing_columns(
             f"No column of {table} is named", "name at least one", names
         )
-    missing = {key: name for key, name in wanted.items() if name not in names}
+    counts = Counter(names)
+    missing = {key: name for key, name in wanted.items() if not counts[name]}
     if missing:
         different = dict.fromkeys(missing.values())  # two keys may be one column
         parameters = ", ".join(f"{key}=" for key in missing)
@@ -36,7 +38,7 @@ def check_wanted(table: str, names: Sequence[str], wanted: dict[str, str]) -> No
             names,
         )
     for name in wanted.values():
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise ValueError(f"{table} has column {name!r} more than once: rename one.")
 
 
