@@ -704,14 +704,6 @@ def merged_list(neighbors, scores, entries, depth):
     return [*best, *missing]
 
 
-def column_keys(X, compared):
-    """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
-    rows = np.abs(X[np.unique(compared)])
-    rows /= np.abs(X).max() or 1.0
-    lengths = rows.sum(axis=1)
-    return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])
-
-
 def log_odds_of_pair(mixture, levels, rarity):
     """The log odds of a pair by a mixture of matches and others, column by column."""
     levels = [int(level) for level in levels]
@@ -737,3 +729,11 @@ def log_odds_of_pair(mixture, levels, rarity):
         rare[weaker] *= 1.0 - tied / chance[weaker]
     prior = math.log(mixture.rate / (1.0 - mixture.rate))
     return prior + sum(added.values()) + sum(rare.values())
+
+
+def column_keys(X, compared):
+    """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
+    rows = np.abs(X[np.unique(compared)])
+    rows /= np.abs(X).max() or 1.0
+    lengths = rows.sum(axis=1)
+    return np.array([np.count_nonzero(rows, axis=0), (rows.T * lengths**2).sum(axis=1)])
