@@ -72,6 +72,9 @@ PUBLISHED = {
     "wdc_cameras_medium": Published(88.1, 0, 70.3, 76.5, 88.1, "Ditto"),
 }
 
+#: Limits of the bins of probability that reliability is shown for.
+EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
 N_CANDIDATES = 10
 N_DRAWS = 1000
 
@@ -290,6 +293,12 @@ def _reliability(scores: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         mean = float(scores[inside].mean())
         lines.append([number, int(inside.sum()), mean, int(labels[inside].sum())])
     return {"reliability": lines}
+
+
+def probability_bins(probability: np.ndarray) -> np.ndarray:
+    """Return the bin of each probability, by the number of its lower edge."""
+    bins = np.searchsorted(EDGES, probability, side="right") - 1
+    return np.clip(bins, 0, len(EDGES) - 2)
 
 
 def f1(labels: np.ndarray, predicted: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 """Known pairs as files have them, and what follows from answers."""
 
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdsl.linking import Linker
-from hdsl.linking.known import Consequences, read_labels
+from hdsl.linking.known import Consequences, LabelReport, read_labels
 from hdsl.linking.tables import read_tables, text_of
 from products import TEXTS, make_tables
 
@@ -103,8 +104,16 @@ def test_a_pair_that_is_match_and_non_match_is_left_out(tables):
     assert len(labels.non_matches) == 0
     assert labels.report.contradictory == [("a", "b")]
     assert labels.report.repeated == []
-    assert "left out" in labels.report.faults()["a", "b"]
-    assert ("a", "c") not in labels.report.faults()
+    assert labels.report.faults() == {("a", "b"): "both yes and no: left out"}
+
+
+def test_the_faults_of_many_pairs_are_found_at_once():
+    pairs = [(str(n), "x") for n in range(40_000)]
+    report = LabelReport(repeated=[], contradictory=[], unknown=pairs)
+    start = time.perf_counter()
+    faults = report.faults()
+    assert {faults[pair] for pair in pairs} == {"no such record: left out"}
+    assert time.perf_counter() - start < 5.0  # by a search of the list per pair 30
 
 
 def test_both_orders_of_a_pair_are_one_pair_in_one_table():
@@ -149,6 +158,12 @@ def test_dates_are_dates():
     assert [*map(text_of, days)] == ["2024-03-01", "2023-12-30 12:00:00"]
     assert [*map(text_of, days.to_numpy())] == [*map(text_of, days)]
     assert text_of(datetime(2024, 3, 1)) == "2024-03-01"
+    assert text_of(datetime(2024, 3, 1, 0, 0, 0, 1000)) == "2024-03-01 00:00:00.001"
+    late = pd.Timestamp("2024-03-01T10:00:00.000000250", tz="UTC")
+    assert text_of(late) == "2024-03-01 10:00:00.00000025+00:00"
+    late = np.datetime64("2024-03-01T10:00:00.500")
+    assert text_of(late) == text_of(late.astype("M8[ns]")) == "2024-03-01 10:00:00.5"
+    assert text_of(np.datetime64("2024-03", "M")) == "2024-03-01"
     assert text_of(pd.NaT) == ""
     assert text_of(np.datetime64("NaT", "D")) == ""
 
@@ -166,3 +181,11 @@ def test_a_complete_list_says_that_other_pairs_do_not_match():
     assert (
         complete.predict_proba(copies).mean() < open_list.predict_proba(copies).mean()
     )
+
+
+def test_ids_a_thousandth_of_a_second_apart_are_different():
+    start = datetime(2024, 3, 1, 10)
+    times = [start + timedelta(milliseconds=k) for k in range(3)]
+    table = pd.DataFrame({"at": times, "title": ["red pie", "blue jam", "red pie"]})
+    links = Linker(id_column="at").fit(table).predict(0.0)
+    assert len(links) == 1

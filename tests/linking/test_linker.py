@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hdsl
-from hdsl.linking import Linker, Links
+from hdsl.linking import Linker, Links, learning
 from hdsl.solver import oracle
 from products import TEXTS, make_tables
 
@@ -149,6 +149,7 @@ def test_an_interrupt_ends_the_fit(monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)
+    monkeypatch.setattr(learning, "NOTHING_TO_GAIN", -1.0)
     left, right, matches = make_tables(30)
     linker = Linker(["title"], random_state=0)
     with pytest.raises(KeyboardInterrupt):

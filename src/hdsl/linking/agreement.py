@@ -150,8 +150,10 @@ class Agreement(NamedTuple):
         """Return what `to_json` was called on; raise ValueError if it is none."""
         read = [Column(*column) for column in columns]
         for column in read:
+            if not isinstance(column.shares, dict):
+                raise ValueError("shares must be those of values")
             shares = [*column.shares.values(), column.least]
-            if not all(0.0 < share <= 1.0 for share in shares):
+            if not all(0.0 < float(share) <= 1.0 for share in shares):
                 raise ValueError("shares of values must be above 0, and 1 at most")
         return cls(read)
 

@@ -54,6 +54,9 @@ NOTHING_TO_GAIN = 0.01
 #: Classifiers are no more certain than by these log odds.
 MAX_LOG_ODDS = 7.0
 
+#: An audit stretches log odds by no more.
+MAX_STRETCH = 100.0
+
 #: Columns that a statement names.
 N_NAMED = 3
 

@@ -551,6 +551,7 @@ class Linker(LinkedToPages, BaseEstimator):
             "columns": self.columns,
             "id_column": self.id_column,
             "library": self._library,
+            "audit": self.audit_,
         }
         return linker_files.to_arrays(self._linked, state), {}
 
@@ -562,4 +563,7 @@ class Linker(LinkedToPages, BaseEstimator):
         linker.block_on = [*linked.searched.rules] or None
         linker._library = check_library(state["library"])
         linker._set(linked)
+        linker.audit_ = None
+        if state["audit"] is not None:
+            linker.audit_ = Audit.of_answers(*map(int, state["audit"][:3]))
         return linker

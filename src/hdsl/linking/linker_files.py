@@ -16,7 +16,7 @@ from .candidates import SearchedRecords, check_numbers
 from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
-from .learning import Correction, Learned
+from .learning import MAX_STRETCH, Correction, Learned
 from .linked import LinkedRecords
 from .probability import Mixture
 from .tables import Table, Tables, make_table, text_of
@@ -119,6 +119,7 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     state = json.loads(text.decode("utf-8", "surrogatepass"))
     if "rules" not in state:
         raise ValueError("the linker is of an earlier version: fit it again")
+    get_value(state, "held_out", str)
     get_value(state, "seed", int)
     for name, is_valid in STATE_CHECKS.items():
         if name in state and not is_valid(state[name]):
@@ -143,8 +144,19 @@ def _are_texts(values: Any) -> bool:
 
 
 def _is_correction(values: Any) -> bool:
-    """Return whether a value is a shift, a stretch and a pivot of log odds."""
-    return len(values) == 3 and all(map(_is_number, values))
+    """Return whether a value is a correction by an audit."""
+    shift, stretch, pivot = values
+    are_numbers = all(map(_is_number, (shift, stretch, pivot)))
+    return are_numbers and shift <= 0.0 and 1.0 <= stretch <= MAX_STRETCH
+
+
+def _is_audit(values: Any) -> bool:
+    """Return whether a value is an audit, or None."""
+    if values is None:
+        return True
+    n_links, n_audited, n_wrong, _ = values
+    are_counts = all(isinstance(each, int) for each in (n_links, n_audited, n_wrong))
+    return are_counts and 0 <= n_wrong <= n_audited <= n_links
 
 
 def _are_tables(tables: Any) -> bool:
@@ -191,8 +203,8 @@ STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "seed": lambda seed: 0 <= seed < 2**31,
     "share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
     "correction": _is_correction,
+    "audit": _is_audit,
     "telling": _are_texts,
-    "held_out": lambda sentence: isinstance(sentence, str),
     "tables": _are_tables,
     "rules": _are_rules,
     "known": _are_known,

@@ -12,7 +12,7 @@ from scipy.stats import beta
 from .assignment import first_free
 from .bridges import pairs_held
 from .entities import components
-from .learning import Correction
+from .learning import MAX_STRETCH, Correction
 
 #: A link that is as probable does not hang by a question.
 SURE = 0.98
@@ -231,11 +231,13 @@ def correction_by_audit(
         span = float(abs(log_odds).max()) + logit(1.0 - NEAREST)
         shift = brentq(lambda shift: excess(Correction(shift)), -span, 0.0)
         return Correction(shift=shift)
-    widest = Correction(stretch=100.0, pivot=pivot)
+    widest = Correction(stretch=MAX_STRETCH, pivot=pivot)
     if excess(widest) >= 0.0 or excess(Correction()) <= 0.0:
         return Correction()
     stretch = brentq(
-        lambda stretch: excess(Correction(stretch=stretch, pivot=pivot)), 1.0, 100.0
+        lambda stretch: excess(Correction(stretch=stretch, pivot=pivot)),
+        1.0,
+        MAX_STRETCH,
     )
     return Correction(stretch=stretch, pivot=pivot)
 
