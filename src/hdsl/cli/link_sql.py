@@ -43,7 +43,7 @@ def join(arguments: Namespace, id_columns: list[str]) -> str:
         more += f", delim = {_quoted(arguments.sep)}"
     if arguments.encoding != "utf-8":
         more += f", encoding = {_quoted(arguments.encoding)}"
-    names = [None, None]
+    names: list[str | None] = [None, None]
     if id_columns:
         names = [id_columns[0], id_columns[-1]]
     return "\n".join(
