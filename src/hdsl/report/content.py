@@ -123,7 +123,7 @@ def _memory_to_show(
     Typed words have no embedding, and a page is for some hundred queries.
     """
     memory = getattr(model, "memory_", None)
-    if memory is None or memory.weight == 0.0 or not len(page_rows):
+    if memory is None or memory.weight == 0.0 or rows.X is None or not len(page_rows):
         return None
     is_of_rows = rows.X is not None and memory.n_documents == rows.X.shape[0]
     is_small = 0 < memory.n_queries <= MAX_QUERIES

@@ -210,10 +210,15 @@ class QueryMemory:
         queries : csr_array, ndarray or Rows of shape (n_rows, n_features)
             With an embedding, it is multiplied by the root of its weight.
         """
-        scores = sp.coo_array(self.scores_of_judged(queries))
-        columns = self.documents[scores.col]
-        shape = (scores.shape[0], self.n_documents)
-        return sp.csr_array((scores.data, (scores.row, columns)), shape=shape)
+        queries = _as_rows(queries)
+        blocks = [sp.csr_array((0, self.n_documents))]
+        for rows in self._blocks(queries.shape[0]):
+            scores = sp.coo_array(self.scores_of_judged(queries[rows]))
+            columns = self.documents[scores.col]
+            shape = (scores.shape[0], self.n_documents)
+            entries = (scores.data, (scores.row, columns))
+            blocks.append(sp.csr_array(entries, shape=shape))
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
 
     def top_k(
         self,
