@@ -41,11 +41,11 @@ def read_pairs(frame: Any, tables: Tables) -> Tables:
 
 def _side(values: dict[str, list[Any]], table: Table, side: str, n_rows: int) -> Table:
     """Return the records of one side."""
-    found = {}
+    source_of = {}
     for name in table.columns:
         names = [pattern.format(name) for pattern in PATTERNS[side]]
-        found[name] = next((each for each in names if each in values), None)
-    if not any(found.values()):
+        source_of[name] = next((each for each in names if each in values), None)
+    if not any(source_of.values()):
         name = next(iter(table.columns))
         raise ValueError(
             f"score_pairs expected columns of the {side} record, such as "
@@ -55,7 +55,7 @@ def _side(values: dict[str, list[Any]], table: Table, side: str, n_rows: int) ->
     empty = [""] * n_rows
     columns = {
         name: texts_of(values[source], name) if source else empty
-        for name, source in found.items()
+        for name, source in source_of.items()
     }
     return make_table(columns, [*range(n_rows)])
 
