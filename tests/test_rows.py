@@ -206,7 +206,9 @@ def test_what_returns_rows_returns_Rows_for_any_weight(labeled, weight, as_tuple
         SimilarityKNeighborsClassifier(3)
         .fit(returned["transform"], y)
         .score(returned["transform"], y),
-        SimilarityKNeighborsClassifier(3, similarity=model).fit(rows, y).score(rows, y),
+        SimilarityKNeighborsClassifier(3, similarity=model, cosine=False)
+        .fit(rows, y)
+        .score(rows, y),
     )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..similarity.cosine import COSINE, ranking_with
+from ..similarity.cosine import PRODUCT, PlainCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.rewriter import Rewriter
-from ..similarity.unlearned import unlearned
 from ..triplets import Judgements, ShownRows
 from .comparisons import PairScores, points_of
 from .errors import ErrorComparison
@@ -191,7 +190,7 @@ def compare_clicks(
     ranking = ranking_with(model, cosine)
     learned = as_rewriter(model, X.shape[1], "model")
     return ErrorComparison.from_trials(
-        before=1.0 - pairs.shares(unlearned(X), (COSINE,))[COSINE],
+        before=1.0 - pairs.shares(PlainCosine(model), (PRODUCT,))[PRODUCT],
         after=1.0 - pairs.shares(learned, (ranking,))[ranking],
         sample_weight=pairs.weights,
         groups=pairs.queries,

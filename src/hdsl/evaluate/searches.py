@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..search import top_k
-from ..similarity.cosine import ranked_by, ranking_of
+from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.rewriter import Rewriter
-from ..similarity.rows import unit_rows
 from .chance import McNemar, mcnemar
 from .rankings import RankingQuality, ranking_quality
 from .rows import checked_rows
@@ -169,7 +168,8 @@ def compare_searches(
     _check_relevant(relevant, D.shape[0])
     left_out = _left_out(leave_out, Q.shape[0])
     learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
-    by_cosine = top_k(unit_rows(Q), unit_rows(D), n_ranked, n_jobs=n_jobs)
+    plain = PlainCosine(model)
+    by_cosine = top_k(plain.rewrite(Q), plain.index_rows(D), n_ranked, n_jobs=n_jobs)
     by_learned = top_k(
         learned.rewrite(Q), learned.index_rows(D), n_ranked, n_jobs=n_jobs
     )
