@@ -36,6 +36,7 @@ NAMES = (
     "published",
     "defaults",
     "cisi",
+    "memory",
     "embeddings",
     "adapters",
     "linking",

@@ -14,6 +14,7 @@ import contextlib
 import faulthandler
 import gzip
 import io
+import itertools
 import json
 import random
 import re
@@ -25,7 +26,8 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +37,8 @@ from sklearn.pipeline import make_pipeline
 
 from hdsl import HDSL, ClassScores, load, readers, save, text, triplets
 from hdsl.files import checkpoint, container
+from hdsl.linking import Linker
+from products import make_tables
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -71,12 +75,39 @@ def read_model(path):
             if model.documents.X is not None:
                 check_sound(model.documents.X, model.documents.labels)
             model.search("a goal of the match")
+            repr(model.model)
         elif hasattr(model, "predict"):
             model.predict(np.ones((1, model.n_features_in_)))
         elif model.n_features_in_ < 10_000:
             assert np.isfinite(
                 model.transform(np.ones((1, model.n_features_in_)))
             ).all()
+
+
+NEW_RECORD = {"title": ["acme printer x100"], "price": ["12.00"]}
+
+
+def read_linker(path):
+    """Read a linker, write it again, and use it."""
+    linker = load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        save(linker, Path(folder, "again.hdsl"))
+    with contextlib.suppress(ValueError), np.errstate(all="ignore"):
+        links = linker.predict(0.0)
+        linker.records(links)
+        linker.entities(0.1)
+        linker.link(NEW_RECORD, 0.0)
+        repr(linker.recall_.columns())
+
+
+def linker_bytes() -> list[bytes]:
+    """Return the file of a linker that has learned, as this version writes it."""
+    left, right, matches = make_tables(30)
+    linker = Linker(["title", "price"], random_state=0)
+    linker.fit(left, right, matches[:20]).link(NEW_RECORD)
+    with tempfile.TemporaryDirectory() as folder:
+        linker.save(Path(folder, "m"))
+        return [Path(folder, "m").read_bytes()]
 
 
 def model_bytes() -> list[bytes]:
@@ -204,6 +235,7 @@ def read_triplets(path):
 
 TARGETS = {
     "model": Target(".hdsl", read_model, "safetensors"),
+    "linker": Target(".hdsl", read_linker, "safetensors"),
     "checkpoint": Target(".ckpt", continue_run, "safetensors"),
     "svmlight": Target(".svm", read_matrix, "text"),
     "gzip": Target(".svm.gz", read_matrix, "gz"),
@@ -218,7 +250,11 @@ TARGETS = {
 }
 
 
-MADE = {"model": model_bytes, "checkpoint": lambda: [checkpoint_bytes()]}
+MADE = {
+    "model": model_bytes,
+    "linker": linker_bytes,
+    "checkpoint": lambda: [checkpoint_bytes()],
+}
 
 
 def corpus(name: str, kind: str = "") -> list[Path]:
@@ -483,16 +519,30 @@ def damaged_json(value, rng: random.Random):
     return rng.choice([*numbers, *others, "<f8", "<U8", "O"])
 
 
-def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
-    """Damage our header or an array, and seal the file again: the checksum hides nothing."""
+def opened(raw: bytes) -> tuple[dict, dict]:
+    """Return the arrays of a file of ours, and what is sealed with them."""
     arrays = safetensors.numpy.load(raw)
     metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])[
         "__metadata__"
     ]
-    content = json.loads(metadata[container.KEY])
+    return arrays, json.loads(metadata[container.KEY])
+
+
+def sealed(arrays: dict, content: dict) -> bytes:
+    """Return a file of arrays and a header, with the checksum that belongs to them."""
+    content["sha256"] = container.checksum(arrays, content["header"])
+    return safetensors.numpy.save(arrays, {container.KEY: json.dumps(content)})
+
+
+def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
+    """Damage our header or an array, and seal the file again: the checksum hides nothing."""
+    arrays, content = opened(raw)
     name = rng.choice(sorted(arrays))
     kind = rng.randrange(10)
-    if kind < 5:
+    if kind < 5 and STATE in arrays:
+        state = damaged_json(json.loads(arrays[STATE].tobytes()), rng)
+        arrays[STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
+    elif kind < 5:
         content["header"] = json.dumps(damaged_json(json.loads(content["header"]), rng))
     elif kind == 5:
         del arrays[name]
@@ -510,8 +560,89 @@ def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
                 flat.dtype
             )
         arrays[name] = flat.reshape(arrays[name].shape)
-    content["sha256"] = container.checksum(arrays, content["header"])
-    return safetensors.numpy.save(arrays, {container.KEY: json.dumps(content)})
+    return sealed(arrays, content)
+
+
+#: The array in which a linker keeps what is no array, as JSON.
+STATE = "state"
+
+#: Other values of a field of JSON.
+OTHERS = [
+    *[None, True, False, 0, 1, -1, 0.5, -0.5, 1e308, float("nan"), float("inf")],
+    *[2**31, 2**53 + 1, 2**64, 10**400, "", "x", "auto", "os", "\ud800", "x" * 9999],
+    *[[], [0], [None], ["x"], [[]], {}, {"a": 1}],
+]
+
+
+def with_other_values(raw: bytes) -> list[tuple[str, Callable[[], bytes]]]:
+    """Return where a file can have another value, and functions that return it, sealed anew."""
+    arrays, content = opened(raw)
+    header = json.loads(content["header"])
+
+    def other_header(path, value):
+        text = json.dumps(replaced(header, path, value))
+        return sealed(arrays, {**content, "header": text})
+
+    def other_state(path, value):
+        text = json.dumps(replaced(state, path, value)).encode()
+        return sealed({**arrays, STATE: np.frombuffer(text, np.uint8)}, content)
+
+    def other_array(name, array):
+        return sealed({**arrays, name: np.ascontiguousarray(array)}, content)
+
+    others = [
+        (f"header {path} {value!r:.40}", partial(other_header, path, value))
+        for path, value in itertools.product(fields_of(header), OTHERS)
+    ]
+    if STATE in arrays:
+        state = json.loads(arrays[STATE].tobytes())
+        others += [
+            (f"state {path} {value!r:.40}", partial(other_state, path, value))
+            for path, value in itertools.product(fields_of(state), OTHERS)
+        ]
+    others += [
+        (f"array {name} {what}", partial(other_array, name, array))
+        for name in sorted(arrays.keys() - {STATE})
+        for what, array in other_arrays(arrays[name])
+    ]
+    return others
+
+
+def fields_of(value, path=()) -> Iterator[tuple]:
+    """Yield the path of each field of a JSON value; of a list the first two items."""
+    yield path
+    if isinstance(value, dict):
+        for name in value:
+            yield from fields_of(value[name], (*path, name))
+    elif isinstance(value, list):
+        for number in range(len(value[:2])):
+            yield from fields_of(value[number], (*path, number))
+
+
+def replaced(value, path: tuple, other):
+    """Return a JSON value with another one at a path."""
+    if not path:
+        return other
+    value = value.copy()
+    value[path[0]] = replaced(value[path[0]], path[1:], other)
+    return value
+
+
+def other_arrays(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield arrays of other numbers, lengths, orders and types."""
+    largest = np.inf if array.dtype.kind == "f" else True
+    if array.dtype.kind in "iu":
+        largest = np.iinfo(array.dtype).max
+    yield "zeros", np.zeros_like(array)
+    yield "largest", np.full_like(array, largest)
+    yield "negative", (-1.0 - array.astype(float)).astype("i8").astype(array.dtype)
+    yield "no number", np.full(array.shape, np.nan)
+    yield "wider", array[None]
+    if array.ndim:
+        yield "empty", array[:0]
+        yield "half", array[: len(array) // 2]
+        yield "twice", np.concatenate([array, array])
+        yield "reversed", array[::-1]
 
 
 def damaged_text(raw: bytes, rng: random.Random) -> bytes:

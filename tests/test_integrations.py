@@ -71,7 +71,14 @@ def test_haystack(collection, tmp_path):
     path = str(tmp_path / "m.hdsl")
     retriever = integrations.HaystackRetriever(path, k=2, plain=False)
     pipeline.add_component("retriever", retriever)
-    pipeline = haystack.Pipeline.from_dict(pipeline.to_dict())
+    saved = pipeline.to_dict()
+    kind = saved["components"]["retriever"]["type"]
+    assert kind == "hdsl.integrations.HaystackRetriever"
+    parameters = saved["components"]["retriever"]["init_parameters"]
+    assert parameters == {"collection": path, "k": 2, "plain": False}
+    read_back = integrations.HaystackRetriever.from_dict(retriever.to_dict())
+    pipeline = haystack.Pipeline()
+    pipeline.add_component("retriever", read_back)
     documents = pipeline.run({"retriever": {"query": "late goal"}})["retriever"]
     documents = documents["documents"]
     assert_found(

@@ -76,7 +76,9 @@ def test_queries_are_learned_from_and_never_come_back(home):
     assert len((home / "index.jsonl").read_text().splitlines()) == 90
     good("report", "model.hdsl", "-o", "report.html")
     page = (home / "report.html").read_text()
-    assert not any(question(k) in page for k in range(N_QUERIES))
+    content = page.partition('id="data"')[2].partition(">")[2].partition("</script>")[0]
+    items = json.loads(content)["items"]["texts"]
+    assert not any(question(k) in items for k in range(N_QUERIES))
     assert told("info", "model.hdsl")["queries"] == N_QUERIES
 
 
@@ -123,7 +125,13 @@ def test_queries_held_out_are_measured_and_not_learned_from(home):
     assert_array_equal(model.atoms_, collection.learned.atoms_)
     held_out = queries.held_out.by_query()
     Q = queries.rows.X[list(held_out)]
-    searches = compare_searches(collection.scored, Q, D, list(held_out.values()))
+    searches = compare_searches(
+        collection.scored,
+        Q,
+        D,
+        list(held_out.values()),
+        memory=collection.memory,
+    )
     assert searches.n_queries == 6
     assert facts["search"] == searches.to_dict()
     again = told("evaluate", "model.hdsl")
@@ -160,6 +168,24 @@ def test_new_queries_search_the_documents_in_the_model(home):
         "evaluate", "model.hdsl", *command, "--query-text", "t", "--query-id", "no"
     )
     assert (shown["n"], shown["held out"]) == (2, True)
+
+
+def test_a_model_of_bm25_ranks_by_its_score(home):
+    """Before learning, for held-out queries, as `bm25_scores` does."""
+    good("fit", "texts.csv", *FIT, *TABLES, "--weights", "bm25")
+    collection = load("model.hdsl")
+    assert collection.learned.ranking_ == "product"
+    assert collection.learned.norm_ is None
+    held_out = collection.queries.rows.is_new
+    texts_held_out = collection.queries.rows.texts[held_out]
+    scores = collection.bm25_scores(texts_held_out).toarray()
+    Q = collection.queries.rows.X[held_out]
+    products = (Q @ collection.documents.X.T).toarray()
+    assert_allclose(
+        products / products.max(axis=1, keepdims=True),
+        scores / scores.max(axis=1, keepdims=True),
+        atol=1e-9,
+    )
 
 
 def test_queries_may_stand_in_the_judgements_as_texts(home):

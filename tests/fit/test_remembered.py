@@ -5,6 +5,7 @@ import pytest
 
 import hdsl
 from hdsl import HDSL
+from hdsl.evaluate import compare_clicks
 from hdsl.evaluate.rows import checked_rows
 from hdsl.triplets import choice_triplets, relevance_triplets
 
@@ -148,3 +149,5 @@ def test_clicks_are_remembered():
         == (of_documents[memory.relevance.documents])
     )
     assert is_right.all()
+    plain = compare_clicks(model, X, clicks).after.share
+    assert compare_clicks(model, X, clicks, memory=memory).after.share < plain

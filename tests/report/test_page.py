@@ -16,6 +16,7 @@ from hdsl.report.rows import choose_rows
 from hdsl.similarity import FixedPart
 from hdsl.solver.atoms import DIRECTION
 from hdsl.solver.directions import principal_directions
+from hdsl.triplets import relevance_triplets
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
 
@@ -368,6 +369,44 @@ def test_class_scores_are_taken_apart_into_words(chromium, tmp_path):
     pairs = page.locator("#together .pair, #apart .pair").all_inner_texts()
     assert not any("class:" in pair for pair in pairs)
     assert page.evaluate("document.documentElement.scrollWidth") == 400
+    page.close()
+
+
+def test_known_queries_are_named(chromium, tmp_path):
+    rng = np.random.default_rng(0)
+    D = rng.random((40, 12)) * (rng.random((40, 12)) < 0.5)
+    D[:, 5] += 0.1
+    Q = np.eye(12)[np.arange(30) % 5] + 0.2 * rng.random((30, 12))
+    queries, documents = np.nonzero(np.arange(30)[:, None] % 5 == np.arange(40) % 5)
+    names = [f"known <b>{k}</b>" for k in range(30)]
+    qrels = {"query": np.array(names)[queries].tolist(), "document": documents}
+    judged = relevance_triplets(
+        Q, D, qrels, grade=None, query_ids=names, random_state=0
+    )
+    model = HDSL(max_iter=3, prior=4.0, random_state=0).fit(judged)
+    assert model.memory_.weight > 0
+    words = [f"w{k}" for k in range(12)]
+    text = report.page(model, D, feature_names=words)
+    (tmp_path / "r.html").write_text(text, encoding="utf-8")
+    page = chromium.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    page.evaluate("window.hdslReport.ask('w0 w1')")
+    query = np.zeros((1, 12))
+    query[0, :2] = np.sqrt(0.5)
+    cosine = model.ranking_ == "cosine"
+    learned = model.similarity(query, D, cosine=cosine)[0]
+    expected = learned + model.memory_.scores(query).toarray()[0]
+    shown = page.locator("#after button").all_inner_texts()
+    scores = [number(line.split()[0]) for line in shown]
+    assert_allclose(scores, np.sort(expected)[::-1][:6], rtol=5e-3)
+    best = int(np.argmax(expected))
+    reason = model.memory_.reasons(query, best)[0]
+    told = page.locator("#remembered").inner_text()
+    assert f"“{reason.query}”, a query like this ({reason.similarity:.2f})" in told
+    if cosine:
+        assert number(page.locator("#cosine").inner_text()) == pytest.approx(
+            learned[best], abs=6e-4
+        )
     page.close()
 
 

@@ -8,7 +8,18 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from . import demo, evaluate, explain, export, fit, info, link, report, search
+from . import (
+    demo,
+    evaluate,
+    explain,
+    export,
+    fit,
+    forget,
+    info,
+    link,
+    report,
+    search,
+)
 from .options import Parser
 from .output import show
 from .run import run
@@ -24,6 +35,7 @@ COMMANDS = {
     "explain": explain,
     "report": report,
     "export": export,
+    "forget": forget,
     "info": info,
     "demo": demo,
 }

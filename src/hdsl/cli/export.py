@@ -34,6 +34,12 @@ def add(commands: Any) -> None:
     options.add_path("-o --output", about_output)
     about_query = "Print this text as a query for the engine instead."
     options.add_text("--query", about_query, metavar="TEXT")
+    about_best = (
+        "The score of the first document in this engine for such a query: with it, "
+        "--query of postgresql, sqlite and elasticsearch adds what is remembered of "
+        "judged queries, in this scale."
+    )
+    options.add_number("--best-score", about_best)
     about_cosine = (
         "Divide each document by its learned length, so that dot products are the "
         "learned cosine. Otherwise they are the similarity, and a new model needs no "
@@ -76,7 +82,7 @@ def export(arguments: Namespace) -> None:
         models.name_unknown_words(collection, query)
         _name_what_is_left_out(collection, engine)
         is_cosine = _is_cosine(collection, arguments)
-        show(_query(collection, engine, query, is_cosine))
+        show(_query(collection, engine, query, is_cosine, arguments.best_score))
         return
     if engine in FULL_TEXT:
         raise ValueError(
@@ -127,15 +133,40 @@ def _exported(collection: Any, rows: Any) -> Any:
     return sparse_block(rows)
 
 
-def _query(collection: Any, engine: str, text: str, is_cosine: bool) -> str:
-    """Return a text as a query of an engine."""
+def _query(
+    collection: Any,
+    engine: str,
+    text: str,
+    is_cosine: bool,
+    best_score: float | None = None,
+) -> str:
+    """Return a text as a query of an engine, with what is remembered of judged queries."""
     from ..serving import expand_query, export_query, full_text_query
 
+    boosts = collection.boosts(text)
     if engine in FULL_TEXT:
-        return full_text_query(engine, expand_query(collection, text))
+        terms = expand_query(collection, text)
+        scaled = {}
+        if boosts and best_score is None:
+            say(
+                "what is remembered of judged queries is left out: --best-score says "
+                "in which scale to add it."
+            )
+        elif boosts:
+            scaled = _by_id(collection, collection.boosts(text, best_score=best_score))
+        return full_text_query(engine, terms, boosts=scaled)
     row = _rewriter(collection, is_cosine).rewrite(collection.row_of_text(text))
     names = collection.scored.names(collection.feature_names)
-    return export_query(engine, _exported(collection, row), names=names)
+    exported = _exported(collection, row)
+    return export_query(engine, exported, names=names, boosts=boosts)
+
+
+def _by_id(collection: Any, boosts: dict[int, float]) -> dict[Any, float]:
+    """Return boosts by the ids of documents, by their numbers where they have no ids."""
+    ids = collection.documents.ids
+    if ids is None:
+        return boosts
+    return {ids[row]: boost for row, boost in boosts.items()}
 
 
 def _rewriter(collection: Any, is_cosine: bool) -> Any:

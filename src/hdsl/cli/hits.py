@@ -10,6 +10,9 @@ from .wording import one_line, ordinal
 #: Most words of a query that are named as unknown.
 N_UNKNOWN = 5
 
+#: Known queries that are named for a document.
+N_REMEMBERED = 2
+
 #: Reasons below this share of a similarity are summed up.
 SMALL = 0.01
 
@@ -72,7 +75,7 @@ def show_hits(hits: list[dict[str, Any]], order: str = "learned") -> None:
     header_line, *lines = table_lines(rows, right=(0, 1))
     show(header_line)
     for line, hit in zip(lines, hits, strict=True):
-        show(line, *_reasons(hit, hit[score]))
+        show(line, *_reasons(hit, hit[score]), *_remembered(hit))
 
 
 def _label(hit: dict[str, Any]) -> str:
@@ -101,6 +104,23 @@ def _reasons(hit: dict[str, Any], score: float) -> list[str]:
         n_named -= 1
         line = _sum_line(hit, n_named)
     return [line]
+
+
+def _remembered(hit: dict[str, Any]) -> list[str]:
+    """Return a line per known query that a document was judged relevant for."""
+    remembered = hit.get("remembered", [])
+    named = [reason for reason in remembered if round(reason["value"], 2) > 0]
+    lines = [
+        f"{' ' * 9}{reason['value']:+.2f} judged relevant for "
+        f'"{one_line(reason["query"], 60)}", a query like this '
+        f"({reason['similarity']:.2f})"
+        for reason in named[:N_REMEMBERED]
+    ]
+    others = remembered[len(lines) :]
+    if lines and others:
+        total = sum(reason["value"] for reason in others)
+        lines.append(f"{' ' * 9}{total:+.2f} for {len(others)} other known queries")
+    return lines
 
 
 def _sum_line(hit: dict[str, Any], n_named: int) -> str:

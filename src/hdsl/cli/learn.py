@@ -14,6 +14,7 @@ from .. import text
 from ..evaluate.measured import MAX_SCORES
 from ..labels import LabelSets
 from ..mixed_rows import Rows, stack_rows
+from ..similarity.cosine import PRODUCT
 from ..text import TEST, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
 from ..triplets import relevance_triplets
@@ -127,6 +128,8 @@ def learn(
         if groups is not None:
             training["groups"] = groups
     _fit(model, training, checkpoint, quiet=quiet)
+    if words is not None and words.ranks_by_length:
+        model.ranking_ = PRODUCT
     seconds = time.perf_counter() - start
     if text_encoder is not None:
         weight = document_embedding_weight(fitted)
@@ -308,7 +311,7 @@ def _training_of_queries(
             grade="grades",
             random_state=seed,
         )
-        return {"X": judged}
+        return {"X": replace(judged, query_names=_names_of(queries, is_known))}
     is_row = np.concatenate([np.ones(documents.n_rows, dtype=bool), is_known])
     learned = data.judgements.of_rows(is_row)
     if not len(learned.triplets):
@@ -316,7 +319,18 @@ def _training_of_queries(
             "No click is left to learn from, as each query is learned from or held "
             "out: change --test, or set it to 0."
         )
-    return {"X": learned.with_rows(stack_rows(documents.X, Q))}
+    named = replace(learned, query_names=_names_of(queries, is_known))
+    return {"X": named.with_rows(stack_rows(documents.X, Q))}
+
+
+def _names_of(queries: Queries, is_known: np.ndarray) -> np.ndarray:
+    """Return what known queries are called: their texts, or their ids or numbers without."""
+    names = queries.rows.texts
+    if names is None:
+        names = queries.rows.ids
+    if names is None:
+        names = np.arange(queries.n_queries)
+    return np.array([str(name) for name in names[is_known].tolist()], dtype=object)
 
 
 def _is_scored(X: sp.csr_array, y: Any) -> bool:

@@ -83,7 +83,7 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
     y = labels_of(documents)
     new = documents.is_new
     if X is not None and collection.queries is not None:
-        return _held_out_searches(scored, collection.queries, X)
+        return _held_out_searches(collection, collection.queries, X)
     if X is None or not new.any():
         return None
     if documents.judgements is not None:
@@ -118,24 +118,29 @@ def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
 
 
 def _held_out_searches(
-    scored: Any, queries: Queries, documents: sp.csr_array
+    collection: Collection, queries: Queries, documents: sp.csr_array
 ) -> Measured | None:
     """Return how well queries that were held out find what is relevant; None without any."""
     relevance = queries.held_out
     if not relevance.by_query():
         return None
-    return _searches(scored, queries.rows.X, documents, relevance, queries.clicks)
+    return _searches(collection, queries.rows.X, documents, relevance, queries.clicks)
 
 
 def _searches(
-    scored: Any,
+    collection: Collection,
     queries: sp.csr_array,
     documents: sp.csr_array,
     relevance: Relevance,
     clicks: ShownRows | None,
 ) -> Measured:
     """Return how well queries find what is relevant; of clicks what is shown above them."""
-    return measure_searches(scored, queries, documents, relevance, clicks)
+    memory = None
+    if documents is collection.documents.X:
+        memory = collection.memory
+    return measure_searches(
+        collection.scored, queries, documents, relevance, clicks, memory
+    )
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
@@ -213,7 +218,7 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
     clicks = None
     if data.judgements is not None:
         clicks = data.judgements.shown
-    measured = _searches(collection.scored, Q, D, data.relevance, clicks)
+    measured = _searches(collection, Q, D, data.relevance, clicks)
     is_new = _are_new_queries(Q, collection)
     n_queries = measured.searches.n_queries  # type: ignore[union-attr]
     rows = f" {among}, {_queries(n_queries)}{_doubt(is_new)}"

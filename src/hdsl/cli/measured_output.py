@@ -18,6 +18,8 @@ def show_measured(title: str, measured: Measured) -> None:
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
     if measured.searches is not None:
         _show_searches(measured.searches)
+        if measured.searches.memory_sentence:
+            show(measured.searches.memory_sentence)
     if measured.is_of_clicks:
         show(
             "Only what an engine showed was clicked, which favours it. So clicked rows "

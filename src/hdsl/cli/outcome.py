@@ -91,6 +91,7 @@ class Outcome:
             "prior": model.prior_,
             "ranking": model.ranking_,
             "choice": choice_of(model),
+            "memory": _memory_of(model),
             "objective": model.objective_,
         }
         return facts | self._error_facts() | {"seconds": round(self.seconds, 2)}
@@ -131,6 +132,14 @@ def _n_directions(model: Any) -> int:
     if model.directions_ is None:
         return 0
     return len(model.directions_)
+
+
+def _memory_of(model: Any) -> str | None:
+    """Return what is remembered of judged queries; None where nothing was judged."""
+    memory = getattr(model, "memory_", None)
+    if memory is None:
+        return None
+    return str(memory.sentence)
 
 
 def choice_of(model: Any) -> str | None:
@@ -184,6 +193,8 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     )
     if facts["choice"]:
         show(facts["choice"])
+    if facts["memory"]:
+        show(facts["memory"])
     show("")
     _show_errors(outcome)
     show("")

@@ -356,9 +356,7 @@ def choose(
     if best < 0:
         warn(f"Nothing is learned: {reason}.")
         return Choice(FIXED_PRIOR, 0, reason, table)
-    return Choice(
-        chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale
-    )
+    return Choice(chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale)
 
 
 def _without_data(model: Any) -> Choice:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..similarity.cosine import PRODUCT, PlainCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..triplets import Judgements, ShownRows
 from .comparisons import PairScores, points_of
@@ -59,13 +60,31 @@ class ClickedPairs:
         self.weights = np.minimum(shown.positions[lines], DEEPEST) ** power
         self._n_beside = np.bincount(self._number)
         both = np.concatenate([clicked, beside])
+        self._X = X
+        self._lines = shown.take(both)
         self._scores = PairScores(X, shown.queries[both], shown.rows[both])
 
     def shares(
-        self, similarity: Rewriter, rankings: Sequence[str]
+        self,
+        similarity: Rewriter,
+        rankings: Sequence[str],
+        memory: QueryMemory | None = None,
+        plain: Rewriter | None = None,
     ) -> dict[str, np.ndarray]:
-        """Return the share of the rows beside each click that are below it; ties count half."""
+        """Return the share of the rows beside each click that are below it; ties count half.
+
+        What is remembered of judged queries is added to the scores; `plain` compares
+        queries with those.
+        """
         scores = self._scores.scores(similarity, rankings)
+        if memory is not None:
+            queries, place = np.unique(self._lines.queries, return_inverse=True)
+            known = self._X[queries]
+            if plain is not None:
+                known = plain.rewrite(known)
+            remembered = memory.scores(known)
+            added = np.asarray(remembered[place, self._lines.rows]).ravel()
+            scores = {ranking: values + added for ranking, values in scores.items()}
         return {
             ranking: np.bincount(self._number, points_of(*np.split(values, 2)))
             / self._n_beside
@@ -145,6 +164,7 @@ def compare_clicks(
     clicks: Judgements | ShownRows,
     *,
     cosine: bool | None = None,
+    memory: QueryMemory | None = None,
 ) -> ErrorComparison:
     """Return how many rows shown beside clicked ones are above them, by cosine and as learned.
 
@@ -160,6 +180,9 @@ def compare_clicks(
         Of ``hdsl.triplets.choice_triplets``, in rows of X.
     cosine : bool or None, default=None
         Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+    memory : QueryMemory, default=None
+        What is remembered of judged queries, of documents that are the first rows of X:
+        it is added to the learned scores.
 
     Returns
     -------
@@ -189,9 +212,10 @@ def compare_clicks(
         )
     ranking = ranking_with(model, cosine)
     learned = as_rewriter(model, X.shape[1], "model")
+    plain = PlainCosine(model)
     return ErrorComparison.from_trials(
-        before=1.0 - pairs.shares(PlainCosine(model), (PRODUCT,))[PRODUCT],
-        after=1.0 - pairs.shares(learned, (ranking,))[ranking],
+        before=1.0 - pairs.shares(plain, (PRODUCT,))[PRODUCT],
+        after=1.0 - pairs.shares(learned, (ranking,), memory, plain)[ranking],
         sample_weight=pairs.weights,
         groups=pairs.queries,
         supervision="judgements",

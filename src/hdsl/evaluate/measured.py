@@ -21,6 +21,7 @@ from ..labels import LabelSets
 from ..mixed_rows import Rows, count_features, stack_rows
 from ..relevance import Relevance
 from ..similarity.cosine import PlainCosine
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
 from ..triplets.graded_rows import (
@@ -332,16 +333,22 @@ def measure_searches(
     documents: sp.csr_array,
     relevance: Relevance,
     shown: ShownRows | None = None,
+    memory: QueryMemory | None = None,
 ) -> Measured:
     """Return how well queries find what is relevant; search for documents by half of their words.
 
     The error of a query is 1 - nDCG. Queries without a relevant document are left out. Of
     clicks the errors are the rows shown beside them that are above them; what was shown
-    is in rows of the documents, then of the queries.
+    is in rows of the documents, then of the queries. What is remembered of judged
+    queries is added to the learned order of searches.
     """
     relevant = relevance.by_query()
     searches = compare_searches(
-        similarity, queries[list(relevant)], documents, list(relevant.values())
+        similarity,
+        queries[list(relevant)],
+        documents,
+        list(relevant.values()),
+        memory=memory,
     )
     errors = ErrorComparison.from_trials(
         before=1.0 - searches.before.ndcgs,
@@ -349,7 +356,8 @@ def measure_searches(
         supervision="judgements",
     )
     if shown is not None:
-        errors = compare_clicks(similarity, stack_rows(documents, queries), shown)
+        rows_of_both = stack_rows(documents, queries)
+        errors = compare_clicks(similarity, rows_of_both, shown, memory=memory)
     rows = np.arange(documents.shape[0])
     return Measured(
         errors=errors,

@@ -24,6 +24,7 @@ from ..similarity.query_memory import (
 from ..similarity.rows import unit_rows
 from ..tabular import Columns
 from ..triplets.rows import ShownRows
+from .clicks import DEEPEST, position_power
 from .rows import checked_rows
 
 #: The weight of the memory is such a share of S: what it adds to its best document, as
@@ -197,8 +198,8 @@ def choose_memory(
 def clicked_relevance(shown: ShownRows) -> Relevance:
     """Return clicks over looks as grades of rows for queries, at most 1.
 
-    A row at rank r is looked at with a chance of 1 / r. One look without a click is
-    added, so that few looks say little.
+    A position is looked at with the chance that `position_power` estimates. One look
+    without a click is added, so that few looks say little.
 
     Examples
     --------
@@ -212,7 +213,8 @@ def clicked_relevance(shown: ShownRows) -> Relevance:
     unique_pairs, number = np.unique(pairs, axis=0, return_inverse=True)
     number = number.ravel()
     clicks = np.bincount(number, shown.are_clicked)
-    looks = np.bincount(number, 1.0 / shown.positions)
+    chances = np.minimum(shown.positions, DEEPEST) ** -position_power(shown)
+    looks = np.bincount(number, chances)
     grades = np.minimum(clicks / (looks + 1.0), 1.0)
     is_clicked = grades > 0
     return Relevance(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..search import top_k
 from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from .chance import McNemar, mcnemar
 from .rankings import RankingQuality, ranking_quality
@@ -34,11 +35,21 @@ class SearchComparison:
         Of the plain cosine and as the model ranks, query by query.
     n_documents : int
         Documents that were ranked.
+    without_memory : RankingQuality or None
+        As the model ranks without what it remembers of judged queries; None where it
+        remembers nothing.
+    remembered, never_judged : SearchComparison or None
+        The same searches for the relevant documents that were judged relevant for a
+        known query, and for those that never were; None where there are none, or
+        nothing is remembered.
     """
 
     before: RankingQuality
     after: RankingQuality
     n_documents: int
+    without_memory: RankingQuality | None = None
+    remembered: SearchComparison | None = None
+    never_judged: SearchComparison | None = None
 
     def __repr__(self) -> str:
         return f"<SearchComparison: {self.sentence}>"
@@ -79,6 +90,31 @@ class SearchComparison:
             return f"{sentence} Use the cosine, or give more judgements."
         return sentence
 
+    @property
+    def memory_sentence(self) -> str:
+        """What is remembered gains, and what it does for documents never judged, in words."""
+        if self.without_memory is None:
+            return ""
+        gain, low, high = self.after.gain(self.without_memory, "ndcg")
+        sentences = [
+            f"What is remembered of judged queries changes nDCG@{self.before.k} by "
+            f"{gain:+.3f} ({low:+.3f} to {high:+.3f})."
+        ]
+        for noun, part in self._parts().items():
+            sentences.append(
+                f"For {noun}: {part.after.ndcg:.3f}, by cosine {part.before.ndcg:.3f} "
+                f"({part.n_queries:,} queries)."
+            )
+        return " ".join(sentences)
+
+    def _parts(self) -> dict[str, SearchComparison]:
+        """Return the searches for documents that were judged before, and for others."""
+        parts = {
+            "documents that were judged for known queries": self.remembered,
+            "documents never judged": self.never_judged,
+        }
+        return {noun: part for noun, part in parts.items() if part is not None}
+
     def names(self) -> dict[str, str]:
         """Return the measures that are shown, with their names."""
         k = self.before.k
@@ -98,7 +134,20 @@ class SearchComparison:
                 "gain": gain,
                 "gain_interval": _finite([low, high]),
             }
-        return {
+        memory: dict[str, Any] = {}
+        if self.without_memory is not None:
+            measure = self.names()["ndcg"]
+            parts = {"remembered": self.remembered, "never judged": self.never_judged}
+            memory = {
+                "without memory": {measure: _mean_of(self.without_memory, "ndcg")},
+                **{
+                    name: part.to_dict()
+                    for name, part in parts.items()
+                    if part is not None
+                },
+                "sentence": self.memory_sentence,
+            }
+        facts = {
             "n_queries": self.n_queries,
             "n_documents": self.n_documents,
             "n_better": self.test.only_a,
@@ -107,6 +156,9 @@ class SearchComparison:
             "verdict": self.verdict,
             "sentence": self.sentence,
         }
+        if memory:
+            facts["memory"] = memory
+        return facts
 
 
 def _mean_of(quality: RankingQuality, measure: str) -> dict[str, Any]:
@@ -128,6 +180,7 @@ def compare_searches(
     *,
     k: int = 10,
     leave_out: Any = None,
+    memory: QueryMemory | None = None,
     n_jobs: int | None = None,
 ) -> SearchComparison:
     """Return how well queries find what was judged relevant, before and after learning.
@@ -145,6 +198,9 @@ def compare_searches(
     leave_out : array-like of int of shape (n_queries,), default=None
         For each query the number of a document that is no result, such as the query
         itself; -1 is none.
+    memory : QueryMemory, default=None
+        What is remembered of judged queries, for the same documents: a search as
+        learned adds it. The queries should not be among the known ones.
     n_jobs : int, default=None
 
     Returns
@@ -169,15 +225,71 @@ def compare_searches(
     left_out = _left_out(leave_out, Q.shape[0])
     learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
     plain = PlainCosine(model)
-    by_cosine = top_k(plain.rewrite(Q), plain.index_rows(D), n_ranked, n_jobs=n_jobs)
-    by_learned = top_k(
-        learned.rewrite(Q), learned.index_rows(D), n_ranked, n_jobs=n_jobs
-    )
-    return SearchComparison(
-        before=ranking_quality(_results(by_cosine.rows, left_out, depth), relevant, k),
-        after=ranking_quality(_results(by_learned.rows, left_out, depth), relevant, k),
+    unit_queries = plain.rewrite(Q)
+    by_cosine = top_k(unit_queries, plain.index_rows(D), n_ranked, n_jobs=n_jobs)
+    rewritten = learned.rewrite(Q)
+    index = learned.index_rows(D)
+    by_learned = top_k(rewritten, index, n_ranked, n_jobs=n_jobs)
+    rankings = _Rankings(
+        cosine=_results(by_cosine.rows, left_out, depth),
+        learned=_results(by_learned.rows, left_out, depth),
         n_documents=D.shape[0],
+        k=k,
     )
+    if memory is None or memory.weight == 0.0:
+        return rankings.compare(relevant)
+    with_memory = memory.top_k(rewritten, index, unit_queries, n_ranked, n_jobs=n_jobs)
+    remembering = rankings._replace(learned=_results(with_memory.rows, left_out, depth))
+    judged = set(memory.documents.tolist())
+    return replace(
+        remembering.compare(relevant),
+        without_memory=ranking_quality(rankings.learned, relevant, k),
+        remembered=remembering.compare_for(relevant, lambda row: row in judged),
+        never_judged=remembering.compare_for(relevant, lambda row: row not in judged),
+    )
+
+
+class _Rankings(NamedTuple):
+    """What each query finds by cosine and as learned."""
+
+    cosine: list[list[int]]
+    learned: list[list[int]]
+    n_documents: int
+    k: int
+
+    def compare(self, relevant: Sequence[Any]) -> SearchComparison:
+        """Return how well both find what is relevant."""
+        return SearchComparison(
+            before=ranking_quality(self.cosine, relevant, self.k),
+            after=ranking_quality(self.learned, relevant, self.k),
+            n_documents=self.n_documents,
+        )
+
+    def compare_for(
+        self, relevant: Sequence[Any], is_counted: Callable[[int], bool]
+    ) -> SearchComparison | None:
+        """Return the same for some of the relevant documents; None where no query has any."""
+        counted = [_only(documents, is_counted) for documents in relevant]
+        queries = [query for query, documents in enumerate(counted) if documents]
+        if not queries:
+            return None
+        some = self._replace(
+            cosine=[self.cosine[query] for query in queries],
+            learned=[self.learned[query] for query in queries],
+        )
+        return some.compare([counted[query] for query in queries])
+
+
+def _only(documents: Any, is_counted: Callable[[int], bool]) -> dict[int, float]:
+    """Return some relevant documents with their grades, those above 0."""
+    grades = documents
+    if not isinstance(documents, Mapping):
+        grades = dict.fromkeys(documents, 1.0)
+    return {
+        document: grade
+        for document, grade in grades.items()
+        if grade > 0 and is_counted(document)
+    }
 
 
 def _check_relevant(relevant: Sequence[Any], n_documents: int) -> None:

@@ -87,6 +87,10 @@ class Explanation(Readable):
         score, by row: "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
     fixed : tuple of str, default=("prior",)
         Names of the parts of S that are not learned.
+    remembered : tuple, default=()
+        Known queries like x that y was judged relevant for, with the value that each
+        adds to what a search ranks by, beside the total: see
+        `hdsl.evaluate.QueryMemory`.
     """
 
     total: float
@@ -95,6 +99,7 @@ class Explanation(Readable):
     top: int | None = 10
     words: dict[int, dict[str, list[str]]] = field(default_factory=dict)
     fixed: tuple[str, ...] = ("prior",)
+    remembered: tuple[Any, ...] = ()
 
     @property
     def learned(self) -> float:
@@ -118,7 +123,11 @@ class Explanation(Readable):
             words = self.words_of(fact)
             if words:
                 fact["words"] = words
-        return {"of": self.of, "total": self.total, "parts": facts}
+        explanation = {"of": self.of, "total": self.total, "parts": facts}
+        if self.remembered:
+            remembered = [reason._asdict() for reason in self.remembered]
+            explanation["remembered"] = remembered
+        return explanation
 
     def words_of(self, term: Any) -> list[str]:
         """Return the words behind a part with the score of a class, those of all rows in turn."""
@@ -185,7 +194,15 @@ class Explanation(Readable):
             columns = zip(*(reason.addends for reason in others), strict=True)
             sums = tuple(math.fsum(column) for column in columns)
             lines.append(Line(f"[{len(others)} more]", total, sums))
-        return [self._block(lines)]
+        blocks = [self._block(lines)]
+        if self.remembered:
+            lines = [
+                Line(str(reason._replace(query=shown(reason.query))), reason.value)
+                for reason in self.remembered
+            ]
+            title = "a search also adds what is remembered of queries like x"
+            blocks.append(Block(title, lines))
+        return blocks
 
     def _block(self, lines: list[Line]) -> Block:
         """Return lines with a column for what is learned and for each fixed part that counts."""

@@ -140,8 +140,9 @@ class Checkpoint:
         try:
             yield
         except (ValueError, KeyError, TypeError) as error:
+            reason = str(error)[: container.LONGEST]
             raise ValueError(
-                f"The checkpoint {self.name!r} is damaged: {error} Delete it to start "
+                f"The checkpoint {self.name!r} is damaged: {reason} Delete it to start "
                 "again."
             ) from None
 

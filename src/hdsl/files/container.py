@@ -27,6 +27,9 @@ READABLE = (5, FORMAT)
 
 KEY = "hdsl"
 
+#: Letters of what a message says about a file, whose values may be of any length.
+LONGEST = 300
+
 
 def write(
     path: FilePath, arrays: Arrays, header: dict[str, Any], *, what: str = "the model"
@@ -95,7 +98,8 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
 
 def damaged(what: str) -> str:
     """Return a message about a file whose content is not as it was written."""
-    return f"{what.rstrip('.')}. The file is damaged: copy it again, or save the model anew."
+    what = what[:LONGEST].rstrip(".")
+    return f"{what}. The file is damaged: copy it again, or save the model anew."
 
 
 def dumps(value: Any) -> str:

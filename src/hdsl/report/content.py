@@ -14,6 +14,7 @@ from ..mixed_rows import Rows, sparse_block
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
+from ..similarity.query_memory import QueryMemory
 from ..wide_matrices import take_columns
 from .features import MAX_NAME, PageFeatures, feature_namer
 from .packing import cut, pack, pack_all
@@ -25,6 +26,9 @@ MAX_TEXT = 1500
 
 #: Characters of the value of a parameter.
 MAX_PARAMETER = 80
+
+#: Most known queries that a page compares with what is typed.
+MAX_QUERIES = 500
 
 #: Classes that have a colour of their own.
 N_CLASSES = 10
@@ -82,6 +86,9 @@ def model_content(
         page_rows = choose_rows(compared, max_items, len(path.directions))
         page_X = _with_all_columns(compared, page_rows)
         row_features = page_X.indices
+    memory = _memory_to_show(model, rows, page_rows)
+    if memory is not None:
+        row_features = np.concatenate([row_features, memory.queries.indices])
     features = PageFeatures(path.atoms, row_features, name_of)
     return {
         "model": _model(model, more),
@@ -104,6 +111,47 @@ def model_content(
         "trace": {name: pack(model.trace_[name]) for name in CURVES},
         "counts": _counts(rows, features),
         "items": _items(rows, page_rows, page_X, features, more, name_of),
+        "memory": _memory(memory, page_rows, features),
+    }
+
+
+def _memory_to_show(
+    model: Any, rows: Rows, page_rows: np.ndarray
+) -> QueryMemory | None:
+    """Return what a model remembers of judged queries; None where a page cannot compare them.
+
+    Typed words have no embedding, and a page is for some hundred queries.
+    """
+    memory = getattr(model, "memory_", None)
+    if memory is None or memory.weight == 0.0 or not len(page_rows):
+        return None
+    is_of_rows = memory.n_documents == rows.X.shape[0]
+    is_small = 0 < memory.n_queries <= MAX_QUERIES
+    if not is_of_rows or not is_small or not sp.issparse(memory.queries):
+        return None
+    return memory
+
+
+def _memory(
+    memory: QueryMemory | None, page_rows: np.ndarray, features: PageFeatures
+) -> dict[str, Any] | None:
+    """Return known queries with all their values, and the judgements of the page's rows."""
+    if memory is None:
+        return None
+    relevance = memory.relevance
+    is_shown = np.isin(relevance.documents, page_rows)
+    queries = memory.queries
+    return {
+        "weight": memory.weight,
+        "power": memory.power,
+        "density": memory.density,
+        "names": [cut(name, MAX_NAME) for name in memory.names],
+        "start": pack(queries.indptr),
+        "feature": pack(features.positions(queries.indices)),
+        "value": pack(queries.data),
+        "query": pack(relevance.queries[is_shown]),
+        "item": pack(np.searchsorted(page_rows, relevance.documents[is_shown])),
+        "share": pack(memory.unit_grades[is_shown]),
     }
 
 

@@ -1,6 +1,6 @@
 """Queries for full-text engines: terms with weights, and what says them to an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..mixed_rows import Rows, sparse_block
 from ..similarity.limits import limit_weights
 from ..text import Collection
 from .rows import as_sparse, sparse_rows
-from .sql import quoted_name, quoted_text
+from .sql import checked_boosts, quoted_name, quoted_text, sql_values
 from .vector_engines import as_json
 
 TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
@@ -94,6 +94,7 @@ def full_text_query(
     column: str = "body",
     key: str | None = None,
     k: int = 10,
+    boosts: Mapping[Any, float] | None = None,
 ) -> str:
     """Return terms and weights as a query of a full-text engine.
 
@@ -114,6 +115,10 @@ def full_text_query(
         The key of the table in a SELECT. None is id, and rowid in SQLite.
     k : int, default=10
         Number of documents.
+    boosts : mapping of ids to float, default=None
+        What is added to the scores of documents by their keys, in the scale of the
+        engine's scores, such as what a `hdsl.evaluate.QueryMemory` remembers. For
+        Elasticsearch the ids are those of the index, ``_id``.
 
     Returns
     -------
@@ -132,10 +137,11 @@ def full_text_query(
     queried = _terms_to_search(terms, takes_negative=to != "elasticsearch")
     if to == "elasticsearch":
         should = [_clause(column, term) for term in queried]
+        should += [_boost(ids, value) for value, ids in _by_value(boosts).items()]
         return as_json({"size": int(k), "query": {"bool": {"should": should}}})
     if to == "postgresql":
-        return _postgresql_query(queried, table, column, key or "id", k)
-    return _sqlite_query(queried, table, column, key or "rowid", k)
+        return _postgresql_query(queried, table, column, key or "id", k, boosts)
+    return _sqlite_query(queried, table, column, key or "rowid", k, boosts)
 
 
 class _Term(NamedTuple):
@@ -168,7 +174,12 @@ def _terms_to_search(
 
 
 def _postgresql_query(
-    terms: list[_Term], table: str, column: str, key: str, k: int
+    terms: list[_Term],
+    table: str,
+    column: str,
+    key: str,
+    k: int,
+    boosts: Mapping[Any, float] | None,
 ) -> str:
     """Return a SELECT over a tsvector."""
     values = [f"({_tsquery(term.words)}, {term.weight:.6g})" for term in terms]
@@ -180,10 +191,18 @@ def _postgresql_query(
         score=f"ts_rank({vector}, term, 1)",
         source=f"JOIN {table} ON {vector} @@ term",
         k=k,
+        boosts=boosts,
     )
 
 
-def _sqlite_query(terms: list[_Term], table: str, column: str, key: str, k: int) -> str:
+def _sqlite_query(
+    terms: list[_Term],
+    table: str,
+    column: str,
+    key: str,
+    k: int,
+    boosts: Mapping[Any, float] | None,
+) -> str:
     """Return a SELECT over an FTS5 table."""
     values = [f"({_fts5(term.words)}, {term.weight:.6g})" for term in terms]
     table = quoted_name(table)
@@ -193,11 +212,30 @@ def _sqlite_query(terms: list[_Term], table: str, column: str, key: str, k: int)
         score=f"-{table}.rank",
         source=f"CROSS JOIN {table} WHERE {table}.{quoted_name(column)} MATCH term",
         k=k,
+        boosts=boosts,
     )
 
 
-def _select(values: list[str], *, key: str, score: str, source: str, k: int) -> str:
+def _select(
+    values: list[str],
+    *,
+    key: str,
+    score: str,
+    source: str,
+    k: int,
+    boosts: Mapping[Any, float] | None,
+) -> str:
     """Return a SELECT of the keys with the largest sums of score times weight."""
+    if boosts:
+        boosted = sql_values(boosts)
+        return (
+            f"WITH query(term, weight) AS (VALUES {', '.join(values)}),\n"
+            f"boost(document, score) AS (VALUES {boosted})\n"
+            f"SELECT document, SUM(score) AS score FROM (\n"
+            f"SELECT {key} AS document, {score} * weight AS score FROM query {source}\n"
+            f"UNION ALL SELECT document, score FROM boost) AS scored\n"
+            f"GROUP BY document ORDER BY score DESC LIMIT {k}"
+        )
     return (
         f"WITH query(term, weight) AS (VALUES {', '.join(values)})\n"
         f"SELECT {key}, SUM({score} * weight) AS score\nFROM query {source}\n"
@@ -217,6 +255,20 @@ def _tsquery(words: list[str]) -> str:
 
 
 # --- Elasticsearch --------------------------------------------------------------------
+
+
+def _boost(ids: list[Any], boost: float) -> dict[str, Any]:
+    """Return a clause that adds the same number to the score of some documents."""
+    names = [str(document) for document in ids]
+    return {"constant_score": {"filter": {"terms": {"_id": names}}, "boost": boost}}
+
+
+def _by_value(boosts: Mapping[Any, float] | None) -> dict[float, list[Any]]:
+    """Return the documents of each boost, the largest first."""
+    groups: dict[float, list[Any]] = {}
+    for document, boost in checked_boosts(boosts).items():
+        groups.setdefault(boost, []).append(document)
+    return dict(sorted(groups.items(), reverse=True))
 
 
 def _clause(field: str, term: _Term) -> dict[str, Any]:

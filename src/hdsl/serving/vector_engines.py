@@ -14,7 +14,7 @@ from ..input.matrices import as_mixed_rows, check_embedding_size
 from ..input.parameters import check_number, check_word
 from ..mixed_rows import has_embedding
 from .rows import as_sparse, dense_rows, sparse_rows, to_sparsevec, to_vector
-from .sql import quoted_name
+from .sql import checked_boosts, quoted_name, sql_values
 
 FORMATS = ("pgvector", "qdrant", "jsonl")
 
@@ -189,6 +189,7 @@ def export_query(
     names: Any = None,
     k: int = 10,
     n_candidates: int = CANDIDATES,
+    boosts: Mapping[int, float] | None = None,
 ) -> str:
     """Return one rewritten query as an engine takes it.
 
@@ -205,13 +206,16 @@ def export_query(
     n_candidates : int, default=1000
         Documents that each of two vectors brings up in Qdrant. The answer is exact
         where the embedding brings up all documents, and else an approximation.
+    boosts : mapping of int to float, default=None
+        What is added to the scores of documents by their ids, such as what a
+        `hdsl.evaluate.QueryMemory` remembers for the query.
 
     Returns
     -------
     str
-        A ``sparsevec``, or JSON. Of `hdsl.Rows` it is a SELECT for pgvector, which
-        scores all documents, the body of Qdrant's "query points", or JSON with
-        ``meaning``.
+        A ``sparsevec``, or JSON. Of `hdsl.Rows`, or with boosts, it is a SELECT for
+        pgvector, which scores all documents, the body of Qdrant's "query points", or
+        JSON with ``meaning`` and ``boosts``.
 
     Examples
     --------
@@ -228,14 +232,17 @@ def export_query(
     vectors = _Vectors.of(query, "query")
     if vectors.n_rows != 1:
         raise ValueError(f"query must have one row. Got {vectors.n_rows}.")
-    if vectors.embedding is None:
+    boosted = checked_boosts(boosts)
+    if vectors.embedding is None and not boosted:
         return _sparse_query(to, vectors.sparse, names)
     if to == "jsonl":
-        return as_json(_named(vectors, names)[0])
+        named = _named(vectors, names)[0]
+        if boosted:
+            named["boosts"] = {str(row): boost for row, boost in boosted.items()}
+        return as_json(named)
     if to == "pgvector":
-        return _sum_in_sql(vectors.sparse, vectors.embedding, k)
-    body = _sum_in_qdrant(vectors.sparse, vectors.embedding, k, n_candidates)
-    return as_json(body)
+        return _sum_in_sql(vectors, k, boosted)
+    return as_json(_sum_in_qdrant(vectors, k, n_candidates, boosted))
 
 
 def _sparse_query(to: str, query: sp.csr_array, names: Any) -> str:
@@ -247,33 +254,49 @@ def _sparse_query(to: str, query: sp.csr_array, names: Any) -> str:
     return as_json(_vector(sparse_rows(query)[0]))
 
 
-def _sum_in_sql(sparse: sp.csr_array, embedding: np.ndarray, k: int) -> str:
-    """Return a SELECT of the k documents with the largest sums of two products."""
-    terms = f"(terms <#> '{to_sparsevec(sparse)[0]}'::sparsevec)"
-    meaning = f"({MEANING} <#> '{to_vector(embedding)[0]}'::vector)"
-    return (
-        f"SELECT id, -({terms} + {meaning}) AS score\n"
-        f"FROM {TABLE} ORDER BY score DESC LIMIT {k}"
-    )
+def _sum_in_sql(vectors: _Vectors, k: int, boosts: dict[Any, float]) -> str:
+    """Return a SELECT of the k documents with the largest sums of products and boosts."""
+    products = [f"(terms <#> '{to_sparsevec(vectors.sparse)[0]}'::sparsevec)"]
+    if vectors.embedding is not None:
+        meaning = to_vector(vectors.embedding)[0]
+        products.append(f"({MEANING} <#> '{meaning}'::vector)")
+    score = f"-({' + '.join(products)})"
+    table = TABLE
+    if boosts:
+        score += " + COALESCE(boost, 0)"
+        table += (
+            f"\nLEFT JOIN (VALUES {sql_values(boosts)}) AS remembered(id, boost)"
+            " USING (id)\n"
+        )
+    return f"SELECT id, {score} AS score\nFROM {table} ORDER BY score DESC LIMIT {k}"
 
 
 def _sum_in_qdrant(
-    sparse: sp.csr_array, embedding: np.ndarray, k: int, n_candidates: int
+    vectors: _Vectors, k: int, n_candidates: int, boosts: dict[Any, float]
 ) -> dict[str, Any]:
-    """Return a query of the k documents with the largest sums among the candidates of both.
+    """Return a query of the k documents with the largest sums among the candidates of all.
 
-    A document that one vector does not bring up scores 0 there.
+    A document that one vector does not bring up scores 0 there. Documents with a boost
+    are among the candidates.
     """
-    terms = _vector(sparse_rows(sparse)[0])
-    (meaning,) = dense_rows(embedding)
-    scores = ["$score[0]", "$score[1]"]
+    terms = _vector(sparse_rows(vectors.sparse)[0])
+    prefetch = [{"query": terms, "using": "terms", "limit": n_candidates}]
+    if vectors.embedding is not None:
+        (meaning,) = dense_rows(vectors.embedding)
+        prefetch.append({"query": meaning, "using": MEANING, "limit": n_candidates})
+    scores = [f"$score[{number}]" for number in range(len(prefetch))]
+    addends: list[Any] = [*scores]
+    if boosts:
+        ids = [*boosts]
+        prefetch.append({"filter": {"must": [{"has_id": ids}]}, "limit": len(ids)})
+        addends += [
+            {"mult": [boost, {"has_id": [document]}]}
+            for document, boost in boosts.items()
+        ]
     return {
-        "prefetch": [
-            {"query": terms, "using": "terms", "limit": n_candidates},
-            {"query": meaning, "using": MEANING, "limit": n_candidates},
-        ],
+        "prefetch": prefetch,
         "query": {
-            "formula": {"sum": scores},
+            "formula": {"sum": addends},
             "defaults": dict.fromkeys(scores, 0.0),
         },
         "limit": k,

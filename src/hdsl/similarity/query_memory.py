@@ -168,12 +168,22 @@ class QueryMemory:
         return np.unique(self.relevance.documents)
 
     @cached_property
+    def unit_grades(self) -> np.ndarray:
+        """The grade of each judgement, where those of a query are at unit length."""
+        relevance = self.relevance
+        largest = np.zeros(self.n_queries)
+        np.maximum.at(largest, relevance.queries, relevance.grades)
+        relative = relevance.grades / largest[relevance.queries]
+        squares = np.bincount(relevance.queries, relative**2, minlength=self.n_queries)
+        return np.asarray(relative / np.sqrt(squares[relevance.queries]))
+
+    @cached_property
     def _shares(self) -> sp.csr_array:
         """The grades of each known query at unit length, a column per judged document."""
         columns = np.searchsorted(self.documents, self.relevance.documents)
         shape = (self.n_queries, len(self.documents))
-        entries = (self.relevance.grades, (self.relevance.queries, columns))
-        return unit_rows(sp.csr_array(entries, shape=shape))
+        entries = (self.unit_grades, (self.relevance.queries, columns))
+        return sp.csr_array(entries, shape=shape)
 
     # --- use --------------------------------------------------------------------------
 
@@ -278,19 +288,14 @@ class QueryMemory:
         """
         similarities = self.similarities(query)[0]
         weights = self._weights(similarities[None, :])[0]
-        squares = np.bincount(
-            self.relevance.queries, self.relevance.grades**2, minlength=self.n_queries
-        )
         reasons = []
         for place in np.flatnonzero(self.relevance.documents == document).tolist():
             number = int(self.relevance.queries[place])
-            grade = float(self.relevance.grades[place])
-            share = grade / float(np.sqrt(squares[number]))
             reason = Remembered(
                 query=str(self.names[number]),
                 similarity=float(similarities[number]),
-                grade=grade,
-                value=float(self.weight * weights[number] * share),
+                grade=float(self.relevance.grades[place]),
+                value=float(self.weight * weights[number] * self.unit_grades[place]),
             )
             if reason.value > 0.0:
                 reasons.append(reason)
@@ -402,7 +407,7 @@ class QueryMemory:
             documents[order].astype(np.int64),
             grades[order].astype(np.float64),
         )
-        for name in ("documents", "_shares"):
+        for name in ("documents", "unit_grades", "_shares"):
             vars(self).pop(name, None)
 
     # --- files ------------------------------------------------------------------------
@@ -569,6 +574,7 @@ def _pairs(relevance: Relevance) -> Iterator[tuple[int, int]]:
 
 def _rows_from_arrays(arrays: Arrays, n_features: int) -> Any:
     """Return the known queries of a file; raise ValueError where they are damaged."""
+    rows: Any
     if "queries" not in arrays:
         rows = get_array(arrays, "vectors", "f", (None, n_features))
     elif "vectors" not in arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..input.parameters import check_number
 from ..mixed_rows import Rows, is_empty, sparse_block
+from ..model_arrays import memory_from
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rows import unit_rows
 from .counts import BM25
 from .document_index import Cosines, DocumentIndex
@@ -132,6 +135,23 @@ class Collection:
         return scored
 
     @property
+    def memory(self) -> QueryMemory | None:
+        """What was judged relevant for known queries; None without judged queries."""
+        if self._model is not None:
+            memory = getattr(self.learned, "memory_", None)
+        else:
+            memory = self._saved_memory
+        if memory is None or memory.n_documents != self.documents.n_rows:
+            return None
+        return memory
+
+    @cached_property
+    def _saved_memory(self) -> QueryMemory | None:
+        """The memory of a file, read without the model."""
+        assert self._saved is not None
+        return memory_from(*self._saved)
+
+    @property
     def feature_names(self) -> np.ndarray | None:
         """The words, or the names of columns; None where features have no names."""
         if self.words is None:
@@ -239,6 +259,26 @@ class Collection:
             "languages (--encoder)."
         )
 
+    def forget(self, query: str, document: Any = None) -> None:
+        """Forget that a document, or any, was judged relevant for a known query.
+
+        What was learned from it otherwise stays in the model.
+
+        Parameters
+        ----------
+        query : str
+            The text or the id of the known query, as `search` names it.
+        document : str or int, default=None
+            Its id or number; None is all of the query.
+        """
+        number = None
+        if document is not None:
+            number = self.row_number(document)
+        memory = getattr(self.learned, "memory_", None)
+        if memory is None:
+            raise ValueError("The model remembers no judged queries.")
+        memory.forget(query, number)
+
     def search(
         self,
         query: Any,
@@ -273,8 +313,11 @@ class Collection:
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
             ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
             the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
-            (name and value of the largest reasons, and how much of it is learned) and
-            ``more`` (number and sum of the others).
+            (name and value of the largest reasons, and how much of it is learned),
+            ``more`` (number and sum of the others) and, of a model that remembers
+            judged queries, ``remembered``: the known queries that the document was
+            judged relevant for, with similarity, grade and value. The similarity is the
+            sum of all of it.
         """
         if row is None:
             if not isinstance(query, str):
@@ -319,6 +362,8 @@ class Collection:
                 answers.append(Hits())
                 continue
             cosines = self._index.compare(query)
+            if self.memory is not None:
+                cosines.learned[:] += self._remembered_scores(query)
             if leave_out is not None:
                 cosines.leave_out(leave_out)
             rows = cosines.nearest_by_cosine(k) if plain else cosines.nearest(k)
@@ -329,6 +374,49 @@ class Collection:
             answers.append(Hits(hits, is_plain=plain))
         return answers
 
+    def boosts(self, text: str, *, best_score: float | None = None) -> dict[int, float]:
+        """Return what is remembered of documents for a text, by their rows, the largest first.
+
+        Parameters
+        ----------
+        text : str
+        best_score : float > 0, default=None
+            The score of the first document in an engine: boosts are in its scale. None
+            is the scale of the similarity.
+
+        Returns
+        -------
+        dict of int to float
+            Empty without judged queries.
+        """
+        if self.memory is None or self.documents.X is None:
+            return {}
+        check_number(
+            "boosts", "best_score", best_score, low=0, strict=True, words=(None,)
+        )
+        query = self.row_of_text(text)
+        scores = self._remembered_scores(query)
+        if best_score is not None:
+            best = float(self._index.compare(query).learned.max(initial=0.0))
+            if best == 0.0:
+                return {}
+            scores *= best_score / best
+        rows = np.flatnonzero(scores > 0.0)
+        order = np.argsort(-scores[rows], kind="stable")
+        return {int(row): float(scores[row]) for row in rows[order]}
+
+    def _remembered_scores(self, query: Any) -> np.ndarray:
+        """Return what is remembered of each document for one row."""
+        assert self.memory is not None
+        return self.memory.scores(self.scored.rows(query)).toarray()[0]
+
+    def _remembered(self, query: Any, row: int) -> list[dict[str, Any]]:
+        """Return the known queries that a document was judged relevant for."""
+        if self.memory is None:
+            return []
+        reasons = self.memory.reasons(self.scored.rows(query), row)
+        return [reason._asdict() for reason in reasons]
+
     @cached_property
     def _index(self) -> DocumentIndex:
         """The documents as they are searched, made by the first search."""
@@ -338,9 +426,13 @@ class Collection:
         self, row: int, query: sp.csr_array, cosines: Cosines, why: int, plain: bool
     ) -> dict[str, Any]:
         """Return a document with what is known of it, and the reasons."""
-        cosine = float(cosines.learned[row])
+        similarity = float(cosines.learned[row])
         rank, plain_rank = cosines.ranks(row)
         reasons: list[dict[str, Any]] = []
+        remembered: list[dict[str, Any]] = []
+        if not plain:
+            remembered = self._remembered(query, row)
+        cosine = similarity - sum(reason["value"] for reason in remembered)
         if why and plain:
             reasons = self._plain_reasons(query, self.documents.X[[row]])
         elif why:
@@ -349,7 +441,7 @@ class Collection:
         return {
             "row": row,
             **self.documents.described(row),
-            "similarity": cosine,
+            "similarity": similarity,
             "cosine": float(cosines.plain[row]),
             "rank": rank,
             "rank by cosine": plain_rank,
@@ -358,6 +450,7 @@ class Collection:
                 "n": len(others),
                 "value": sum(reason["value"] for reason in others),
             },
+            "remembered": remembered,
         }
 
     def _explained(
@@ -449,7 +542,12 @@ class Collection:
         rows = {"x": self.row_of(x), "y": self.row_of(y)}
         if rather_than is not None:
             rows["rather_than"] = self.row_of(rather_than)
-        return self._explained(rows, by, top)
+        explanation = self._explained(rows, by, top)
+        number = self.documents.find_row(y)
+        if self.memory is None or number is None:
+            return explanation
+        remembered = self.memory.reasons(self.scored.rows(rows["x"]), number)
+        return replace(explanation, remembered=tuple(remembered))
 
     def encode(
         self,
@@ -545,7 +643,11 @@ class Collection:
         """Return all of it as arrays, and what is no array."""
         from .. import saving
 
-        model, model_header = self._saved or saving.to_arrays(self.model)
+        if self._model is None:
+            assert self._saved is not None
+            model, model_header = self._saved
+        else:
+            model, model_header = saving.to_arrays(self._model)
         documents, facts = self.documents.to_arrays()
         words: Arrays = {}
         words_header = None

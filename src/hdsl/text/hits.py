@@ -80,7 +80,7 @@ class Hits(list[dict[str, Any]]):
                 f"{hit[score]:.3f}",
                 str(hit[other_rank]),
                 *(_shown_value(hit, name) for name in names),
-                _reasons(hit, N_REASONS),
+                _reasons(hit, N_REASONS) + _remembered(hit),
             ]
             for hit in self
         ]
@@ -94,6 +94,16 @@ def _shown_value(hit: dict[str, Any], name: str) -> str:
     if name == "text":
         return shown(" ".join(str(value).split()), TEXT_WIDTH)
     return shown(value, NAME_WIDTH)
+
+
+def _remembered(hit: dict[str, Any]) -> str:
+    """Return the known query that adds most, after a comma; nothing without one."""
+    if not hit["remembered"]:
+        return ""
+    reason = hit["remembered"][0]
+    total = sum(known["value"] for known in hit["remembered"])
+    query = shown(reason["query"], NAME_WIDTH)
+    return f', judged relevant for "{query}" {signed(total, total)}'
 
 
 def _reasons(hit: dict[str, Any], n_reasons: int) -> str:

@@ -162,6 +162,11 @@ class Words:
                 yield [run]
 
     @property
+    def ranks_by_length(self) -> bool:
+        """Whether the lengths of texts count: BM25 ranks by dot products of its rows."""
+        return self.weights == "bm25" and self.norm is None
+
+    @property
     def reader(self) -> dict[str, Any]:
         """How texts are read, for a page that reads typed queries."""
         return {
@@ -293,7 +298,7 @@ class Words:
         counts = self.count(texts)
         if self.weights == "tfidf":
             rows = weigh_counts(counts, self.idf)
-        elif are_queries and self.norm is None:
+        elif are_queries and self.ranks_by_length:
             return unit_rows(scale_columns(counts, np.sqrt(self.idf)))
         else:
             rows = self._scale * BM25(self.idf, self._average_length).weigh(counts)

@@ -122,6 +122,7 @@ class Judgements:
             n_documents=None,
             grades=grades,
             shown=shown,
+            query_names=None,
         )
 
     def of_rows(self, is_kept: np.ndarray) -> "Judgements":
@@ -147,7 +148,11 @@ class Judgements:
             kept = kept.with_rows(self.X[is_kept])
         if self.n_documents is None:
             return kept
-        return replace(kept, n_documents=int(is_kept[: self.n_documents].sum()))
+        names = self.query_names
+        if names is not None:
+            names = np.asarray(names)[is_kept[self.n_documents :]]
+        n_documents = int(is_kept[: self.n_documents].sum())
+        return replace(kept, n_documents=n_documents, query_names=names)
 
     def take(self, chosen: np.ndarray) -> "Judgements":
         """Return some of the comparisons, chosen by a mask, and what their anchors were shown."""

@@ -133,12 +133,61 @@ function scoreOf(similarity, selfSimilarityOfQuery, item) {
   return learnedLengths > 0 ? similarity / learnedLengths : 0;
 }
 
+// --- what was judged relevant for known queries ---------------------------------------------------
+
+const { memory } = data;
+
+/** Known queries that are named for a match. */
+const N_REMEMBERED = 3;
+
+/** How close x is to each known query, by cosine, and how much each counts. */
+function closenessTo(x) {
+  const nQueries = memory.names.length;
+  const similarities = new Float64Array(nQueries);
+  const length = lengthOf(x);
+  for (let k = 0; k < nQueries; k++) {
+    for (let n = memory.start[k]; n < memory.start[k + 1]; n++) {
+      similarities[k] += memory.value[n] * (x.get(memory.feature[n]) ?? 0) / length;
+    }
+  }
+  const weights = similarities.map(similarity => Math.max(similarity, 0) ** memory.power);
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  const divisor = Math.sqrt(sum) * Math.sqrt(sum + memory.density) || 1;
+  return { similarities, weights: weights.map(weight => memory.weight * weight / divisor) };
+}
+
+/** What is remembered for x: a value for each judgement of an item, those that count. */
+function remembered(x) {
+  if (!memory) return [];
+  const { similarities, weights } = closenessTo(x);
+  const judgements = Array.from(memory.item, (item, n) => ({
+    item,
+    name: memory.names[memory.query[n]],
+    similarity: similarities[memory.query[n]],
+    value: weights[memory.query[n]] * memory.share[n],
+  }));
+  return judgements.filter(({ value }) => value > 0);
+}
+
+/** Name the known queries that the second item was judged relevant for. */
+function showRemembered(x, item) {
+  const known = remembered(x).filter(judgement => judgement.item === item)
+    .sort((p, q) => q.value - p.value);
+  const sentences = known.slice(0, N_REMEMBERED).map(({ name, similarity, value }) =>
+    `${signed(value)} judged relevant for “${name}”, a query like this (${similarity.toFixed(2)}). `);
+  const others = known.slice(N_REMEMBERED);
+  if (others.length) sentences.push(`${signed(total(others))} for ${others.length} other known queries.`);
+  $("remembered").textContent = sentences.join("");
+}
+
 /** The other items with their cosine, score as learned, and ranks by both, in the order of items. */
 function ranksFor(x, leftOut) {
   const rewrittenX = rewritten(x);
   const self = dot(x, rewrittenX);
   const length = lengthOf(x);
   const others = allItems.filter(item => item !== leftOut);
+  const added = new Map();
+  for (const { item, value } of remembered(x)) added.set(item, (added.get(item) ?? 0) + value);
   const entries = others.map(item => {
     let product = 0;
     let learnedProduct = 0;
@@ -148,10 +197,12 @@ function ranksFor(x, leftOut) {
       if (!isScore(f)) product += value * (x.get(f) ?? 0);
       learnedProduct += value * (rewrittenX.get(f) ?? 0);
     }
+    const learned = scoreOf(learnedProduct, self, item);
     return {
       item,
       plain: product / length / lengths[item],
-      score: scoreOf(learnedProduct, self, item),
+      learned,
+      score: learned + (added.get(item) ?? 0),
     };
   });
   addRanks(entries, "before", "plain");
@@ -469,6 +520,7 @@ function showItems() {
   const why = explain(x, y, view.w);
   $("second").value = titleOf(view.second);
   showSum(why, isByProduct ? null : learnedCosine(x, view.second));
+  showRemembered(x, view.second);
   showReasons(why.reasons, x, y);
   const marked = namesIn(why);
   if (query.item >= 0) showText($("first-text"), query.item, marked);
@@ -479,7 +531,7 @@ function showItems() {
 /** The learned cosine of the query with an item, 1 of an item with itself. */
 function learnedCosine(x, item) {
   const entry = ranksFor(x, query.item).find(other => other.item === item);
-  return entry ? entry.score : 1;
+  return entry ? entry.learned : 1;
 }
 
 function showSum(why, cosine) {

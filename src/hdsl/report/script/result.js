@@ -152,6 +152,7 @@ function showSearches(searches) {
   if (!searches) return;
   const sentences = Object.entries(searches.measures).map(([name, { cosine, learned }]) =>
     `${name} is ${learned.mean.toFixed(3)} as learned and ${cosine.mean.toFixed(3)} by cosine. `);
+  if (searches.memory) sentences.push(`${searches.memory.sentence} `);
   $("known-items").append(...sentences);
 }
 
