@@ -344,7 +344,8 @@ def test_hdsl_help_names_the_encoder():
 
 
 def test_what_is_learned_inside_the_embedding_goes_all_the_way(home):
-    facts = told("fit", "texts.csv", *FIT, "--prior", 2, "--embedding-scale", 4)
+    learned = ("--prior", 2, "--embedding-scale", 4, "--no-class-scores")
+    facts = told("fit", "texts.csv", *FIT, *learned)
     n_directions = facts["embedding directions"]
     assert n_directions > 0
     assert told("info", "model.hdsl")["embedding directions"] == n_directions
