@@ -86,7 +86,7 @@ def neighbors(rng: np.random.Generator, is_learnable: bool) -> Set:
 
 def comparisons(rng: np.random.Generator, is_learnable: bool) -> Set:
     """Return triplets with errors: by topics, or by chance."""
-    n_rows = 150
+    n_rows = 250
     topics = rng.integers(N_TOPICS, size=n_rows + N_TEST)
     X = rows_of(topics, rng)
 
@@ -95,7 +95,7 @@ def comparisons(rng: np.random.Generator, is_learnable: bool) -> Set:
         a = np.tile(anchors, 20)
         is_like = topics[others] == topics[a][:, None]
         chosen = is_like[:, 0] & ~is_like[:, 1] & (others != a[:, None]).all(axis=1)
-        T = np.column_stack([a, others])[chosen][: 4 * len(anchors)]
+        T = np.column_stack([a, others])[chosen][: 8 * len(anchors)]
         turned = rng.random(len(T)) < (0.15 if is_learnable else 0.5)
         T[turned] = T[turned][:, [0, 2, 1]]
         return T
@@ -108,12 +108,12 @@ def comparisons(rng: np.random.Generator, is_learnable: bool) -> Set:
 
 def judged(rng: np.random.Generator, is_learnable: bool) -> Set:
     """Return queries with a few relevant documents: of their topic, or any."""
-    n_documents = 400
-    n_known = 80
+    n_documents = 300
+    n_known = 150
     n_queries = n_known + 600
     topics = rng.integers(N_TOPICS, size=n_documents + n_queries)
     X = rows_of(topics, rng)
-    queries = np.repeat(np.arange(n_documents, n_documents + n_queries), 5)
+    queries = np.repeat(np.arange(n_documents, n_documents + n_queries), 8)
     documents = rng.integers(n_documents, size=(len(queries), 40))
     is_like = topics[documents] == topics[queries][:, None]
     if not is_learnable:

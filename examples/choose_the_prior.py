@@ -28,9 +28,8 @@ X, X_test, y, y_test = train_test_split(
 # What was tried
 # --------------
 # With ``prior="auto"``, the default, parts of the training rows are held out in turn,
-# and the nearest of the other rows vote for their labels. Of the priors within one
-# standard error of the best, the largest is taken. The first line, with an infinite
-# prior, is the cosine.
+# and the three nearest of the other rows vote for their labels. The prior of the largest
+# expected gain is taken. The first line, with an infinite prior, is the cosine.
 
 quick = {"n_targets": 3, "n_impostors": 5, "random_state": 0}
 model = HDSL(**quick).fit(X, y)

@@ -13,7 +13,6 @@ learned, how sure it is, and which pairs to ask a person about next.
 # The tables are made up, so that the right answer is known. Of 300 products, 260 are in
 # both shops.
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from hdsl.linking import Linker
@@ -81,9 +80,8 @@ print(left[order[0]], "|", right[0])
 # %%
 # Without a known match
 # ---------------------
-# The cosine of words and character n-grams finds candidates, and says that it has
-# learned nothing. ``to_label`` lists pairs for a person, from the most to the least
-# alike.
+# How the columns agree tells matches, with the rate of matches among all pairs.
+# ``to_label`` lists pairs for a person, those whose answers are worth most.
 
 linker = Linker(random_state=0).fit(left, right)
 print(linker.statement_)
@@ -93,17 +91,11 @@ for asked in linker.records(linker.to_label(5)):
 # %%
 # Learn from a hundred matches
 # ----------------------------
-# Each match is held out once while the others teach, so that recall and probabilities
-# are those of new pairs.
+# Each match is held out once while the others teach. What classifiers learn counts by
+# as much as held-out pairs are told better by it.
 
 linker = Linker(random_state=0).fit(left, right, matches[:100])
 print(linker.statement_)
-for line in linker.recall_:
-    cosine = line["cosine"][0]
-    learned = line["learned"][0]
-    print(
-        f"  among the first {line['k']:2d}: cosine {cosine:.2f}, learned {learned:.2f}"
-    )
 
 # %%
 # All links, and how many are right
@@ -130,22 +122,15 @@ for name, value in linker.reasons(a, b):
     print(f"  {name:20s} {value:+.2f}")
 
 # %%
-# How honest the probabilities are
+# How many links are wrong at most
 # --------------------------------
-# Of the held-out pairs with a probability of, say, 0.7 to 0.9, about that share should
-# match. The bars are 95 % intervals.
+# A random sample of the links, answered by a person, bounds the share of wrong ones,
+# whatever the probabilities are worth.
 
-for line in linker.reliability_:
-    share, low, high = line["matches"]
-    plt.plot([line["probability"]] * 2, [low, high], color="tab:blue")
-    plt.plot(line["probability"], share, "o", color="tab:blue")
-    plt.annotate(
-        f"{line['n']} pairs",
-        (line["probability"], share),
-        xytext=(6, -4),
-        textcoords="offset points",
-    )
-plt.plot([0, 1], [0, 1], ":", color="gray")
-plt.xlabel("probability")
-plt.ylabel("share that matches")
-plt.show()
+every = {tuple(pair) for pair in matches.tolist()}
+drawn = linker.audit(50, one_to_one=True)
+answers: dict[bool, list] = {True: [], False: []}
+for pair in zip(drawn.left.tolist(), drawn.right.tolist(), strict=True):
+    answers[pair in every].append(pair)
+audit = linker.audited(answers[True], answers[False], one_to_one=True)
+print(audit.sentence())

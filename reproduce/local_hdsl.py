@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from hdsl.choose.candidates import score_columns
-from hdsl.choose.parts import make_parts
-from hdsl.choose.rule import simplest
-from hdsl.supervision.judges import Score
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
+from hdsl.evaluate.choose import PartModels, Scores
+from hdsl.evaluate.gains import best_of
+from hdsl.evaluate.parts import make_parts
 from hdsl.explain.parts import one_row
 from hdsl.explain.tables import as_names
 from hdsl.fit.automatic import n_iterations
@@ -35,6 +34,7 @@ from hdsl.input.parameters import check_number, generator
 from hdsl.model import SimilarityModel
 from hdsl.progress import Progress
 from hdsl.similarity import FixedPart, Similarity
+from hdsl.similarity.cosine import COSINE
 from hdsl.similarity.pairwise import Pairwise
 from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
@@ -283,8 +283,7 @@ class LocalHDSL(SimilarityModel):
         Compared training rows per region.
     choice_ : dict of str to ndarray or None
         With ``n_regions="auto"``, what was tried: n_regions, score on held-out data
-        with its standard error, mean reciprocal rank of known items, and which was
-        chosen.
+        with its standard error, and which was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
@@ -454,23 +453,26 @@ class LocalHDSL(SimilarityModel):
         It is 0 where these are too few.
         """
         model = whole.model
-        scores_by_split = []
-        for split in make_parts(model, data, None, whole.rng):
-            fits = whole.with_data(split.train)
+        runs = []
+        for part in make_parts(model, data, None, whole.rng):
+            fits = whole.with_data(part.train)
             path = fits.solve(model.prior_, n_iterations(model), None, None)
-            scores_by_split.append(
-                [
-                    split.judge(self._descend(fits, n_regions, path).similarity)
-                    for n_regions in CANDIDATES
-                ]
-            )
-        if not scores_by_split:
+            models = {
+                n_regions: self._descend(fits, n_regions, path).similarity
+                for n_regions in CANDIDATES
+            }
+            runs.append(PartModels(part, models))
+        if not runs:
             return 0, None
-        scores = [Score.joined(scores) for scores in zip(*scores_by_split, strict=True)]
-        _, chosen = simplest(scores, scores[0])
+        scores: Scores[int] = Scores.of(runs)
+        for n_regions in CANDIDATES:
+            scores.add(n_regions, runs, (COSINE,))
+        keys = [(n_regions, COSINE) for n_regions in CANDIDATES]
+        chosen = 1 + best_of(scores.gains(keys[1:], keys[0]))
         tried = {
             "n_regions": np.array(CANDIDATES),
-            **score_columns(scores),
+            "score": np.array([scores.mean(*key) for key in keys]),
+            "error": np.array([scores.error(*key) for key in keys]),
             "chosen": np.arange(len(CANDIDATES)) == chosen,
         }
         return CANDIDATES[chosen], tried

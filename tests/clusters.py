@@ -13,8 +13,8 @@ from hdsl.dask.build import build_layout
 from hdsl.dask.cluster import send
 from hdsl.dask.comparisons import ComparisonBlock
 from hdsl.dask.per_shard import PerShard
-from hdsl.dask.rows import Rows
-from hdsl.mixed_rows import Rows as MixedRows
+from hdsl.dask.rows import ClusterRows
+from hdsl.rows import Rows
 
 #: What tests on a cluster ignore.
 QUIET = [
@@ -48,10 +48,10 @@ def cut(X, n_blocks=3):
 def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
     """Return the layout of arrays on a cluster; its margins can be looked into."""
     client = client or threads()
-    if isinstance(X, MixedRows):
-        rows = Rows.load_pair(client, cut(X.sparse), cut(X.dense))
+    if isinstance(X, Rows):
+        rows = ClusterRows.load_pair(client, cut(X.sparse), cut(X.dense))
     else:
-        rows = Rows.load(client, cut(sp.csr_array(X)))
+        rows = ClusterRows.load(client, cut(sp.csr_array(X)))
     if weights is not None:
         weights = np.asarray(weights, dtype=float)
     block = ComparisonBlock(np.asarray(compared), weights)

@@ -97,7 +97,6 @@ def read_linker(path):
         linker.records(links)
         linker.entities(0.1)
         linker.link(NEW_RECORD, 0.0)
-        repr(linker.recall_.columns())
 
 
 def linker_bytes() -> list[bytes]:

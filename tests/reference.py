@@ -5,6 +5,7 @@ the best atom is found by trying all. Feature numbers are columns of X, margins 
 order of the comparisons.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -351,19 +352,6 @@ def top_k(queries, index, k, exclude_self=False):
         scores.append(products[best])
         rows.append(best)
     return np.array(scores), np.array(rows)
-
-
-def top_by_layers(queries, index, k):
-    """The k rows of largest similarity by each layer; a layer is (rows, factors)."""
-    similarity = 0.0
-    tops = []
-    for (query_rows, query_factors), (rows, factors) in zip(
-        queries, index, strict=True
-    ):
-        similarity = similarity * np.outer(query_factors, factors) + query_rows @ rows.T
-        order = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
-        tops.append((order, np.take_along_axis(similarity, order, axis=1)))
-    return tops
 
 
 def pair_products(X, pairs):
@@ -780,3 +768,30 @@ def tried_memories(cosines, similarities, grades, shares, powers):
             ]
             tried.append((share, power, weight, np.mean(ndcgs)))
     return np.array(tried)
+
+
+def log_odds_of_pair(mixture, levels, rarity):
+    """The log odds of a pair by a mixture of matches and others, column by column."""
+    levels = [int(level) for level in levels]
+    added = {}
+    rare = {}
+    for column, level in enumerate(levels):
+        if level < 0:
+            added[column] = 0.0
+        else:
+            share_of_matches = mixture.matches[column, level]
+            added[column] = math.log(share_of_matches / mixture.others[column, level])
+        rare[column] = float(rarity[column])
+    for (a, b), strength in zip(mixture.ties.tolist(), mixture.strength, strict=True):
+        if levels[a] < 0 or levels[b] < 0:
+            continue
+        chance = {
+            column: -math.log(mixture.others[column, levels[column]])
+            for column in (a, b)
+        }
+        weaker = a if chance[a] < chance[b] else b
+        tied = min(float(strength[levels[a], levels[b]]), chance[weaker])
+        added[weaker] -= tied
+        rare[weaker] *= 1.0 - tied / chance[weaker]
+    prior = math.log(mixture.rate / (1.0 - mixture.rate))
+    return prior + sum(added.values()) + sum(rare.values())

@@ -11,7 +11,7 @@ import hdsl.cpu.pairs
 import reference
 from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.layout.sides import sides_of
-from hdsl.mixed_rows import Rows
+from hdsl.rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Correction, Move

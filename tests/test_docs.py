@@ -16,6 +16,7 @@ PAGES = (
     "start",
     "supervision",
     "judged_search",
+    "memory",
     "how",
     "explaining",
     "reproducing",

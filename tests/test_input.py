@@ -208,7 +208,8 @@ BAD_ROWS = {
     "stored zeros": (STORED_ZEROS, FEW, "X has 1 (n_features="),
     "one column": (X[:, :1], "n_features=1", "At least 2 features"),
     "one row": (X[0], "Expected 2D array, got 1D array"),
-    "words": ([["a", "b"]] * 12, "could not convert string"),
+    "words": ([["a", "b"]] * 12, "could not convert string", "hdsl.text.learn"),
+    "texts": (["a text", "b"] * 6, "hdsl.text.learn", "TfidfVectorizer"),
     "large": (1e80 * X, "largest absolute value of X", "Scale X"),
     "small": (1e-80 * X, "largest absolute value of X", "Scale X"),
 }
@@ -219,6 +220,17 @@ def test_bad_rows_are_refused(name):
     bad, *fragments = BAD_ROWS[name]
     labels = Y[: np.shape(bad)[0]]
     assert_refused(lambda model: model.fit(bad, labels), *fragments)
+
+
+def test_a_frame_of_texts_names_what_reads_texts():
+    pandas = pytest.importorskip("pandas")
+    for texts in (
+        pandas.DataFrame({"text": ["one two", "two three"] * 6}),
+        pandas.Series(["one two", "two three"] * 6),
+    ):
+        assert_refused(
+            lambda model, texts=texts: model.fit(texts, Y[:12]), "hdsl.text.learn"
+        )
 
 
 # --- triplets -------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from sklearn.utils import shuffle
 
 import strategies
 from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
-from hdsl.mixed_rows import split_columns
+from hdsl.rows import split_columns
 from hdsl.search import Index, neighbors_by_label, top_k
 from hdsl.triplets.equal_rows import row_keys
 

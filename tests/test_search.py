@@ -11,7 +11,7 @@ import reference
 from hdsl import memory, search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
-from hdsl.search import all_pairs, dense, sparse, threshold
+from hdsl.search import all_pairs, dense, sparse
 from hdsl.similarity.rows import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
@@ -343,7 +343,7 @@ def test_above_of_many_rows_in_blocks():
     expected[expected < 0.3] = 0.0
     assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threshold, "BLOCK_PRODUCTS", 20_000)
+        patch.setattr("hdsl.search.products.BLOCK_PRODUCTS", 20_000)
         assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
 
 

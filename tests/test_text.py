@@ -418,6 +418,16 @@ def test_unknown_words_are_told(collection):
         collection.search("zebra")
 
 
+def test_many_texts_to_search_with_say_the_call_for_many(collection):
+    with pytest.raises(TypeError, match=r"search_rows\(collection.rows_of\(texts\)\)"):
+        collection.search(["goal", "profit"])
+
+
+def test_labels_and_judgements_of_texts_at_once_are_an_error():
+    with pytest.raises(ValueError, match="labels or judgements"):
+        learn(TEXTS, LABELS, triplets=[[0, 1, 2]])
+
+
 def test_the_first_by_cosine_is_told_too(collection):
     queries = collection.rows_of(["goal", "late profit", "the match and the bank"])
     alone = collection.search_rows(queries, 1)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .class_scores import ClassScores
     from .hdsl import HDSL
-    from .mixed_rows import Rows
     from .neighbors import SimilarityKNeighborsClassifier
+    from .rows import Rows
     from .saving import load, save
 
     __version__: str
@@ -27,7 +27,7 @@ __all__ = [
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
-    "Rows": "mixed_rows",
+    "Rows": "rows",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "saving",
     "save": "saving",

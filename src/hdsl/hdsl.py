@@ -41,16 +41,11 @@ class HDSL(TakesCallbacks, SimilarityModel):
         with m the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model.
-        "auto" is chosen on rows, or anchors of comparisons, that are held out, from 1,
-        2, 4, 8 and 16 over the mean ‖x‖², or up to 512 where these gain nothing: of
-        those within one standard error of the best the largest. With labels the score
-        is by the nearest rows, and a prior that harms the search for a row by half of
-        its features is left out, unless all do; with comparisons it is the share that
-        holds. Smaller priors are left out where held-out queries may find less among
-        all rows than by the cosine: anchors what they prefer, and of many labeled rows
-        some hundred themselves. Where every prior loses, nothing is learned from
-        triplets, and a warning says so. ``choice_`` has it all. It is 64 where too
-        little can be held out.
+        "auto" is chosen on rows, comparisons or queries that are held out, by the
+        measure of the goal, from nothing learned, 64, 32, 16, 8, 4, 2 and 1 over the
+        mean ‖x‖²: the one of the largest expected gain. Where all are expected to
+        lose, nothing is learned, and a warning says so. ``choice_`` has it all. It is
+        64 where too little can be held out.
     goal : {"auto", "neighbors", "comparisons", "search"}, default="auto"
         What the model is for, which decides what is left "auto" on held-out data:
         the errors of nearest neighbours, the share of comparisons that hold, or what a
@@ -69,7 +64,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         what is learned in them is W, see `embedding_scale`.
     embedding_weight : float >= 0 or "auto", default="auto"
         w, the weight of the embedding beside the features. "auto" is chosen from 0,
-        1/4, 1, 4 and 16, before anything is learned, on the rows or anchors that the
+        1/4, 1, 4, 16 and 64, before anything is learned, on the rows or anchors that the
         prior is chosen on: the weight whose similarity is the best there. It is 1 where
         too little can be held out.
     embedding_scale : float >= 0 or "auto", default="auto"
@@ -122,9 +117,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
         doubles the wait before the next.
     validation_fraction : float, default=1/3
         Share of the rows, or of the anchors of comparisons, to hold out for a choice if
-        ``fit`` is given no validation data. Up to 1500 rows are split 1 /
-        validation_fraction times, rounded, each time with others held out; more rows
-        are split once.
+        ``fit`` is given no validation data. Rows are split 1 / validation_fraction
+        times, rounded, each time with others held out, until 1,000 were.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more
         iterations with the same scale and prior; nothing is chosen then.
@@ -169,21 +163,19 @@ class HDSL(TakesCallbacks, SimilarityModel):
     scale_, prior_ : float
         The values used.
     choice_ : dict of str to ndarray, or None
-        What was tried: prior (inf is the plain cosine), n_iter (0 where the model
-        starts from that of the next larger prior), score on held-out data with its
-        standard error, mean reciprocal rank of known items, what held-out queries find
-        by a search among all rows (NaN where none was made; 1 / rank, or
-        Σ grade / log2(1 + rank) as a share of the largest possible), their gain over
-        the plain cosine with the bounds that decide, how many of how many queries find
-        more and less, whether they were judged by the clicks of a log, which was
-        chosen, and with an embedding its weight. It prints as a table, and
-        ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was chosen.
+        What was tried: prior (inf is nothing learned), n_iter (0 where the model starts
+        from that of the next larger prior), score on held-out data with its standard
+        error, gain over nothing learned with its 95 % interval (of what is chosen on
+        units that had no say), number of units, other measures that decide nothing with
+        the interval of their gain (neighbors, comparisons, search, known_rows, as the
+        data allow), with an embedding its weight, and which was chosen. It prints as a
+        table, and ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was
+        chosen.
     ranking_ : {"cosine", "product"}
-        How held-out anchors of triplets find more among all rows: by the learned
-        cosine, or by S as it is, without dividing rows by their learned lengths.
-        ``rewrite(X, cosine=model.ranking_ == "cosine")`` serves what was measured;
-        `hdsl search`, `export`, `evaluate` and `fit` do so. It is "cosine" wherever
-        this was not measured.
+        How rows are ranked best by the measure of the goal: by the learned cosine, or
+        by S as it is, without dividing rows by their learned lengths. ``cosine=None``
+        of measures and neighbours, ``rewrite(X, cosine=model.ranking_ == "cosine")``
+        and the command line follow it. It is "cosine" where nothing was measured.
     memory_ : hdsl.evaluate.QueryMemory or None
         What was judged relevant, or clicked, for known queries, where the goal is
         "search": it is added to what ranks documents, where that finds more for held-out

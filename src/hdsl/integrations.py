@@ -79,7 +79,7 @@ def _found(
 ) -> list[tuple[str, str, float, dict[str, Any]]]:
     """Return the id, the text, the score and the metadata of each document found."""
     (hits,) = collection.search_rows(collection.rows_of([query]), k, plain=plain)
-    found = []
+    documents = []
     for hit in hits:
         name = hit["row"] if hit["id"] is None else hit["id"]
         metadata = {
@@ -90,8 +90,8 @@ def _found(
             "why": json.dumps(hit["why"], ensure_ascii=False),
         }
         score = hit["cosine"] if plain else hit["similarity"]
-        found.append((str(name), hit["text"] or "", score, metadata))
-    return found
+        documents.append((str(name), hit["text"] or "", score, metadata))
+    return documents
 
 
 @cache
@@ -111,10 +111,10 @@ def _langchain() -> type:
             self.collection = _loaded(self.collection)
 
         def _get_relevant_documents(self, query: str, **callbacks: Any) -> list[Any]:
-            found = _found(self.collection, query, self.k, plain=self.plain)
+            hits = _found(self.collection, query, self.k, plain=self.plain)
             return [
                 Document(id=name, page_content=text, metadata=metadata)
-                for name, text, _, metadata in found
+                for name, text, _, metadata in hits
             ]
 
     return _named(LangChainRetriever)
@@ -139,12 +139,12 @@ def _llama_index() -> type:
 
         def _retrieve(self, query_bundle: Any) -> list[Any]:
             query = query_bundle.query_str
-            found = _found(self.collection, query, self.k, plain=self.plain)
+            hits = _found(self.collection, query, self.k, plain=self.plain)
             return [
                 NodeWithScore(
                     node=TextNode(id_=name, text=text, metadata=metadata), score=score
                 )
-                for name, text, score, metadata in found
+                for name, text, score, metadata in hits
             ]
 
     return _named(LlamaIndexRetriever)
@@ -166,10 +166,10 @@ def _haystack() -> type:
 
         def run(self, query: str, k: int | None = None) -> dict[str, Any]:
             """Return the documents for a query."""
-            found = _found(self.collection, query, k or self.k, plain=self.plain)
+            hits = _found(self.collection, query, k or self.k, plain=self.plain)
             documents = [
                 Document(id=name, content=text, score=score, meta=metadata)
-                for name, text, score, metadata in found
+                for name, text, score, metadata in hits
             ]
             return {"documents": documents}
 
@@ -191,7 +191,7 @@ def _haystack() -> type:
 
     named = _named(HaystackRetriever)
     named.run = component.output_types(documents=list[Document])(named.run)  # type: ignore[attr-defined]
-    return component(named)  # type: ignore[no-any-return]
+    return component(named)
 
 
 def _named(retriever: type) -> type:

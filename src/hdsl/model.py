@@ -184,7 +184,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             fixed_part for fixed_part in similarity.fixed if fixed_part.weight != 0
         ]
         directions = []
-        if similarity.has_directions:
+        if similarity.directions is not None:
             n_directions = len(similarity.directions)
             directions = [f"direction{k}" for k in range(n_directions)]
         learned_last = np.array(directions, dtype=object)

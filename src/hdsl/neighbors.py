@@ -17,8 +17,8 @@ from .input.labels import check_classes
 from .input.matrices import as_user_sparse, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
-from .mixed_rows import features_as_float64, has_embedding
 from .neighbor_lists import Neighbors
+from .rows import features_as_float64, has_embedding
 from .search import Index
 from .similarity.cosine import COSINE, LearnedCosine, ranking_with
 from .similarity.pairwise import as_rewriter
@@ -138,12 +138,12 @@ class _Cosine:
     """The plain cosine of rows."""
 
     def rewrite(self, X: Any) -> Any:
-        """Return the rows at unit length."""
-        return unit_rows(X)
+        """Return the rows at unit length, in float64."""
+        return unit_rows(features_as_float64(X))
 
     def index_rows(self, X: Any) -> Any:
-        """Return the rows at unit length."""
-        return unit_rows(X)
+        """Return the rows at unit length, in float64."""
+        return unit_rows(features_as_float64(X))
 
 
 def _plain_similarity(cosine: bool) -> Rewriter:

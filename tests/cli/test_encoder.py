@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.cli.demo import ENCODERS, embedding_hint
-from hdsl.mixed_rows import Rows
+from hdsl.rows import Rows
 from hdsl.text import (
     Collection,
     EncoderError,

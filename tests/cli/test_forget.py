@@ -65,6 +65,8 @@ def test_a_search_names_the_known_queries(inside):
         "judged relevant" not in good("search", "model.hdsl", known, "--plain").stdout
     )
     assert "judged relevant for" in str(collection.search(known))
+    without = good("search", "model.hdsl", known, "--no-memory").stdout
+    assert "judged relevant" not in without
     explained = good("explain", "model.hdsl", "--x", known, "--y", hits[0]["id"])
     assert "judged relevant for" in explained.stdout
 
@@ -73,6 +75,7 @@ def test_what_is_remembered_is_told_from_what_generalises(inside):
     facts = told("evaluate", "model.hdsl")["search"]["memory"]
     assert facts["remembered"]["n_queries"] == 8
     assert facts["remembered"]["measures"]["nDCG@10"]["gain"] > 0.1
+    assert "memory" not in told("evaluate", "model.hdsl", "--no-memory")["search"]
     shown = good("evaluate", "model.hdsl").stdout
     assert "documents that were judged for known queries" in shown
 

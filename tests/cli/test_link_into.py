@@ -1,11 +1,13 @@
 """``hdsl link --into`` and ``--entities``: new records day after day, and what they are."""
 
+import errno
 import json
 
 import pytest
 
 import hdsl
 from commands import bad, good, read_csv, write_csv
+from hdsl.linking import Linker
 from products import make_tables
 
 HEADER = ("id", "title", "price")
@@ -114,3 +116,23 @@ def test_what_into_does_not_do(linked, tmp_path):
     other = write_csv(tmp_path / "other.csv", [(1, 2)], ("a", "b"))
     assert "no file of entities" in bad(*into, new, "--entities", other, *output)
     assert not (tmp_path / "l.csv").exists() or other.read_text().startswith("a,b")
+
+
+def test_nothing_is_replaced_where_the_model_cannot_be_written(
+    linked, tmp_path, monkeypatch
+):
+    folder, _, _ = linked
+    files = [tmp_path / name for name in ("links.csv", "entities.csv", "links.hdsl")]
+    for file in files:
+        file.write_bytes((folder / file.name).read_bytes())
+    before = [file.read_bytes() for file in files]
+
+    def is_full(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Linker, "save", is_full)
+    links, entities, model = files
+    options = ["--entities", entities, "--model", model]
+    bad("link", "--into", model, folder / "new.csv", "-o", links, *options)
+    assert [file.read_bytes() for file in files] == before
+    assert len([*tmp_path.iterdir()]) == 3

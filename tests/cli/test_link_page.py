@@ -31,7 +31,7 @@ def page(tmp_path_factory):
 def test_pairs_are_new_and_doubtful_ones_come_first(page):
     path, known = page
     text = path.read_text(encoding="utf-8")
-    assert "Held-out matches" in text
+    assert "What tells most" in text
     assert "width=device-width" in text
     assert "http" not in text.replace("http-equiv", "")
     assert "<b>&quot;x" not in text

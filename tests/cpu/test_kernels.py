@@ -76,7 +76,7 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
         ptr, items, others = sorting.grouped(
             keys, first, first[::-1].copy(), n, workers
         )
-        columns = rows.Rows(X, workers).by_column
+        columns = rows.KernelRows(X, workers).by_column
     assert_array_equal(ptr, np.searchsorted(np.sort(keys), np.arange(n + 1)))
     assert_array_equal(items, np.argsort(keys, kind="stable"))
     assert_array_equal(others, len(keys) - 1 - items)
@@ -289,7 +289,7 @@ def test_rare_columns_count_in_inner_products_alone(way, after):
 def test_few_features_among_many_rare_columns(monkeypatch):
     """The fullest features are an eighth of the entries of features, not of all columns."""
     monkeypatch.setattr(rows, "SMALL", 0)
-    made = rows.Rows(sp.csr_array(np.ones((10, 40))), Workers(1), 2)
+    made = rows.KernelRows(sp.csr_array(np.ones((10, 40))), Workers(1), 2)
     assert [bounds.tolist() for bounds in made.bounds_by_turn] == [[0, 1], [1, 2]]
 
 

@@ -95,7 +95,9 @@ def test_triplet_accuracy_counts_ties_by_half(kind, X, data):
     pairs = triplets if triplets.shape[1] == 4 else triplets[:, [0, 1, 0, 2]]
     points = [0.5 * (1 + np.sign(scores[a, b] - scores[c, d])) for a, b, c, d in pairs]
     as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
-    found = triplet_accuracy(similarity, as_given(X), triplets, sample_weight=weights)
+    found = triplet_accuracy(
+        similarity, as_given(X), triplets, sample_weight=weights, cosine=False
+    )
     assert found == pytest.approx(np.average(points, weights=weights), abs=1e-12)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from hdsl.explain.shares import feature_shares
-from hdsl.mixed_rows import Rows
+from hdsl.rows import Rows
 from hdsl.similarity import FixedPart, Similarity
 
 ATOMS = np.array([[0, 1, 1], [0, 2, -1], [2, 3, 1]])

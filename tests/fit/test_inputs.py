@@ -123,8 +123,16 @@ def test_labels_of_any_kind():
     assert_same_model(small().fit(X, Y == 0), small().fit(X, np.where(Y == 0, 5, 2)))
 
 
-def test_triplets_are_used_where_labels_are_given_too():
-    assert_same_model(small().fit(X, Y, triplets=T), small().fit(X, triplets=T))
+def test_labels_and_judgements_at_once_are_an_error():
+    with pytest.raises(ValueError, match=r"y and triplets: leave out y"):
+        small().fit(X, Y, triplets=T)
+    with pytest.raises(ValueError, match=r"y and quadruplets"):
+        small().fit(X, Y, quadruplets=T[:, [0, 1, 0, 2]])
+
+
+def test_triplets_to_choose_by_say_which_rows_they_number():
+    with pytest.raises(ValueError, match=r"pass X_val=X"):
+        small().fit(X, triplets=T, triplets_val=T[:2])
 
 
 def test_mining_by_neighbors_random_or_callable():

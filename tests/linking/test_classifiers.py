@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from hdsl.linking import Linker
-from hdsl.linking.classifiers import CrossFittedClassifier
-from hdsl.linking.known import N_FOLDS
-from products import make_tables
+from hdsl.linking.classifiers import N_FOLDS, CrossFittedClassifier, Targets
 
 
 @pytest.fixture
@@ -19,11 +16,16 @@ def pairs():
     return X, labels, rng.permutation(80) % N_FOLDS
 
 
+def learned(X, labels, fold):
+    """Classifiers of pairs that count alike."""
+    return CrossFittedClassifier(X, Targets(labels, fold, np.ones(len(X))), 0)
+
+
 def test_each_fold_has_probabilities_of_a_classifier_that_has_not_seen_it(pairs):
     X, labels, fold = pairs
-    probability = CrossFittedClassifier.of_pairs(X, labels, fold, 0).held_out(X, fold)
+    probability = learned(X, labels, fold).held_out(X, fold)
     swapped = np.where(fold == 1, 1.0 - labels, labels)
-    after = CrossFittedClassifier.of_pairs(X, swapped, fold, 0).held_out(X, fold)
+    after = learned(X, swapped, fold).held_out(X, fold)
     np.testing.assert_array_equal(after[fold == 1], probability[fold == 1])
     assert (after[fold != 1] != probability[fold != 1]).any()
 
@@ -31,20 +33,21 @@ def test_each_fold_has_probabilities_of_a_classifier_that_has_not_seen_it(pairs)
 def test_a_fold_that_leaves_matches_alone_has_no_classifier(pairs):
     X, labels, fold = pairs
     fold[labels == 0.0] = 2
-    classifier = CrossFittedClassifier.of_pairs(X, labels, fold, 0)
+    classifier = learned(X, labels, fold)
     probability = classifier.held_out(X, fold)
     assert np.isnan(probability[fold == 2]).all()
     assert (probability[fold != 2] > 0.5).all()  # they match
     np.testing.assert_allclose(classifier.probability(X[labels == 1.0]), 1.0, atol=0.3)
 
 
-def test_non_matches_of_one_record_do_not_pull_probabilities_down():
-    """A classifier that has learned from matches alone would say 0 of all pairs."""
-    left, right, matches = make_tables(520, seed=2)
-    partner = matches[0, 1]
-    non_matches = [(0, row) for row in range(520) if row != partner][:505]
-    linker = Linker(["title"], random_state=0)
-    linker.fit(left, right, matches[:40], non_matches)
-    unlikely = linker.reliability_[0]
-    assert unlikely["matches"][0] < 0.01
-    assert np.median(linker.predict_proba(matches[40:])) > 0.9
+def test_a_pair_of_unknown_side_counts_on_both(pairs):
+    """A share of one half twice is a match and another pair."""
+    _, labels, fold = pairs
+    targets = Targets(np.full(80, 0.25), fold, np.full(80, 4.0))
+    sides = targets.without(0)
+    rows = np.flatnonzero(fold != 0)
+    assert {*sides.rows.tolist()} == {*rows.tolist()}
+    assert sides.weight[sides.is_match].sum() == len(rows)
+    assert sides.weight[~sides.is_match].sum() == 3 * len(rows)
+    certain = Targets(labels, fold, np.ones(80)).without(0)
+    assert (labels[certain.rows] == certain.is_match).all()

@@ -2,36 +2,26 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 import hdsl
-from hdsl.linking import Linker
-from hdsl.linking.classifiers import FoldClassifiers
-from hdsl.linking.searched import SearchedRecords
+from hdsl.linking import Linker, learning
 from products import make_tables
 
 
 @pytest.fixture(scope="module")
 def fitted():
     left, right, matches = make_tables(60)
-    linker = Linker(["title", "price"], random_state=0).fit(left, right, matches[:40])
+    linker = Linker(["title", "price"], random_state=0)
+    with pytest.MonkeyPatch.context() as patch:
+        # Classifiers that count, though columns tell these products.
+        patch.setattr(learning, "NOTHING_TO_GAIN", -1.0)
+        patch.setattr(learning, "chosen_share", lambda *args: 0.5)
+        linker.fit(left, right, matches[:40])
     assert linker.is_learned_
     return linker, matches
 
 
-@pytest.fixture
-def no_learning(monkeypatch):
-    """Let classifiers fail that learn."""
-
-    def fail(*args, **kwargs):
-        raise AssertionError
-
-    monkeypatch.setattr(FoldClassifiers, "of_pairs", fail)
-
-
-def test_classifiers_of_a_file_learn_nothing_and_say_the_same(
-    fitted, tmp_path, no_learning
-):
+def test_classifiers_of_a_file_say_the_same(fitted, tmp_path):
     linker, matches = fitted
     linker.save(tmp_path / "linker.hdsl")
     loaded = hdsl.load(tmp_path / "linker.hdsl")
@@ -48,104 +38,23 @@ def test_classifiers_of_a_file_learn_nothing_and_say_the_same(
     np.testing.assert_array_equal(links.probability, expected.probability)
 
 
-def test_trees_that_no_file_holds_learn_anew(monkeypatch, tmp_path):
-    monkeypatch.setattr(HistGradientBoostingClassifier, "__getstate__", lambda self: {})
-    left, right, matches = make_tables(60)
-    linker = Linker(["title", "price"], random_state=0).fit(left, right, matches[:40])
-    linker.save(tmp_path / "linker.hdsl")
-    loaded = hdsl.load(tmp_path / "linker.hdsl")
-    expected = linker.predict_proba(matches)
-    np.testing.assert_allclose(loaded.predict_proba(matches), expected, atol=1e-12)
-
-
-def test_classifiers_that_a_file_does_not_have_learn_anew(fitted):
-    linker, matches = fitted
-    arrays, header = linker.to_arrays()
-    before = {
-        name: array
-        for name, array in arrays.items()
-        if not name.startswith("classifier.")
-    }
-    assert len(before) < len(arrays)
-    loaded = Linker.from_arrays(before, header)
-    np.testing.assert_allclose(
-        loaded.predict_proba(matches[40:]), linker.predict_proba(matches[40:])
-    )
-
-
-@pytest.fixture
-def used():
-    """A linker that knows which words one record has alone."""
-    texts = [f"alone{n} word{n // 2} red" for n in range(60)]
-    linker = Linker(similarity="cosine", random_state=0).fit(texts[::2], texts[1::2])
-    linker.link(["alone7 word3"])
-    return linker
-
-
-def test_words_of_one_record_are_not_looked_for_again(used, monkeypatch):
-    arrays, header = used.to_arrays()
-    loaded = Linker.from_arrays(arrays, header)
-    new = ["alone7 word3 blue", "alone9 word4"]
-    expected = used.link(new, 0.0)
-
-    def fail(*args):
-        raise AssertionError
-
-    monkeypatch.setattr(SearchedRecords, "lone_features", fail)
-    links = loaded.link(new, 0.0)
-    np.testing.assert_array_equal(links.probability, expected.probability)
-    without = {
-        name: array for name, array in arrays.items() if not name.startswith("earlier.")
-    }
-    with pytest.raises(AssertionError):
-        Linker.from_arrays(without, header).link(new)
-
-
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("earlier.records", lambda a: a + 60, "lone features"),
-        ("earlier.records", lambda a: a - 1000, "lone features"),
-        ("earlier.records", lambda a: a[1:], "records"),
-        ("earlier.names.text", lambda a: np.frombuffer(b"[1]", np.uint8), "names"),
-    ],
-)
-def test_damaged_words_of_one_record_are_refused(used, name, change, message):
-    arrays, header = used.to_arrays()
-    arrays[name] = change(arrays[name])
-    with pytest.raises(ValueError, match=message):
-        Linker.from_arrays(arrays, header)
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("classifier.trees.fold0.boosted.feature", lambda a: a + 10**4, "feature"),
-        ("classifier.trees.fold1.randomized.roots", lambda a: a + 10**6, "roots"),
-        ("classifier.trees.fold1.weights", lambda a: a[1:], "weights"),
-        ("classifier.trees.fold2.baseline", lambda a: a * np.nan, "finite"),
-        ("classifier.trees.quantiles", lambda a: a[:, ::-1], "rise"),
-        ("classifier.trees.quantiles", lambda a: a[:-1], "quantiles"),
-        ("classifier.words.weights", lambda a: a[:, :1], "weights"),
+        ("words.weights", lambda a: a[:, :1], "weights"),
         ("training.pairs", lambda a: a + 10**6, "training pairs"),
-        ("training.X", lambda a: a[1:], "row per training pair"),
+        ("training.X", lambda a: a[1:], "X"),
         ("training.labels", lambda a: a[1:], "labels"),
         ("training.fold", lambda a: a[:, None], "fold"),
+        ("mixture.matches", lambda a: a[1:], "matches"),
+        ("mixture.others", lambda a: -a, "larger than 0"),
+        ("mixture.rate", lambda a: a + 1.0, "larger than 0"),
+        ("mixture.ties", lambda a: np.array([[0, 9]]), "strength"),
     ],
 )
-def test_damaged_classifiers_are_refused(fitted, name, change, message):
+def test_damaged_numbers_are_refused(fitted, name, change, message):
     linker, _ = fitted
     arrays, header = linker.to_arrays()
     arrays[name] = change(arrays[name])
     with pytest.raises(ValueError, match=message):
         Linker.from_arrays(arrays, header)
-
-
-def test_classifiers_without_folds_are_refused(fitted):
-    linker, _ = fitted
-    arrays, header = linker.to_arrays()
-    without = {
-        name: array for name, array in arrays.items() if ".trees.fold" not in name
-    }
-    with pytest.raises(ValueError, match="no classifiers"):
-        Linker.from_arrays(without, header)

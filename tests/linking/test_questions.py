@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, logit
+from scipy.stats import binom
 
 from hdsl.linking.bridges import pairs_held
 from hdsl.linking.entities import components
 from hdsl.linking.questions import (
+    Audit,
     Worth,
+    correction_by_audit,
     doubtful_pairs,
-    spread_pairs,
+    within_budget,
     worth_of_answers,
 )
 
@@ -29,7 +33,16 @@ def test_the_least_certain_pair_comes_first_and_a_record_comes_once():
     chosen = doubtful_pairs(
         PAIRS, probability, by_doubt(probability), 3, by_record=False
     )
-    assert chosen.tolist() == [3, 1, 5]
+    assert chosen.tolist() == [3, 2, 5]
+
+
+def test_links_and_other_pairs_are_asked_about_in_turn():
+    pairs = np.array([[0, 10], [1, 11], [2, 12], [3, 13], [4, 14]])
+    probability = np.array([0.55, 0.6, 0.65, 0.05, 0.01])
+    chosen = doubtful_pairs(
+        pairs, probability, by_doubt(probability), 4, by_record=False
+    )
+    assert chosen.tolist() == [0, 3, 1, 4]
 
 
 def test_all_likely_pairs_of_a_record_are_asked_about():
@@ -38,7 +51,7 @@ def test_all_likely_pairs_of_a_record_are_asked_about():
         PAIRS, probability, by_doubt(probability), 4, by_record=True
     )
     # Record 0 with both likely ones; record 10 is asked about already.
-    assert chosen.tolist() == [1, 0, 5, 4]
+    assert {*chosen.tolist()} == {1, 0, 5, 4}
 
 
 def test_no_more_pairs_than_asked_for():
@@ -98,7 +111,39 @@ def test_the_first_round_is_about_doubt_alone():
         assert chosen.tolist() == [first]
 
 
-def test_scores_are_asked_about_from_the_highest_to_the_lowest():
-    score = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.1])
-    assert spread_pairs(PAIRS, score, 2).tolist() == [0, 5]
-    assert spread_pairs(PAIRS, score, 10).tolist() == [0, 4, 5]
+@given(st.integers(1, 60), st.data())
+def test_the_bound_of_an_audit_holds_in_95_of_100(n, data):
+    """Whatever share is wrong, at most one audit in twenty says less: all outcomes."""
+    share = data.draw(st.floats(0.001, 0.999))
+    too_low = [
+        k for k in range(n + 1) if Audit.of_answers(10**6, n, k).most_wrong < share
+    ]
+    assert binom.pmf(too_low, n, share).sum() <= 0.05 + 1e-9
+
+
+def test_an_audit_of_all_links_knows_the_share():
+    assert Audit.of_answers(40, 40, 3).most_wrong == 3 / 40
+
+
+def test_an_audit_corrects_what_was_thought_of_links():
+    rng = np.random.default_rng(0)
+    probability = np.sort(rng.uniform(0.5, 1.0, 500))[::-1]
+    log_odds = logit(np.clip(probability, 1e-9, 1 - 1e-9))
+    expected = (1 - probability).mean()
+    worse = correction_by_audit(probability, Audit.of_answers(500, 90, 60), 0.5)
+    assert worse.shift < 0.0
+    share = (60 + 10 * expected) / 100
+    assert expit(-worse(log_odds)).mean() == pytest.approx(share, abs=1e-6)
+    better = correction_by_audit(probability, Audit.of_answers(500, 90, 0), 0.5)
+    assert better.stretch > 1.0
+    assert expit(-better(log_odds)).mean() == pytest.approx(expected / 10, abs=1e-6)
+    # No pair becomes a link that was none.
+    assert better(np.array([-1.0, 0.0])).tolist() == [-1.0, 0.0]
+
+
+@given(st.lists(st.floats(0, 1), max_size=20), st.floats(0, 1))
+def test_links_within_a_budget_are_the_most_that_keep_it(values, budget):
+    probability = np.sort(values)[::-1]
+    n = within_budget(probability, budget)
+    assert (1 - probability[:n]).sum() <= budget * n + 1e-9
+    assert n in (0, len(values)) or probability[n] < probability[n - 1]

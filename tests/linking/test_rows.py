@@ -41,7 +41,7 @@ def test_rows_that_are_taken_stacked_and_cut_are_those_of_a_matrix(case):
     numbers = pairs.ravel()
     taken = rows.take(numbers)
     assert_array_equal(taken.matrix(n_columns).toarray(), X[numbers])
-    both = rows.followed_by(taken).matrix(n_columns).toarray()
+    both = Rows.stacked([rows, taken]).matrix(n_columns).toarray()
     assert_array_equal(both, np.concatenate([X, X[numbers]]))
     every = np.random.default_rng(0).permutation(len(both))
     joined = rows.joined(taken, every).matrix(n_columns).toarray()

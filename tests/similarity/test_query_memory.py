@@ -8,8 +8,8 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.mixed_rows import Rows
 from hdsl.relevance import Relevance
+from hdsl.rows import Rows
 from hdsl.search import top_k
 from hdsl.similarity.query_memory import QueryMemory
 

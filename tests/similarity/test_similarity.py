@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl.evaluate.measures import products_between
-from hdsl.mixed_rows import Rows
+from hdsl.rows import Rows
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.rows import unit_rows
 

@@ -13,7 +13,7 @@ import reference
 import strategies
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.mixed_rows import Rows
+from hdsl.rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import NOTHING, are_directions, direction_atoms
 from hdsl.solver.directions import principal_directions, top_eigenvectors

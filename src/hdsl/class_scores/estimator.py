@@ -24,7 +24,7 @@ from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse, replace_fitted
 from ..input.labels import check_classes, check_several_classes
 from ..input.matrices import (
-    as_mixed_rows,
+    as_checked_rows,
     as_user_sparse,
     check_matrix,
     narrow,
@@ -32,8 +32,8 @@ from ..input.matrices import (
 from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import Rows, has_embedding
 from ..model_arrays import names_to_arrays
+from ..rows import Rows, has_embedding
 from ..similarity.rows import unit_rows
 from ..wide_matrices import is_wide, take_columns
 from .linear import LinearScorer
@@ -239,7 +239,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         if not has_embedding(X):
             rows = check_matrix(self, X, reset=False)
             return as_user_sparse(super().transform(rows))
-        rows = as_mixed_rows(X)
+        rows = as_checked_rows(X)
         check_matrix(self, rows.sparse, reset=False)
         return super().transform(rows)
 
@@ -345,7 +345,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         checked = copy(self)
         embedding = None
         if has_embedding(X):
-            both = as_mixed_rows(X)
+            both = as_checked_rows(X)
             X = both.sparse
             embedding = both.dense
         if self.with_embedding is False:
@@ -498,5 +498,5 @@ def _codes(y: Any) -> np.ndarray:
 def _beside_embedding(scored: Any, X: Any) -> Any:
     """Return scored features, beside its embedding where X has one."""
     if has_embedding(X):
-        return Rows(scored, as_mixed_rows(X).dense)
+        return Rows(scored, as_checked_rows(X).dense)
     return as_user_sparse(scored)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import get_array, pack_values, unpack_values
 from ..labels import LabelSets
-from ..mixed_rows import Rows
+from ..rows import Rows
 
 #: The score of a label that all rows have; squashed, it is 1 to nine digits.
 CERTAIN = 10.0

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..labels import LabelSets, ranks
-from ..mixed_rows import blocks_of, sparse_block
+from ..rows import blocks_of, sparse_block
 
 #: Values times classes of a pass: a second or so.
 PASS_SIZE = 5 * 10**7

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from ..files.container import Arrays
 from ..files.tables import check_columns, get_array, get_value
 from ..input.parameters import check_number
-from ..mixed_rows import Rows, sparse_block
 from ..model_arrays import names_from_arrays
+from ..rows import Rows, sparse_block
 from ..similarity.rows import unit_rows
 from ..wide_matrices import take_columns
 from .linear import LinearScorer

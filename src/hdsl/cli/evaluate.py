@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     options = OptionGroup(parser, "output")
     shared_options.add_encoder(options, shared_options.ENCODER_NOW)
     options.add_integer("-k", "Neighbours that vote.", 3, dest="n_neighbors")
+    options.add_flag("--no-memory", shared_options.NO_MEMORY)
     shared_options.add_json(options)
 
 
@@ -42,6 +43,7 @@ def evaluate(arguments: Namespace) -> None:
     from . import models
 
     collection = models.load_collection(arguments.model, arguments.encoder)
+    collection.uses_memory = not arguments.no_memory
     _check_options(arguments)
     from . import measure  # loads scikit-learn, so after the mistakes
 

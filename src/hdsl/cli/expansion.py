@@ -16,7 +16,7 @@ SMALL = 0.01
 
 def expanded(collection: Any, text: str) -> dict[str, Any]:
     """Return a text with its terms and their weights, and whether each was typed."""
-    from ..mixed_rows import sparse_block
+    from ..rows import sparse_block
     from ..serving import expand_query
 
     row = sparse_block(collection.row_of_text(text))

@@ -4,8 +4,10 @@ from argparse import Namespace
 from typing import Any
 
 from . import shared_options
+from .messages import say
 from .options import OptionGroup, add_command
 from .output import show, show_json
+from .wording import one_line
 
 
 def add(commands: Any) -> None:
@@ -40,6 +42,7 @@ def explain(arguments: Namespace) -> None:
     for side in (arguments.x, arguments.y, arguments.rather_than):
         is_row = collection.is_document(side) or collection.is_query(side)
         if side and not is_row:
+            _name_unknown_id(collection, side)
             models.name_unknown_words(collection, side)
     explanation = collection.explain(
         arguments.x,
@@ -52,3 +55,10 @@ def explain(arguments: Namespace) -> None:
         show_json(explanation.to_dict())
     else:
         show(repr(explanation))
+
+
+def _name_unknown_id(collection: Any, side: str) -> None:
+    """Say that what may be meant as an id is read as a text."""
+    has_ids = collection.documents.ids is not None
+    if has_ids and collection.words is not None and not any(map(str.isspace, side)):
+        say(f"{one_line(side, 60)!r} is the id of no document: it is read as a text.")

@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
         "judged queries, in this scale."
     )
     options.add_number("--best-score", about_best)
+    options.add_flag("--no-memory", shared_options.NO_MEMORY)
     about_cosine = (
         "Divide each document by its learned length, so that dot products are the "
         "learned cosine. Otherwise they are the similarity, and a new model needs no "
@@ -79,6 +80,7 @@ def export(arguments: Namespace) -> None:
                 "--query prints the query: leave out -o, or end with > FILE."
             )
         collection = models.load_collection(arguments.model, arguments.encoder)
+        collection.uses_memory = not arguments.no_memory
         models.name_unknown_words(collection, query)
         _name_what_is_left_out(collection, engine)
         is_cosine = _is_cosine(collection, arguments)
@@ -126,7 +128,7 @@ def _compares_embeddings(collection: Any) -> bool:
 
 def _exported(collection: Any, rows: Any) -> Any:
     """Return rewritten rows or documents; an embedding of weight 0 is left out."""
-    from ..mixed_rows import sparse_block
+    from ..rows import sparse_block
 
     if _compares_embeddings(collection):
         return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .output import show, table_lines, width
-from .wording import one_line, ordinal
+from .wording import counted, one_line, ordinal
 
 #: Most words of a query that are named as unknown.
 N_UNKNOWN = 5
@@ -117,9 +117,10 @@ def _remembered(hit: dict[str, Any]) -> list[str]:
         for reason in named[:N_REMEMBERED]
     ]
     others = remembered[len(lines) :]
-    if lines and others:
-        total = sum(reason["value"] for reason in others)
-        lines.append(f"{' ' * 9}{total:+.2f} for {len(others)} other known queries")
+    total = sum(reason["value"] for reason in others)
+    if round(total, 2) > 0:
+        queries = counted(len(others), "other known query", "other known queries")
+        lines.append(f"{' ' * 9}{total:+.2f} judged relevant for {queries}")
     return lines
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .. import text
 from ..evaluate.measured import MAX_SCORES
 from ..labels import LabelSets
-from ..mixed_rows import Rows, stack_rows
+from ..rows import Rows, stack_rows
 from ..similarity.cosine import PRODUCT
 from ..text import TEST, Collection, Documents, Queries, Words
 from ..text.learning import document_embedding_weight, min_rows_beside_scores
@@ -117,16 +117,12 @@ def learn(
     elif data.has_judgements:
         training, documents = _split_judgements(data, documents)
     else:
-        y = data.y
-        training = {"X": documents.X[parts != TEST], "y": y[parts != TEST]}
-        groups = None
-        if data.groups is not None:
-            groups = data.groups[parts != TEST]
-        if class_scores and _is_scored(documents.X, y):
+        scored = class_scores and _is_scored(documents.X, data.y)
+        if scored:
             announce("scoring the labels with a linear classifier", quiet=quiet)
-            fitted, training = _with_class_scores(model, training, seed)
-        if groups is not None:
-            training["groups"] = groups
+        fitted, training = _training_of_labels(
+            data, documents, model, parts, seed if scored else None
+        )
     _fit(model, training, checkpoint, quiet=quiet)
     if words is not None and words.ranks_by_length:
         model.ranking_ = PRODUCT
@@ -149,6 +145,22 @@ def learn(
 
 
 # --- rows -----------------------------------------------------------------------------
+
+
+def _training_of_labels(
+    data: Data, documents: Documents, model: Any, parts: np.ndarray, seed: int | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return what learns from the labels, and the rows that are not held out.
+
+    A seed asks for class scores beside the rows.
+    """
+    is_kept = parts != TEST
+    training = {"X": documents.X[is_kept], "y": data.y[is_kept]}
+    if seed is not None:
+        model, training = _with_class_scores(model, training, seed)
+    if data.groups is not None:
+        training["groups"] = data.groups[is_kept]
+    return model, training
 
 
 def _vectorize(

@@ -15,8 +15,8 @@ from .output import show, show_json
 from .wording import counted
 
 if TYPE_CHECKING:
-    from ..linking import Linker
-    from .link_answers import Answer
+    from ..linking import Audit, Linker
+    from .link_answers import Answer, UnfinishedAudit
     from .link_tables import Columns, Record
 
 
@@ -40,12 +40,29 @@ def add(commands: Any) -> None:
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
     about_columns = "Columns to compare: a,b,c. Default: all."
     options.add_parsed("--columns", about_columns, shared_options.names)
+    about_blocks = (
+        "Column that candidates agree in, for large tables: a or a,b for any of them, "
+        "a+b for both."
+    )
+    options.add_parsed("--block-on", about_blocks, shared_options.names)
     options.add_number("--threshold", "Least probability of a link.", 0.5)
+    about_false = (
+        "Share of links that may be wrong, 1%% or 0.01, in place of --threshold."
+    )
+    options.add_parsed("--max-false", about_false, share)
     options.add_flag("--one-to-one", "Each record is in one link at most.")
     options.add_integer("--label", "Add this many pairs to label to --label-file.", 0)
     about_labels = "Pairs to label: fill in match, run again."
     options.add_path("--label-file", about_labels, Path("labels.csv"))
+    about_audit = (
+        "Write this many random links to --audit-file, to bound the wrong ones."
+    )
+    options.add_integer("--audit", about_audit, 0)
+    about_answers = "Links to audit: fill in match, run again."
+    options.add_path("--audit-file", about_answers, Path("audit.csv"))
     options.add_path("--html", "HTML page with links and reasons.", dest="page")
+    about_sql = "Print the query by which DuckDB joins the links to both tables."
+    options.add_flag("--sql", about_sql)
     options.add_path("--entities", "Entities to write: which records are one thing.")
     options.add_path("--model", "Model file to write, for hdsl.load and --into.")
     about_into = "Link one table of new records with those of this model file."
@@ -63,8 +80,8 @@ def add(commands: Any) -> None:
 def link(arguments: Namespace) -> None:
     """Find the records of two tables that are the same thing, or duplicates in one.
 
-    Known matches teach which words count. Without any, links are by cosine; --label
-    asks about the pairs that teach most.
+    Columns tell matches without labels. Known pairs teach more; --label asks about the
+    pairs that teach most, and --audit says how many links are wrong at most.
 
     For example:
 
@@ -99,25 +116,44 @@ def link(arguments: Namespace) -> None:
     if not arguments.columns:  # other columns are other texts than those asked about
         check_texts(linker, labelled, arguments.label_file)
     announce("finding links", quiet=quiet)
+    audit = _audit(linker, ids, arguments)
     links = _predict(linker, arguments)
     _write(linker, links, labelled, arguments)
-    _show(linker, links, arguments, has_questions=bool(labelled))
+    _show(linker, links, audit, arguments)
     _write_entities(linker, arguments)
+    if arguments.sql:
+        from .link_sql import join
+
+        show("", join(arguments, id_columns))
 
 
 def _check_options(arguments: Namespace) -> None:
     """Raise ValueError for numbers out of range, and for too many tables."""
     is_share = 0.0 <= arguments.threshold <= 1.0
-    if not is_share or arguments.label < 0 or len(arguments.tables) > 2:
-        limits = "--threshold a number from 0 to 1, and --label a number of pairs"
+    if arguments.max_false is not None and not 0.0 <= arguments.max_false <= 1.0:
+        raise ValueError(
+            "--max-false must be a share such as 1% or 0.01. "
+            f"Got {arguments.max_false:g}."
+        )
+    is_number = arguments.label >= 0 and arguments.audit >= 0
+    if not is_share or not is_number or len(arguments.tables) > 2:
+        limits = (
+            "--threshold a number from 0 to 1, and --label and --audit numbers of pairs"
+        )
         raise ValueError(f"One or two tables are linked, {limits}.")
+    if arguments.sql and (arguments.as_json or arguments.into is not None):
+        raise ValueError(
+            "--sql prints a query below the links of two tables, or of one: leave out "
+            "--json and --into."
+        )
     if arguments.jobs == 0:
         raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
-    label_file = _label_file(arguments)
-    if label_file is not None and label_file.suffix.lower() != ".csv":
-        raise ValueError(
-            f"--label-file must end in .csv, as it is read again. Got {label_file}."
-        )
+    named = {"label": _label_file(arguments), "audit": _audit_file(arguments)}
+    for name, path in named.items():
+        if path is not None and path.suffix.lower() != ".csv":
+            raise ValueError(
+                f"--{name}-file must end in .csv, as it is read again. Got {path}."
+            )
 
 
 def _check_files(arguments: Namespace) -> None:
@@ -132,6 +168,7 @@ def _check_files(arguments: Namespace) -> None:
         arguments.entities,
         arguments.model,
         label_file,
+        _audit_file(arguments),
     )
     for path in outputs:
         if path is not None:
@@ -146,6 +183,28 @@ def _label_file(arguments: Namespace) -> Path | None:
     if arguments.label == 0:
         return None
     return arguments.label_file
+
+
+def _audit_file(arguments: Namespace) -> Path | None:
+    """Return the file of links to audit, None where none is asked for."""
+    if arguments.audit == 0:
+        return None
+    return arguments.audit_file
+
+
+def share(text: str) -> float:
+    """Return a share from 0 to 1, written as 0.01 or as 1%.
+
+    Examples
+    --------
+    >>> share("1%"), share("0.05")
+    (0.01, 0.05)
+    """
+    number = text.strip().removesuffix("%")
+    value = float(number)
+    if number != text.strip():
+        value /= 100
+    return value
 
 
 def _match_files(arguments: Namespace) -> list[Path]:
@@ -172,6 +231,7 @@ def _fit(
     linker = Linker(
         arguments.columns,
         id_column=id_columns or None,
+        block_on=_rules(arguments.block_on, tables),
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         verbose=is_watched(shared_options.is_quiet(arguments)),
@@ -189,13 +249,52 @@ def _fit(
     )
 
 
+def _links_asked_for(arguments: Namespace) -> dict[str, Any]:
+    """Return which links are asked for, as the methods of a linker take it."""
+    return {
+        "threshold": arguments.threshold,
+        "one_to_one": arguments.one_to_one,
+        "max_false": arguments.max_false,
+    }
+
+
+def _audit(
+    linker: Linker, ids: set[str], arguments: Namespace
+) -> Audit | UnfinishedAudit | None:
+    """Return what an audit says, or how far it is; it is drawn if there is none yet."""
+    from .link_answers import UnfinishedAudit, read_audit
+    from .link_tables import LINK_COLUMNS, write_csv
+
+    path = _audit_file(arguments)
+    if path is None:
+        return None
+    asked_for = _links_asked_for(arguments)
+    if not path.exists():
+        drawn = linker.records(linker.audit(arguments.audit, **asked_for))
+        write_csv(path, ("match", *LINK_COLUMNS), drawn)
+    answers = read_audit(path, ids)
+    if isinstance(answers, UnfinishedAudit):
+        return answers
+    pairs: dict[bool, list[tuple[Any, Any]]] = {True: [], False: []}
+    for record, is_match in answers:
+        pairs[is_match].append((record["left"], record["right"]))
+    return linker.audited(pairs[True], pairs[False], **asked_for)
+
+
+def _rules(names: list[str] | None, tables: list[Columns]) -> list[Any] | None:
+    """Return what --block-on names: columns, and tuples of columns joined by a plus sign."""
+    if not names:
+        return None
+    known = {name for columns in tables for name in columns}
+    return [name if name in known else tuple(name.split("+")) for name in names]
+
+
 def _predict(linker: Linker, arguments: Namespace) -> list[Record]:
     """Return the links, the most probable first."""
     with warnings.catch_warnings():
-        # The statement, which is always shown, says the same.
+        # How many links there are is always shown.
         warnings.simplefilter("ignore", UserWarning)
-        links = linker.predict(arguments.threshold, one_to_one=arguments.one_to_one)
-        return linker.records(links)
+        return linker.records(linker.predict(**_links_asked_for(arguments)))
 
 
 # --- files ----------------------------------------------------------------------------
@@ -245,9 +344,12 @@ def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> No
 def _write_entities(linker: Linker, arguments: Namespace) -> None:
     """Write the entities where they are asked for, and say what became of earlier ones."""
     from . import link_entities
+    from .link_tables import written_together
 
     if arguments.entities is not None:
-        changes = link_entities.write(linker, arguments)
+        content, changes = link_entities.entities_of(linker, arguments)
+        with written_together({arguments.entities: content}):
+            pass
         if not arguments.as_json:
             show(*link_entities.lines(changes, arguments.entities))
 
@@ -256,32 +358,31 @@ def _write_entities(linker: Linker, arguments: Namespace) -> None:
 
 
 def _show(
-    linker: Linker, links: list[Record], arguments: Namespace, *, has_questions: bool
+    linker: Linker,
+    links: list[Record],
+    audit: Audit | UnfinishedAudit | None,
+    arguments: Namespace,
 ) -> None:
-    """Print how good the links are, and where they stand."""
-    from .link_page import measured_lines
-
+    """Print what is expected of the links, and where they stand."""
     n_known = sum(link["known"] != "" for link in links)
+    n_wrong = sum(1.0 - link["probability"] for link in links)
     if arguments.as_json:
         show_json(
             {
                 "links": len(links),
                 "known": n_known,
+                "expected_wrong": round(n_wrong, 2),
                 "output": str(arguments.output),
                 "learned": linker.is_learned_,
                 "statement": linker.statement_,
-                "recall": linker.recall_,
-                "reliability": linker.reliability_,
+                "audit": None if audit is None else audit._asdict(),
                 "label_report": linker.label_report_._asdict(),
             }
         )
         return
-    show(linker.statement_, *measured_lines(linker))
-    if has_questions and linker.is_learned_:
-        show(
-            "Pairs that were asked about are harder than most: these shares are lower "
-            "than those of all pairs, and may fall while the links get better."
-        )
+    show(linker.statement_)
+    if audit is not None:
+        show(audit.sentence())
     line = f"{counted(len(links), 'link')} {_threshold(arguments)}"
     if n_known > 0:
         line += f", {n_known:,} of them known"
@@ -296,4 +397,6 @@ def _show(
 
 def _threshold(arguments: Namespace) -> str:
     """Return which links are shown, for the end of a title."""
+    if arguments.max_false is not None:
+        return f"of which {100 * arguments.max_false:g} % may be wrong"
     return f"from a probability of {arguments.threshold:g} on"

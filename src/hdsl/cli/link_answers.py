@@ -48,6 +48,34 @@ def read_labelled(path: Path | None, ids: set[str]) -> list[Answer]:
     return _answers(path, columns, ids)
 
 
+class UnfinishedAudit(NamedTuple):
+    """An audit whose links are not all answered yet."""
+
+    path: Path
+    n_audited: int
+    n_answered: int
+
+    def sentence(self) -> str:
+        """Return what is left to do."""
+        return (
+            f"{self.path} has {self.n_audited:,} random links to audit, "
+            f"{self.n_answered:,} of them answered: fill in match for all, run this "
+            "again."
+        )
+
+
+def read_audit(path: Path, ids: set[str]) -> list[Answer] | UnfinishedAudit:
+    """Return the answers to an audit, once all are there.
+
+    Those that are easy to answer are no random sample.
+    """
+    answers = read_labelled(path, ids)
+    n_audited = len(read_written(path)["match"])
+    if len(answers) < n_audited or n_audited == 0:
+        return UnfinishedAudit(path, n_audited, len(answers))
+    return answers
+
+
 def _answers(path: Path, columns: Columns, ids: set[str]) -> list[Answer]:
     left, right = _side_columns(path, columns)
     _check_header(path, [left, right], ids)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..readers import tables
-from .link_tables import Columns, read_written, records_of, write_csv
+from .link_tables import Columns, csv_of, read_written, records_of
 from .wording import counted
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ HEADER = ("table", "record", "entity", "probability")
 N_NAMED = 3
 
 
-def write(linker: Linker, arguments: Namespace) -> Changes:
-    """Write the entities; return which were merged or split since the file was written."""
+def entities_of(linker: Linker, arguments: Namespace) -> tuple[bytes, Changes]:
+    """Return what a file of entities holds, and which were merged or split since the last one."""
     from ..linking import entity_changes
 
     entities = linker.entities(arguments.threshold, one_to_one=arguments.one_to_one)
     columns = _columns_of(entities)
     earlier = _earlier(arguments.entities) or columns
-    write_csv(arguments.entities, HEADER, records_of(columns))
-    return entity_changes(earlier, columns)
+    content = csv_of(arguments.entities, HEADER, records_of(columns))
+    return content, entity_changes(earlier, columns)
 
 
 def _columns_of(entities: Any) -> Columns:

@@ -15,13 +15,29 @@ if TYPE_CHECKING:
     from .link_tables import Record
 
 #: Options that are about learning, which --into does not do.
-LEARNING = ("matches", "id_columns", "columns", "label", "page", "one_to_one")
+LEARNING = (
+    "matches",
+    "id_columns",
+    "columns",
+    "block_on",
+    "label",
+    "audit",
+    "page",
+    "one_to_one",
+    "max_false",
+)
 
 
 def link_into(arguments: Namespace) -> None:
     """Link the records of one table with those of a linker, and keep them in it."""
     from . import link_entities
-    from .link_tables import LINK_COLUMNS, Format, read_columns, write_csv
+    from .link_tables import (
+        LINK_COLUMNS,
+        Format,
+        csv_of,
+        read_columns,
+        written_together,
+    )
 
     _check_options(arguments)
     linker = _load(arguments)
@@ -32,12 +48,16 @@ def link_into(arguments: Namespace) -> None:
     links = linker.link(columns, arguments.threshold, side=arguments.side)
     linker.add(columns, side=arguments.side)
     records = linker.records(links)
-    write_csv(arguments.output, (*LINK_COLUMNS, "known"), records)
+    output = arguments.output
+    files = {output: csv_of(output, (*LINK_COLUMNS, "known"), records)}
     changes = None
     if arguments.entities is not None:
-        changes = link_entities.write(linker, arguments)
-    if arguments.model is not None:
-        linker.save(arguments.model)
+        content, changes = link_entities.entities_of(linker, arguments)
+        files[arguments.entities] = content
+    # The model comes first: where it cannot be written, the other files stay.
+    with written_together(files):
+        if arguments.model is not None:
+            linker.save(arguments.model)
     _show(records, changes, arguments)
 
 
@@ -49,7 +69,13 @@ def _check_options(arguments: Namespace) -> None:
         )
     used = [name for name in LEARNING if getattr(arguments, name)]
     if used:
-        names = {"id_columns": "id", "page": "html", "one_to_one": "one-to-one"}
+        names = {
+            "id_columns": "id",
+            "block_on": "block-on",
+            "page": "html",
+            "one_to_one": "one-to-one",
+            "max_false": "max-false",
+        }
         option = names.get(used[0], used[0])
         raise ValueError(
             f"--{option} has no use with --into: nothing is learned from the new "

@@ -6,13 +6,12 @@ import html
 import re
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..printable import unturned
 from ..report.page import policy
 from .link_tables import Record
-from .output import table_lines
-from .wording import counted, one_line, percent
+from .wording import counted, one_line
 
 if TYPE_CHECKING:
     from ..linking import Linker
@@ -32,37 +31,6 @@ N_PARTS = 5
 
 #: Reasons that add less than this to a score are left out.
 SMALL = 0.005
-
-
-def measured_lines(linker: Linker) -> list[str]:
-    """Return recall and reliability as lines of text, shares with their 95 % intervals."""
-    about_recall = (
-        "Held-out matches whose right record is among the first k (95 % intervals)"
-    )
-    about_reliability = "Held-out pairs by probability, and the share that matches"
-    return [
-        *_table(about_recall, linker.recall_),
-        *_table(about_reliability, linker.reliability_),
-    ]
-
-
-def _table(title: str, records: list[Record]) -> list[str]:
-    """Return records as a table with a title; no line where there is no record."""
-    if not records:
-        return []
-    header = list(records[0])
-    cells = [[_shown(value) for value in record.values()] for record in records]
-    return ["", title, *table_lines([header, *cells], right=range(len(header)))]
-
-
-def _shown(value: Any) -> str:
-    """Return a cell: a share, a share with its interval, or anything else."""
-    if isinstance(value, tuple):
-        share, low, high = value
-        return f"{percent(share)} ({100 * low:.0f} to {100 * high:.0f})"
-    if isinstance(value, float):
-        return percent(value)
-    return str(value)
 
 
 def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str:
@@ -94,12 +62,11 @@ def page(title: str, linker: Linker, links: list[Record], threshold: str) -> str
         title=_escaped(title),
         css=css,
         js=script,
-        measured=_escaped("\n".join(measured_lines(linker))),
         said=_escaped(statement),
         found=_escaped(about_links),
         n_pairs=len(doubtful) + len(shown),
         links=_html_pairs(linker, shown),
-        doubtful=_html_pairs(linker, doubtful, has_parts=linker.is_learned_),
+        doubtful=_html_pairs(linker, doubtful, has_parts=True),
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,7 +94,28 @@ def ids_of(tables: Iterable[Columns], id_columns: Iterable[str]) -> set[str]:
 
 
 def write_csv(path: Path, header: Iterable[str], records: Iterable[Record]) -> None:
-    """Write some columns of records, empty where a record has none.
+    """Write some columns of records as `csv_of` has them."""
+    with atomic_write(path, str(path)) as file:
+        file.write(csv_of(path, header, records))
+
+
+@contextmanager
+def written_together(files: Mapping[Path, bytes]) -> Iterator[None]:
+    """Replace files once what is done in between has been done, and none after an error.
+
+    All bytes are on the disk before.
+    """
+    with ExitStack() as stack:
+        for path, content in files.items():
+            file = stack.enter_context(atomic_write(path, str(path)))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield
+
+
+def csv_of(path: Path, header: Iterable[str], records: Iterable[Record]) -> bytes:
+    """Return some columns of records for a file, empty where a record has none.
 
     Cells that a spreadsheet would run as formulas are written as text, and it is said.
     """
@@ -114,5 +137,4 @@ def write_csv(path: Path, header: Iterable[str], records: Iterable[Record]) -> N
             f"{counted(n_formulas, 'cell')} of {path} would be a formula in a "
             "spreadsheet: an apostrophe is put before."
         )
-    with atomic_write(path, str(path)) as file:
-        file.write(text.getvalue().encode("utf-8", "replace"))
+    return text.getvalue().encode("utf-8", "replace")

@@ -14,8 +14,8 @@ from ..evaluate.measured import (
     measure_searches,
 )
 from ..labels import LabelSets, split_labels
-from ..mixed_rows import Rows, sparse_block
 from ..relevance import Relevance
+from ..rows import Rows, sparse_block
 from ..text import Collection, Documents, Queries, weigh_counts
 from ..triplets import ShownRows
 from ..triplets.equal_rows import row_keys

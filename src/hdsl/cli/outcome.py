@@ -11,7 +11,7 @@ import numpy as np
 from ..evaluate.choose import effects_in, losses
 from ..evaluate.measured import Measured
 from ..explain.tables import has_class
-from ..mixed_rows import count_features
+from ..rows import count_features
 from ..similarity.cosine import COSINE
 from ..text import Collection
 from . import measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import sparse_block
+from ..rows import sparse_block
 from ..text import Documents, Words, weigh_counts
 from .data import Data
 from .messages import say

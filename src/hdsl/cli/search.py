@@ -30,6 +30,7 @@ def add(commands: Any) -> None:
         "cosine may put behind others of its kind."
     )
     options.add_flag("--plain", about_plain)
+    options.add_flag("--no-memory", shared_options.NO_MEMORY)
     about_expand = (
         "Show the terms that the query is searched by, with their weights, for an engine "
         "that has the documents. `hdsl export --query` writes them as its query."
@@ -64,6 +65,7 @@ def search(arguments: Namespace) -> None:
 
     texts = _read_queries(arguments)
     collection = models.load_collection(arguments.model, arguments.encoder)
+    collection.uses_memory = not arguments.no_memory
     if arguments.expand:
         _show_expansions(collection, texts, arguments)
         return

@@ -12,6 +12,12 @@ from .options import OptionGroup, Parser
 #: Kinds of judgements whose anchors may be queries that are no rows of the data.
 OF_QUERIES = ("judgements", "clicks")
 
+#: What commands say of searches without what is remembered.
+NO_MEMORY = (
+    "Leave out what is remembered of judged queries, which brings up documents that "
+    "were judged relevant for queries like this."
+)
+
 #: What commands say of the encoder of a model that is fitted already.
 ENCODER_NOW = (
     "Folder or name of the encoder that the model was learned with. Default: none, and "

@@ -6,7 +6,7 @@ import numpy as np
 
 from .kernels import atoms as kernels
 from .kernels.arrays import SparseArrays
-from .rows import Rows
+from .rows import KernelRows
 from .sorting import grouped
 from .workers import GRAIN, Workers
 
@@ -29,7 +29,7 @@ class ActiveAtoms:
 
     Parameters
     ----------
-    rows : Rows
+    rows : KernelRows
     atoms : ndarray of shape (n_atoms, 3)
     codes : list of int
         Of these atoms.
@@ -46,7 +46,7 @@ class ActiveAtoms:
     active : ActiveFeatures
     """
 
-    def __init__(self, rows: Rows, atoms: np.ndarray, codes: list[int]) -> None:
+    def __init__(self, rows: KernelRows, atoms: np.ndarray, codes: list[int]) -> None:
         self.atoms = atoms.copy()
         self._rows = rows
         self._workers = rows.workers

@@ -8,7 +8,7 @@ from .array_pool import ArrayPool
 from .kernels import pairs as kernels
 from .kernels.losses import CHUNK
 from .pairs import Pairs, number_pairs
-from .rows import Rows
+from .rows import KernelRows
 from .sorting import grouped
 from .workers import GRAIN
 
@@ -20,7 +20,7 @@ class Comparisons:
 
     Parameters
     ----------
-    rows : Rows
+    rows : KernelRows
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows (anchor, positive, negative) or (a, b, c, d).
     omega : ndarray of shape (n,) or float
@@ -41,7 +41,7 @@ class Comparisons:
     """
 
     def __init__(
-        self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float
+        self, rows: KernelRows, compared: np.ndarray, omega: np.ndarray | float
     ) -> None:
         self.rows = rows
         self.workers = rows.workers

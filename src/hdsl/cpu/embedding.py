@@ -37,10 +37,12 @@ class EmbeddedComparisons:
     def __init__(
         self, comparisons: Comparisons, directions: Directions, scale: float
     ) -> None:
+        dense = comparisons.rows.dense
+        assert dense is not None
         self.comparisons = comparisons
         self.directions = directions
         self.scale = scale
-        self._dense = comparisons.rows.dense
+        self._dense = dense
         self._workers = comparisons.workers
         self._blas = ThreadpoolController()
 

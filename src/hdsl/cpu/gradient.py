@@ -100,6 +100,7 @@ class CPUGradient(Gradient):
         is_direction = are_directions(atoms)
         if not is_direction.any():
             return self._scores_of_pairs(atoms)
+        assert self.directions is not None
         scores = np.empty(len(atoms))
         vectors = self.directions.take(atoms[is_direction, 1])
         along = np.einsum("kj,kj->k", vectors @ self.block, vectors)
@@ -114,6 +115,7 @@ class CPUGradient(Gradient):
     @cached
     def block(self) -> np.ndarray:
         """G inside the embedding, of shape (width, width)."""
+        assert self.embedded is not None
         return self.embedded.gradient_block(self.w)
 
     # --- rows of S --------------------------------------------------------------------

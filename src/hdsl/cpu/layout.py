@@ -7,13 +7,13 @@ import scipy.sparse as sp
 
 from ..input.matrices import largest_value
 from ..layout.feature_numbers import column_keys, compared_rows, number_features
-from ..mixed_rows import Rows as MixedRows
+from ..rows import Rows
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import from_sample
 from ..wide_matrices import is_wide
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows
+from .rows import KernelRows
 from .sorting import counted
 from .statistics import comparison_sums, count_anchors
 from .workers import GRAIN, Workers
@@ -24,7 +24,7 @@ class CPULayout(Layout):
 
     Parameters
     ----------
-    X : csr_array or MixedRows of shape (n_rows, n_columns), float64
+    X : csr_array or Rows of shape (n_rows, n_columns), float64
         Canonical: sorted, no duplicates, no stored zeros. The columns of an embedding
         are no features: they count in inner products, so in the prior.
     compared : ndarray of shape (n, 3) or (n, 4)
@@ -51,7 +51,7 @@ class CPULayout(Layout):
 
     def __init__(
         self,
-        X: sp.csr_array | MixedRows,
+        X: sp.csr_array | Rows,
         compared: np.ndarray,
         weights: np.ndarray | None = None,
         *,
@@ -60,7 +60,7 @@ class CPULayout(Layout):
         min_rows: int = 1,
     ) -> None:
         dense = None
-        if isinstance(X, MixedRows):
+        if isinstance(X, Rows):
             dense = X.dense
             X = X.sparse
         names = None
@@ -99,7 +99,7 @@ class CPULayout(Layout):
                 self.weights = self.weights[order]
                 omega = np.asarray(omega)[order]
         self.comparisons = Comparisons(
-            Rows(matrix, workers, self.n_features, dense), compared, omega
+            KernelRows(matrix, workers, self.n_features, dense), compared, omega
         )
 
     def statistics(self) -> Statistics:

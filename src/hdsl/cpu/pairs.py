@@ -10,7 +10,7 @@ from .array_pool import ArrayPool
 from .kernels import pairs as kernels
 from .kernels.arrays import Links, PairsByRow, SparseArrays
 from .kernels.dense_rows import add_pair_products
-from .rows import Rows
+from .rows import KernelRows
 from .sorting import counted, grouped, starts
 from .workers import GRAIN, Workers
 
@@ -66,7 +66,7 @@ class Pairs:
 
     Parameters
     ----------
-    rows : Rows
+    rows : KernelRows
     a, b : ndarray of int32 of shape (n_pairs,)
         The two rows of each pair, a ≤ b, sorted by a and then b.
 
@@ -86,7 +86,7 @@ class Pairs:
         Bounds of the rows whose pairs are a share of scores.
     """
 
-    def __init__(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
+    def __init__(self, rows: KernelRows, a: np.ndarray, b: np.ndarray) -> None:
         self.rows = rows
         self.a = a
         self.b = b

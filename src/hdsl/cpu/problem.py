@@ -25,7 +25,7 @@ from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
 from .kernels.curvature import CurvedComparisons
 from .kernels.losses import CHUNK, MarginLine
-from .rows import Rows
+from .rows import KernelRows
 
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python.
 PULLED = 64
@@ -84,8 +84,9 @@ class CPUProblem(Problem):
         self.offset = offset
         self.embedded: EmbeddedComparisons | None = None
         if direction_scale > 0.0:
-            width = comparisons.rows.dense.shape[1]
-            self.directions = Directions(width)
+            dense = comparisons.rows.dense
+            assert dense is not None
+            self.directions = Directions(dense.shape[1])
             self.embedded = EmbeddedComparisons(
                 comparisons, self.directions, float(direction_scale)
             )
@@ -312,6 +313,7 @@ class CPUProblem(Problem):
         self, atoms: np.ndarray, numbers: np.ndarray, curvatures: np.ndarray
     ) -> np.ndarray:
         """Return Σ_t c_t m_t m_tᵀ, m_t the margins of the atoms in comparison t."""
+        assert self.embedded is not None
         is_direction = are_directions(atoms)
         n_paired = int(np.count_nonzero(~is_direction))
         is_curved = curvatures != 0.0
@@ -409,7 +411,7 @@ class CPUProblem(Problem):
         dense = whole.rows.dense
         if dense is not None:
             dense = dense[row_numbers]
-        rows = Rows(
+        rows = KernelRows(
             whole.rows.matrix[row_numbers],
             self.workers,
             whole.rows.n_features,

@@ -20,7 +20,7 @@ BLOCK = 1 << 16
 FULL_SHARE = 8
 
 
-class Rows:
+class KernelRows:
     """X by rows and by columns.
 
     Parameters

@@ -2,7 +2,7 @@
 
 What is on the card of one data set::
 
-    X ──► Rows ──► Comparisons ──► Workspace
+    X ──► CardRows ──► Comparisons ──► Workspace
             └───────────┴──────────────┴────► CardData
 
 What is computed with it: ``Pulls`` (one number per pair of rows, the gradient),

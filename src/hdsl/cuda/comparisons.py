@@ -6,7 +6,7 @@ import numpy as np
 
 from ..cached import cached
 from ..layout.feature_numbers import check_count
-from .rows import Rows
+from .rows import CardRows
 from .runtime import Array
 from .segments import Segments
 
@@ -57,7 +57,7 @@ class Comparisons:
 
     Parameters
     ----------
-    rows : Rows
+    rows : CardRows
     compared : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets.
     weights : ndarray of shape (n,) or None
@@ -85,7 +85,7 @@ class Comparisons:
     """
 
     def __init__(
-        self, rows: Rows, compared: np.ndarray, weights: np.ndarray | None
+        self, rows: CardRows, compared: np.ndarray, weights: np.ndarray | None
     ) -> None:
         self.device = rows.device
         self.rows = rows

@@ -4,10 +4,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.feature_numbers import compared_rows
-from ..mixed_rows import Rows as MixedRows
-from ..mixed_rows import sparse_block
+from ..rows import Rows, sparse_block
 from .comparisons import Comparisons
-from .rows import Rows
+from .rows import CardRows
 from .runtime import Device
 from .workspace import Workspace
 
@@ -20,14 +19,14 @@ class CardData:
     Attributes
     ----------
     device : Device
-    rows : Rows
+    rows : CardRows
     comparisons : Comparisons
     workspace : Workspace
     """
 
     def __init__(
         self,
-        X: sp.csr_array | MixedRows,
+        X: sp.csr_array | Rows,
         compared: np.ndarray,
         weights: np.ndarray | None,
         device: Device,
@@ -36,8 +35,8 @@ class CardData:
     ) -> None:
         self.device = device
         is_compared = compared_rows(compared, weights, X.shape[0])
-        self.rows = Rows(sparse_block(X), device, is_compared, columns, min_rows)
-        if isinstance(X, MixedRows):
+        self.rows = CardRows(sparse_block(X), device, is_compared, columns, min_rows)
+        if isinstance(X, Rows):
             self.rows.dense = device.upload(X.dense.astype(np.float32, copy=False))
         self.comparisons = Comparisons(self.rows, compared, weights)
         self.workspace = Workspace(self.rows, self.comparisons)

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..solver import losses
 from ..solver.protocols import Layout, Loss, Statistics
 from ..solver.statistics import Sums, from_sample, weighted_sums
@@ -105,9 +105,17 @@ class CUDALayout(Layout):
         return squared_norms, n_values
 
     def problem(
-        self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
+        self,
+        loss: Loss,
+        scale: float,
+        fixed_weights: tuple[float, ...] = (),
+        direction_scale: float = 0.0,
     ) -> CUDAProblem:
         """Return the problem of a loss, a scale and a weight per fixed part."""
+        if direction_scale > 0.0:
+            raise ValueError(
+                "Nothing is learned inside an embedding on a graphics card."
+            )
         code = losses.kernel_code(loss)
         if code is None:
             raise ValueError(

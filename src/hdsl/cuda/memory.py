@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..layout.estimates import per_comparison
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..solver.steps import CORRECTION_LIMIT
 from . import atom_rows, curvature, terms
 

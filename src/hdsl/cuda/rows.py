@@ -41,7 +41,7 @@ class RowSizes(NamedTuple):
     fourth: Array
 
 
-class Rows:
+class CardRows:
     """The rows of X on a card.
 
     Parameters

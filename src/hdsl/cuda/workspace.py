@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 
 from .comparisons import Comparisons
-from .rows import Rows
+from .rows import CardRows
 from .runtime import CHUNK, BrokenDeviceError
 from .segments import WIDTH
 
@@ -18,7 +18,7 @@ class Workspace:
 
     Parameters
     ----------
-    rows : Rows
+    rows : CardRows
     comparisons : Comparisons
 
     Attributes
@@ -47,7 +47,7 @@ class Workspace:
         What kernels answer with.
     """
 
-    def __init__(self, rows: Rows, comparisons: Comparisons) -> None:
+    def __init__(self, rows: CardRows, comparisons: Comparisons) -> None:
         device = rows.device
         self.device = device
         self.u = device.zeros(rows.n)

@@ -15,19 +15,18 @@ import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
 from ..layout.feature_numbers import FeatureNumbers, compared_rows, number_features
-from ..mixed_rows import Rows as MixedRows
-from ..mixed_rows import sparse_block, stack_all
+from ..rows import Rows, sparse_block, stack_all
 from .cluster import send
 from .comparisons import ComparisonSummary, summarize
 from .layout import DaskLayout
 from .partition import Partition, ShardComparisons, choose_partition, deal, join
-from .rows import Rows
+from .rows import ClusterRows
 from .shard import Shard, ShardData
 from .shards import Shards
 
 
 def build_layout(
-    rows: Rows,
+    rows: ClusterRows,
     blocks: list[Any],
     columns: np.ndarray | None = None,
     min_rows: int = 1,
@@ -36,7 +35,7 @@ def build_layout(
 
     Parameters
     ----------
-    rows : Rows
+    rows : ClusterRows
     blocks : list of Future
         Of comparisons.
     columns : ndarray, default=None
@@ -54,7 +53,7 @@ def build_layout(
 
 
 def number_columns(
-    rows: Rows,
+    rows: ClusterRows,
     summary: ComparisonSummary,
     columns: np.ndarray | None,
     min_rows: int,
@@ -69,7 +68,10 @@ def number_columns(
 
 
 def deal_out(
-    rows: Rows, blocks: list[Any], summary: ComparisonSummary, partition: Partition
+    rows: ClusterRows,
+    blocks: list[Any],
+    summary: ComparisonSummary,
+    partition: Partition,
 ) -> list[Any]:
     """Return the comparisons of each shard, as futures of `ShardComparisons`."""
     client = rows.client
@@ -91,7 +93,10 @@ def deal_out(
 
 
 def make_shards(
-    rows: Rows, by_shard: list[Any], numbered: FeatureNumbers, total_weight: float
+    rows: ClusterRows,
+    by_shard: list[Any],
+    numbered: FeatureNumbers,
+    total_weight: float,
 ) -> list[Any]:
     """Return the shards as futures, spread evenly over the threads of the workers."""
     client = rows.client
@@ -135,12 +140,12 @@ def make_shard(
     columns: np.ndarray,
     n_features: int,
     total_weight: float,
-    *blocks: sp.csr_array | MixedRows,
+    *blocks: sp.csr_array | Rows,
 ) -> Shard:
     """Return the shard of comparisons; its rows come in blocks, the first columns are features."""
     rows = stack_all(blocks)
     dense = None
-    if isinstance(rows, MixedRows):
+    if isinstance(rows, Rows):
         dense = rows.dense
     return Shard(
         ShardData(

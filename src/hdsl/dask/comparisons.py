@@ -11,7 +11,7 @@ import numpy as np
 from ..input.comparisons import check_comparisons, check_weights
 from .blocks import as_futures, groups_of_small
 from .cluster import gather
-from .rows import Rows
+from .rows import ClusterRows
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PAIRS_PER_ANCHOR = 8
@@ -119,12 +119,14 @@ def with_anchors(block: ComparisonBlock, anchors: np.ndarray) -> ComparisonBlock
 # --- on the client --------------------------------------------------------------------
 
 
-def load_compared(rows: Rows, data: Any, sample_weight: Any, kind: str) -> list[Any]:
+def load_compared(
+    rows: ClusterRows, data: Any, sample_weight: Any, kind: str
+) -> list[Any]:
     """Return comparisons as a user gives them, as futures of blocks.
 
     Parameters
     ----------
-    rows : Rows
+    rows : ClusterRows
         What the comparisons number.
     data : Dask collection or list of blocks
     sample_weight : array-like or None

@@ -34,13 +34,14 @@ class HDSL(hdsl_module.HDSL):
     ----------
     scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
         As in `hdsl.HDSL`.
-    prior, embedding_weight, validation_fraction
+    goal, prior, embedding_weight, validation_fraction
         As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
         chosen on a sample of the rows, on the client.
     embedding_scale : 0 or "auto", default="auto"
         Nothing is learned inside an embedding on a cluster: both are 0.
-    embedding : int, slice, list of str or None, default=None
+    embedding : "auto", int, slice, list of str or None, default="auto"
         As in `hdsl.HDSL`, of each block; names are those of blocks that are frames.
+        Dense rows alone are features on a cluster, with "auto" as with None.
     mining, n_targets, n_impostors, min_rows, max_anchors
         As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need
         all rows in one place.
@@ -80,7 +81,7 @@ class HDSL(hdsl_module.HDSL):
         prior: float | str = "auto",
         goal: str = "auto",
         norm: str | None = "l2",
-        embedding: Any = None,
+        embedding: Any = "auto",
         embedding_weight: float | str = "auto",
         embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",

@@ -24,14 +24,14 @@ from ..fit.parameters import check_parameters
 from ..fit.resume import identity_of_run
 from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
-from ..mixed_rows import Rows as MixedRows
+from ..rows import Rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.label_set_rows import LabelSetRows
 from ..supervision.labeled_rows import LabeledRows
 from .blocks import is_in_blocks, is_pair
 from .cluster import find_client, gather, send
 from .comparisons import WIDTHS, ComparisonBlock, load_compared
-from .rows import Rows
+from .rows import ClusterRows
 
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)
@@ -45,14 +45,17 @@ class ClusterInput(CheckedInput):
 
     Parameters
     ----------
-    rows : Rows
+    rows : ClusterRows
         As they are compared.
     blocks : list of Future
         Of comparisons; none where there are labels.
     """
 
-    rows: Rows
+    rows: ClusterRows
     blocks: list[Any]
+
+    #: Dense rows alone are features on a cluster.
+    has_embedding_alone = False
 
     @property
     def has_embedding(self) -> bool:
@@ -129,20 +132,20 @@ def check_cluster_parameters(model: Any) -> None:
 # --- rows -----------------------------------------------------------------------------
 
 
-def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
+def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> ClusterRows:
     """Return the rows of a fit; `learned` then knows how many features they have."""
     client = find_client(model.client)
     reset = not continues
     if is_pair(X):
         return load_pair(client, learned, X, reset)
     if not is_in_blocks(X):
-        return Rows.load(client, check_rows(learned, X, reset=reset))
+        return ClusterRows.load(client, check_rows(learned, X, reset=reset))
     embedding = model.embedding
     if embedding == "auto":
         embedding = None
     if continues:
         embedding = model.embedding_width_ or None
-    rows = Rows.load(client, X, embedding)
+    rows = ClusterRows.load(client, X, embedding)
     if continues and rows.shape[1] != model.n_features_in_:
         raise ValueError(
             f"X has {rows.shape[1]} features, but the path so far has "
@@ -155,7 +158,7 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> Rows:
     return rows
 
 
-def load_pair(client: Any, learned: Any, X: Any, reset: bool) -> Rows:
+def load_pair(client: Any, learned: Any, X: Any, reset: bool) -> ClusterRows:
     """Return rows that come as a pair (features, embedding), whole or in blocks."""
     features, embedding = X
     if sp.issparse(embedding):
@@ -164,14 +167,14 @@ def load_pair(client: Any, learned: Any, X: Any, reset: bool) -> Rows:
             "dense. Give blocks of rows as a list."
         )
     if not is_in_blocks(features) and not is_in_blocks(embedding):
-        return Rows.load(client, check_rows(learned, X, reset=reset))
-    rows = Rows.load_pair(client, features, embedding)
+        return ClusterRows.load(client, check_rows(learned, X, reset=reset))
+    rows = ClusterRows.load_pair(client, features, embedding)
     take_pair_widths(learned, rows.n_features, rows.embedding_width, reset)
     return rows
 
 
 def norm_of(
-    model: Any, rows: Rows, weights: np.ndarray | None, *, continues: bool
+    model: Any, rows: ClusterRows, weights: np.ndarray | None, *, continues: bool
 ) -> tuple[str | None, np.ndarray | None]:
     """Return the norm of a model, and the columns that count in it; rows of weight 0 are absent."""
     if weights is not None:
@@ -183,7 +186,7 @@ def norm_of(
 
 
 def load_supervision(
-    rows: Rows, fit_input: FitInput
+    rows: ClusterRows, fit_input: FitInput
 ) -> tuple[LabeledRows | ComparedRows, list[Any]]:
     """Return labels, checked, or blocks of comparisons and what stands for them."""
     X: Any = rows
@@ -232,7 +235,7 @@ def on_client(fit_input: FitInput) -> FitInput:
 # --- fingerprints ---------------------------------------------------------------------
 
 
-def digests_of(rows: Rows, blocks: list[Any]) -> Any:
+def digests_of(rows: ClusterRows, blocks: list[Any]) -> Any:
     """Return a fingerprint of each block of rows and of comparisons."""
     client = rows.client
     of_rows = client.map(digest_of_rows, rows.blocks, pure=False)
@@ -240,7 +243,7 @@ def digests_of(rows: Rows, blocks: list[Any]) -> Any:
     return np.array(gather(client, [*of_rows, *of_comparisons]))
 
 
-def digest_of_rows(block: sp.csr_array | MixedRows) -> str:
+def digest_of_rows(block: sp.csr_array | Rows) -> str:
     """Return a fingerprint of a block of rows."""
     return digest(block)["sha256"]
 

@@ -46,8 +46,14 @@ class DaskLayout(Layout):
         return Sums(*self.shards.ask_sum("sums", by_shard).tolist())
 
     def problem(
-        self, loss: Loss, scale: float, fixed_weights: tuple[float, ...] = ()
+        self,
+        loss: Loss,
+        scale: float,
+        fixed_weights: tuple[float, ...] = (),
+        direction_scale: float = 0.0,
     ) -> DaskProblem:
         """Return the problem of a loss, a scale and a weight per fixed part."""
+        if direction_scale > 0.0:
+            raise ValueError("Nothing is learned inside an embedding on a cluster.")
         key = ProblemKey("", loss, float(scale), fixed_weights)
         return DaskProblem(self.shards, self.features, key)

@@ -18,7 +18,7 @@ from ..triplets.equal_rows import distinct_rows, row_keys
 from ..triplets.mining import check_not_empty, warn_of_single_rows
 from .cluster import gather, send
 from .comparisons import ComparisonBlock
-from .rows import Rows
+from .rows import ClusterRows
 
 #: Rows of a block and their class numbers. A plain tuple: Dask looks for futures in it.
 LabelledRows = tuple[Any, np.ndarray]
@@ -117,8 +117,8 @@ def best_rows(lists: Sequence[RankedRows]) -> np.ndarray:
 
 
 def compare(
-    mining: Mining, data: LabeledRows, rows: Rows, rng: np.random.Generator
-) -> tuple[Rows, list[Any]]:
+    mining: Mining, data: LabeledRows, rows: ClusterRows, rng: np.random.Generator
+) -> tuple[ClusterRows, list[Any]]:
     """Return rows and blocks of their comparisons, as `LabeledRows.compare` makes them."""
     y = data.y
     weights = data.weights
@@ -151,7 +151,7 @@ def draw_triplets(
 
 
 def neighbor_blocks(
-    mining: Mining, rows: Rows, y: np.ndarray, weights: np.ndarray | None
+    mining: Mining, rows: ClusterRows, y: np.ndarray, weights: np.ndarray | None
 ) -> list[Any]:
     """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
 

@@ -20,15 +20,15 @@ from ..fit.road import (
     solve,
     weigh_embedding,
 )
-from ..mixed_rows import Rows as MixedRows
 from ..progress import Progress
+from ..rows import Rows
 from ..supervision.mining import Mining
 from .build import build_layout
 from .choice_data import choice_data
 from .cluster import ClusterError
 from .inputs import ClusterInput, check_cluster_input
 from .mining import compare
-from .rows import Rows
+from .rows import ClusterRows
 
 
 def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
@@ -73,10 +73,10 @@ def lay_out(
     return LaidOutRun(layout, choice, data=None, margin_rows=one_like_the_longest(rows))
 
 
-def one_like_the_longest(rows: Rows) -> sp.csr_array | MixedRows:
+def one_like_the_longest(rows: ClusterRows) -> sp.csr_array | Rows:
     """Return a row whose product with itself is as large as one of any two rows can be."""
     features = sp.csr_array(np.full((1, rows.longest_row), rows.largest_value))
     if not rows.embedding_width:
         return features
     shape = (1, rows.embedding_width)
-    return MixedRows(features, np.full(shape, rows.largest_of_embedding))
+    return Rows(features, np.full(shape, rows.largest_of_embedding))

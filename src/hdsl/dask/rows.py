@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..input.embeddings import embedding_width
 from ..input.matrices import (
-    as_mixed_rows,
+    as_checked_rows,
     as_rows,
     canonical,
     check_embedding_size,
@@ -21,8 +21,7 @@ from ..input.matrices import (
     largest_value,
 )
 from ..layout.feature_numbers import column_keys
-from ..mixed_rows import Rows as MixedRows
-from ..mixed_rows import sparse_block, split_columns, stack_all
+from ..rows import Rows, sparse_block, split_columns, stack_all
 from .blocks import as_futures, as_pair_of_futures, groups_of_small
 from .cluster import gather
 
@@ -55,7 +54,7 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
 
     Parameters
     ----------
-    block : array-like, sparse matrix, frame or MixedRows
+    block : array-like, sparse matrix, frame or Rows
     number : int
         What messages call it.
     embedding : int, slice, list of str or None, default=None
@@ -63,21 +62,26 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     """
     X = as_rows(block, f"Block {number} of X")
     width = embedding_width(embedding, X.shape[1], column_names(block))
+    if width == X.shape[1]:
+        raise ValueError(
+            f"The embedding has all {width} columns of X: on a cluster features must "
+            "stand before it, since nothing is learned inside an embedding there."
+        )
     if width:
         X = split_columns(X, X.shape[1] - width)
     return as_checked(X)
 
 
-def check_pair(features: Any, embedding: Any, number: int) -> MixedRows:
+def check_pair(features: Any, embedding: Any, number: int) -> Rows:
     """Return a block of features and one of their embedding as mixed rows, checked."""
-    return as_checked(as_mixed_rows((features, embedding), f"Block {number} of X"))
+    return as_checked(as_checked_rows((features, embedding), f"Block {number} of X"))
 
 
 def as_checked(X: Any) -> Any:
     """Return checked rows as shards take them: features in float64, an embedding in float32."""
-    if isinstance(X, MixedRows):
+    if isinstance(X, Rows):
         check_embedding_size(X.dense)
-        return MixedRows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
+        return Rows(as_checked(X.sparse), X.dense.astype(np.float32, copy=False))
     return canonical(sp.csr_array(X)).astype(np.float64, copy=False)
 
 
@@ -89,11 +93,11 @@ def column_names(block: Any) -> np.ndarray | None:
     return np.asarray(names, dtype=object)
 
 
-def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
+def summarize_block(block: sp.csr_array | Rows) -> BlockSummary:
     """Return what the client needs to know of a block."""
     features = sparse_block(block)
     embedding = EmbeddingSummary()
-    if isinstance(block, MixedRows):
+    if isinstance(block, Rows):
         embedding = summarize_embedding(block.dense)
     columns, counts = np.unique(features.indices, return_counts=True)
     return BlockSummary(
@@ -109,7 +113,7 @@ def summarize_block(block: sp.csr_array | MixedRows) -> BlockSummary:
 
 
 def column_keys_of_block(
-    block: sp.csr_array | MixedRows, is_compared: np.ndarray, largest: float
+    block: sp.csr_array | Rows, is_compared: np.ndarray, largest: float
 ) -> np.ndarray:
     """Return the keys of the columns of a block that have a value, rising."""
     features = sparse_block(block)
@@ -143,7 +147,7 @@ def _block_size(summary: BlockSummary) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ClusterRows:
     """Rows in blocks on a cluster, checked.
 
     Parameters
@@ -158,13 +162,13 @@ class Rows:
     summaries: list[BlockSummary]
 
     @classmethod
-    def from_futures(cls, client: Any, blocks: list[Any]) -> Rows:
+    def from_futures(cls, client: Any, blocks: list[Any]) -> ClusterRows:
         """Return the rows of checked blocks."""
         summaries = client.map(summarize_block, blocks, pure=False)
         return cls(client, blocks, gather(client, summaries))
 
     @classmethod
-    def load(cls, client: Any, X: Any, embedding: Any = None) -> Rows:
+    def load(cls, client: Any, X: Any, embedding: Any = None) -> ClusterRows:
         """Return rows as a user gives them; raise ValueError for what cannot be used.
 
         `embedding` says which of the last columns are one, as in `check_block`.
@@ -176,7 +180,7 @@ class Rows:
         return cls._of_checked(client, checked)
 
     @classmethod
-    def load_pair(cls, client: Any, features: Any, embedding: Any) -> Rows:
+    def load_pair(cls, client: Any, features: Any, embedding: Any) -> ClusterRows:
         """Return rows of which features and embedding come in blocks of the same rows."""
         blocks, embedding_blocks = as_pair_of_futures(client, features, embedding)
         if len(blocks) != len(embedding_blocks):
@@ -191,7 +195,7 @@ class Rows:
         return cls._of_checked(client, checked)
 
     @classmethod
-    def _of_checked(cls, client: Any, blocks: list[Any]) -> Rows:
+    def _of_checked(cls, client: Any, blocks: list[Any]) -> ClusterRows:
         """Return the rows of checked blocks; raise ValueError where these do not fit together."""
         if not blocks:
             raise ValueError("X has no blocks: at least one block of rows is needed.")
@@ -210,7 +214,7 @@ class Rows:
         check_largest(rows.largest_value)
         return rows._without_small_blocks()
 
-    def _without_small_blocks(self) -> Rows:
+    def _without_small_blocks(self) -> ClusterRows:
         """Return the same rows, with small blocks that follow each other joined."""
         sizes = [_block_size(summary) for summary in self.summaries]
         groups = groups_of_small(sizes)
@@ -223,7 +227,7 @@ class Rows:
                 parts = self.blocks[first:last]
                 block = self.client.submit(stack_blocks, *parts, pure=False)
             blocks.append(block)
-        return Rows.from_futures(self.client, blocks)
+        return ClusterRows.from_futures(self.client, blocks)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -303,12 +307,12 @@ class Rows:
         columns = np.concatenate([summary.columns for summary in self.summaries])
         return np.unique(columns, return_inverse=True)
 
-    def map(self, function: Callable[..., Any], **options: Any) -> Rows:
+    def map(self, function: Callable[..., Any], **options: Any) -> ClusterRows:
         """Return the rows that a function makes of each block."""
         blocks = self.client.map(function, self.blocks, pure=False, **options)
-        return Rows.from_futures(self.client, blocks)
+        return ClusterRows.from_futures(self.client, blocks)
 
-    def keep(self, rows: np.ndarray) -> Rows:
+    def keep(self, rows: np.ndarray) -> ClusterRows:
         """Return the rows of these numbers, which rise."""
         if len(rows) == self.shape[0]:
             return self
@@ -322,7 +326,7 @@ class Rows:
                 blocks.append(block)
                 numbers.append(rows_of_block - starts[k])
         kept = self.client.map(getitem, blocks, numbers, pure=False)
-        return Rows.from_futures(self.client, kept)
+        return ClusterRows.from_futures(self.client, kept)
 
     def fetch(self, rows: np.ndarray) -> Any:
         """Return the rows of these numbers, which rise, on the client."""

@@ -18,7 +18,7 @@ from ..cached import cached
 from ..cpu.comparisons import Comparisons
 from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
-from ..cpu.rows import Rows
+from ..cpu.rows import KernelRows
 from ..cpu.statistics import comparison_sums, count_anchors
 from ..cpu.workers import Workers
 from ..solver.atoms import as_array
@@ -136,7 +136,7 @@ class Shard:
     @cached
     def comparisons(self) -> Comparisons:
         """Rows and comparisons, laid out."""
-        rows = Rows(
+        rows = KernelRows(
             self.data.X, Workers(1), self.data.n_features, dense=self.data.dense
         )
         weights: np.ndarray | float = 1.0

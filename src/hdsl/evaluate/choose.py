@@ -15,9 +15,9 @@ do not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from .gains import (
     interval_of,
 )
 from .measures import COMPARISONS, NEIGHBORS, SEARCH
-from .parts import FEW_UNITS, N_REPEATS, Part, make_parts
+from .parts import Part, make_parts
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -52,16 +52,17 @@ PRIORS = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
 #: smaller one is worse than the cosine on most sets.
 FIXED_PRIOR = 64.0
 
-#: Candidates for the weight of an embedding, from the features alone, and the weight
-#: where too little can be held out.
-WEIGHTS = (0.0, 0.25, 1.0, 4.0, 16.0)
+#: Candidates for the weight of an embedding, from the features alone to the embedding
+#: alone but for ties, and the weight where too little can be held out.
+WEIGHTS = (0.0, 0.25, 1.0, 4.0, 16.0, 64.0)
 
 FIXED_WEIGHT = 1.0
 
 #: Candidates for the bound of what is learned inside an embedding, in relation to the
 #: weight of the frozen embedding, from the smallest, and the prior they are tried with:
-#: from 8 to 128 an error hardly depends on the prior.
-INSIDE = (8.0, 32.0, 128.0)
+#: from 8 to 128 an error hardly depends on the prior. The smallest is next to the frozen
+#: embedding, so that the walk to the others has no large first step.
+INSIDE = (2.0, 8.0, 32.0, 128.0)
 
 PRIOR_INSIDE = 4.0
 
@@ -137,14 +138,14 @@ class PartFitter(Protocol):
     ----------
     unit : float
         The mean ‖x‖² of the anchors.
-    has_pairs : bool
-        Whether there are features to pair.
+    learns : bool
+        Whether a prior learns anything: there are features to pair, or a bound is given.
     can_learn_inside : bool
         Whether there is an embedding whose bound is open.
     """
 
     unit: float
-    has_pairs: bool
+    learns: bool
     can_learn_inside: bool
 
     def solve(
@@ -174,8 +175,20 @@ class PartFitter(Protocol):
 # --- scores ---------------------------------------------------------------------------
 
 
+#: What tells candidates apart.
+Name = TypeVar("Name", bound=Hashable)
+
+
 @dataclass
-class Scores:
+class PartModels(Generic[Name]):
+    """A part of the data, and the models of candidates on it."""
+
+    part: Part
+    models: dict[Name, Any]
+
+
+@dataclass
+class Scores(Generic[Name]):
     """Scores of candidates by unit, summed over the parts.
 
     Parameters
@@ -184,11 +197,20 @@ class Scores:
     """
 
     n_units: int
-    sums: dict[tuple[Candidate, str], np.ndarray] = field(default_factory=dict)
-    weights: np.ndarray | None = None
+    sums: dict[tuple[Name, str], np.ndarray] = field(default_factory=dict)
+    weights: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(cls, runs: Sequence[PartModels[Name]]) -> Scores[Name]:
+        """Return scores for the units of some parts."""
+        numbers = [run.part.measure.units.numbers for run in runs]
+        return cls(1 + max(int(of_part.max(initial=0)) for of_part in numbers))
 
     def add(
-        self, candidate: Candidate, runs: Sequence[PartRun], rankings: Sequence[str]
+        self,
+        candidate: Name,
+        runs: Sequence[PartModels[Name]],
+        rankings: Sequence[str],
     ) -> None:
         """Measure the models of a candidate on all parts."""
         totals = {ranking: np.zeros(self.n_units) for ranking in rankings}
@@ -204,16 +226,18 @@ class Scores:
         self.weights = weights
         self.sums |= {(candidate, ranking): totals[ranking] for ranking in rankings}
 
-    def mean(self, candidate: Candidate, ranking: str) -> float:
+    def mean(self, candidate: Name, ranking: str) -> float:
         """Return the mean score."""
-        assert self.weights is not None
         return float(self.sums[candidate, ranking].sum() / self.weights.sum())
 
-    def gains(
-        self, keys: Sequence[tuple[Candidate, str]], start: tuple[Candidate, str]
-    ) -> Gains:
+    def error(self, candidate: Name, ranking: str) -> float:
+        """Return the standard error of the mean score."""
+        is_measured = self.weights > 0
+        sums = self.sums[candidate, ranking][is_measured, None]
+        return float(Gains(sums, self.weights[is_measured]).errors[0])
+
+    def gains(self, keys: Sequence[tuple[Name, str]], start: tuple[Name, str]) -> Gains:
         """Return what candidates gain over another one, unit by unit."""
-        assert self.weights is not None
         is_measured = self.weights > 0
         columns = [self.sums[key] - self.sums[start] for key in keys]
         return Gains(np.column_stack(columns)[is_measured], self.weights[is_measured])
@@ -222,21 +246,20 @@ class Scores:
 # --- runs -----------------------------------------------------------------------------
 
 
-class PartRun:
-    """The models of all candidates on one part."""
+class PartRun(PartModels[Candidate]):
+    """The models of all candidates on one part, each learned from the one before."""
 
     def __init__(self, part: Part, fits: PartFitter, unit: float) -> None:
-        self.part = part
-        self.models: dict[Candidate, Similarity] = {}
+        super().__init__(part, {})
         self._fits = fits
         self._unit = unit
         self._last: Result | None = None
         self._last_candidate: Candidate | None = None
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether there are features to pair."""
-        return self._fits.has_pairs
+    def learns(self) -> bool:
+        """Whether a prior learns anything."""
+        return self._fits.learns
 
     @property
     def can_learn_inside(self) -> bool:
@@ -255,7 +278,7 @@ class PartRun:
         prior = candidate.prior / self._unit
         inside = candidate.embedding_scale
         earlier = self._last
-        if earlier is not None and inside:
+        if earlier is not None and self._last_candidate is not None and inside:
             earlier = with_directions_times(
                 earlier, self._last_candidate.embedding_scale / inside
             )
@@ -323,10 +346,10 @@ def choose(
     for part in parts:
         fits = start(part.train)
         runs.append(PartRun(part, fits, fits.unit if is_free else 1.0))
-    n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
-    walker = _Walker(runs, Scores(n_units), progress)
+    scores = Scores.of(runs)
+    walker = _Walker(runs, scores, progress)
     priors = PRIORS if is_free else (float(model.prior),)
-    if runs[0].has_pairs:
+    if runs[0].learns:
         walker.try_priors([Candidate(prior) for prior in priors])
     if runs[0].can_learn_inside:
         prior = PRIOR_INSIDE if is_free else float(model.prior)
@@ -336,8 +359,10 @@ def choose(
         return _without_data(model)
     walks = [walker.gains(path, ranking) for path, ranking in paths]
     walk, best = 0, 0
-    if is_free:
+    if is_free or runs[0].can_learn_inside:
         walk, best = best_of_walks(walks)
+    if best < 0 and not is_free and runs[0].learns:
+        best = 0  # the prior is given
     path, ranking = paths[walk]
     chosen = walker.tried[0] if best < 0 else path[best]
     n_iter = FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
@@ -347,15 +372,17 @@ def choose(
         chosen = walker.try_steps(chosen, ranking)
         n_iter = chosen.n_iter
     gain = Interval(0.0, 0.0, 0.0)
-    if best >= 0 and is_free:
-        n_turns = len(parts) if n_units > FEW_UNITS else len(parts) // N_REPEATS
+    if best >= 0 and (is_free or chosen.embedding_scale):
         share = min(0.5, model.validation_fraction)
+        n_turns = min(len(parts), round(1.0 / model.validation_fraction))
         gain = honest_gain(walks, share, max(1, n_turns))
-    table = walker.table(chosen, ranking, gain)
-    reason = walker.reason(chosen, ranking, gain, n_iter)
+    effects = _side_effects(runs, walker.tried[0], chosen, ranking)
+    table = walker.table(chosen, ranking, gain, effects)
+    reason = walker.reason(chosen, n_iter, gain, effects)
     if best < 0:
         warn(f"Nothing is learned: {reason}.")
-        return Choice(FIXED_PRIOR, 0, reason, table)
+        prior = FIXED_PRIOR if is_free else float(model.prior)
+        return Choice(prior, 0, reason, table)
     return Choice(chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale)
 
 
@@ -374,7 +401,7 @@ class _Walker:
     """Goes from the simplest candidate to more complex ones on all parts."""
 
     def __init__(
-        self, runs: Sequence[PartRun], scores: Scores, progress: Progress
+        self, runs: Sequence[PartRun], scores: Scores[Candidate], progress: Progress
     ) -> None:
         self.runs = runs
         self.scores = scores
@@ -457,7 +484,7 @@ class _Walker:
     # --- what is told -----------------------------------------------------------------
 
     def table(
-        self, chosen: Candidate, ranking: str, gain: Interval
+        self, chosen: Candidate, ranking: str, gain: Interval, effects: SideEffects
     ) -> dict[str, np.ndarray]:
         """Return the columns of ``choice_``, one line per candidate.
 
@@ -482,7 +509,7 @@ class _Walker:
         columns = {name: np.array([line[name] for line in lines]) for name in lines[0]}
         if not self.inside:
             columns.pop("embedding_scale")
-        for name, values in self._side_effects(chosen, ranking).items():
+        for name, values in effects.items():
             columns[name] = np.full(len(lines), np.nan)
             columns[f"{name}_low"] = np.full(len(lines), np.nan)
             columns[f"{name}_high"] = np.full(len(lines), np.nan)
@@ -496,11 +523,6 @@ class _Walker:
 
     def _line(self, candidate: Candidate, ranking: str) -> dict[str, Any]:
         """Return the line of a candidate."""
-        weights = self.scores.weights
-        assert weights is not None
-        is_measured = weights > 0
-        sums = self.scores.sums[candidate, ranking][is_measured, None]
-        scores = Gains(sums, weights[is_measured])
         effect = Interval(0.0, 0.0, 0.0)
         if candidate != self.tried[0]:
             gains = self.scores.gains([(candidate, ranking)], self.start)
@@ -509,24 +531,16 @@ class _Walker:
             "prior": candidate.prior,
             "embedding_scale": candidate.embedding_scale,
             "n_iter": candidate.n_iter,
-            "score": float(scores.means[0]),
-            "error": float(scores.errors[0]),
+            "score": self.scores.mean(candidate, ranking),
+            "error": self.scores.error(candidate, ranking),
             "gain": effect.mean,
             "gain_low": effect.low,
             "gain_high": effect.high,
-            "n_units": int(is_measured.sum()),
+            "n_units": int((self.scores.weights > 0).sum()),
         }
 
-    def _side_effects(
-        self, chosen: Candidate, ranking: str
-    ) -> dict[str, tuple[float, Interval]]:
-        """Return what learning does to the other measures: before, and the gain."""
-        if not hasattr(self, "_effects"):
-            self._effects = _side_effects(self.runs, self.tried[0], chosen, ranking)
-        return self._effects
-
     def reason(
-        self, chosen: Candidate, ranking: str, gain: Interval, n_iter: int
+        self, chosen: Candidate, n_iter: int, gain: Interval, effects: SideEffects
     ) -> str:
         """Return what was chosen and why, and what is lost for certain."""
         title = self.runs[0].part.measure.title
@@ -545,8 +559,11 @@ class _Walker:
             sentences[0] += (
                 f", {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) learned"
             )
-        return ". ".join(sentences + losses(self._side_effects(chosen, ranking)))
+        return ". ".join(sentences + losses(effects))
 
+
+#: What learning does to the other measures: each before learning, and the gain.
+SideEffects = dict[str, tuple[float, Interval]]
 
 #: Side effects in words, and the option that avoids their loss.
 EFFECTS = {
@@ -557,7 +574,7 @@ EFFECTS = {
 }
 
 
-def losses(effects: dict[str, tuple[float, Interval]]) -> list[str]:
+def losses(effects: SideEffects) -> list[str]:
     """Return a sentence for each side effect that is a loss for certain.
 
     Examples
@@ -576,9 +593,7 @@ def losses(effects: dict[str, tuple[float, Interval]]) -> list[str]:
     return sentences
 
 
-def effects_in(
-    table: dict[str, np.ndarray], start: int, chosen: int
-) -> dict[str, tuple[float, Interval]]:
+def effects_in(table: dict[str, np.ndarray], start: int, chosen: int) -> SideEffects:
     """Return the side effects that a table has: before learning, and the gain."""
     effects = {}
     for name in EFFECTS:
@@ -595,12 +610,12 @@ def effects_in(
 
 def _side_effects(
     runs: Sequence[PartRun], start: Candidate, chosen: Candidate, ranking: str
-) -> dict[str, tuple[float, Interval]]:
+) -> SideEffects:
     """Return the other measures before learning, and what the chosen model gains by them.
 
     They are looked at on the first part, and decide nothing.
     """
-    effects = {}
+    effects: SideEffects = {}
     run = runs[0]
     for make in run.part.others:
         measure = make()
@@ -662,14 +677,13 @@ def choose_embedding_weight(
         )
         return EmbeddingChoice(FIXED_WEIGHT, reason)
     progress.stage("choosing the weight of the embedding", len(WEIGHTS))
-    runs = [_WeighedRun(part, {}) for part in parts]
-    n_units = max(int(part.measure.units.numbers.max()) for part in parts) + 1
-    scores = Scores(n_units)
+    runs: list[PartModels[Candidate]] = [PartModels(part, {}) for part in parts]
+    scores = Scores.of(runs)
     candidates = [Candidate(embedding_weight=weight) for weight in WEIGHTS]
     for candidate, weight in progress.each([*zip(candidates, WEIGHTS, strict=True)]):
         for run in runs:
             run.models[candidate] = unlearned(run.part.train.X, weight)
-        scores.add(candidate, runs, (COSINE,))  # type: ignore[arg-type]
+        scores.add(candidate, runs, (COSINE,))
     keys = [(candidate, COSINE) for candidate in candidates]
     means = [scores.mean(*key) for key in keys]
     best = int(np.argmax(means))
@@ -684,7 +698,7 @@ def choose_embedding_weight(
         "prior": np.full(len(keys), np.inf),
         "n_iter": np.full(len(keys), FROM_ANOTHER),
         "score": np.array(means),
-        "error": np.array([_error_of(scores, key) for key in keys]),
+        "error": np.array([scores.error(*key) for key in keys]),
         "gain": np.array([effect.mean for effect in effects]),
         "gain_low": np.array([effect.low for effect in effects]),
         "gain_high": np.array([effect.high for effect in effects]),
@@ -693,22 +707,6 @@ def choose_embedding_weight(
         "embedding_weight": np.array(WEIGHTS),
     }
     return EmbeddingChoice(weight, reason, table)
-
-
-@dataclass(frozen=True)
-class _WeighedRun:
-    """Models of one part that differ in the weight of an embedding."""
-
-    part: Part
-    models: dict[Candidate, Similarity]
-
-
-def _error_of(scores: Scores, key: tuple[Candidate, str]) -> float:
-    """Return the standard error of a score."""
-    assert scores.weights is not None
-    is_measured = scores.weights > 0
-    sums = scores.sums[key][is_measured, None]
-    return float(Gains(sums, scores.weights[is_measured]).errors[0])
 
 
 def joined_table(

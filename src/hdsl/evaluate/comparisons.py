@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.comparisons import check_comparisons, check_weights
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity.cosine import (
     COSINE,
     PRODUCT,

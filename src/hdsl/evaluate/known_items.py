@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
-from ..mixed_rows import Rows, count_features
+from ..rows import Rows, count_features
 from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, products

@@ -18,8 +18,8 @@ from ..class_scores.sample import (
 )
 from ..input.matrices import narrow
 from ..labels import LabelSets
-from ..mixed_rows import Rows, count_features, stack_rows
 from ..relevance import Relevance
+from ..rows import Rows, count_features, stack_rows
 from ..similarity.cosine import PlainCosine
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter

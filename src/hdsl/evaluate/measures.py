@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import search
 from ..labels import LabelSets, aligned, overlap
-from ..mixed_rows import sparse_block
+from ..rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.cosine import COSINE, LearnedCosine
 from ..similarity.products import check_result
@@ -36,6 +36,14 @@ N_DOCUMENTS = 10
 #: Most queries that search for known or for judged rows: means of a thousand queries
 #: are known to a hundredth.
 MOST_QUERIES = 1000
+
+#: Most scores of queries and rows of a search, which takes seconds, or of one that is
+#: held in memory, 128 MB; and the fewest queries, whatever that takes.
+MOST_SCORES = 2**27
+
+MOST_DENSE_SCORES = 2**24
+
+FEWEST_QUERIES = 50
 
 
 class Units(NamedTuple):
@@ -104,8 +112,8 @@ class NeighborVotes(Measure):
             known, truth = aligned(y, y_held_out)
         else:
             classes, known = np.unique(y, return_inverse=True)
-            place = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
-            truth = np.where(classes[place] == y_held_out, place, -1)
+            position = np.searchsorted(classes, y_held_out).clip(max=len(classes) - 1)
+            truth = np.where(classes[position] == y_held_out, position, -1)
         self._y: Any = known
         self._truth: Any = truth
 
@@ -223,12 +231,12 @@ class JudgedSearch(Measure):
     ) -> None:
         is_counted = (grades > 0) & (queries != rows)
         searched, number = np.unique(queries[is_counted], return_inverse=True)
-        place = np.searchsorted(documents, rows[is_counted])
+        position = np.searchsorted(documents, rows[is_counted])
         self.units = Units(unit_of_row[searched], np.ones(len(searched)))
         self._X = X
         self._searched = searched
         self._documents = documents
-        self._codes = number * np.int64(len(documents)) + place
+        self._codes = number * np.int64(len(documents)) + position
         order = np.argsort(self._codes)
         self._codes = self._codes[order]
         self._grades = grades[is_counted][order] / grades.max(initial=1e-300)
@@ -258,31 +266,31 @@ class JudgedSearch(Measure):
             rows = similarity
             if ranking == COSINE:
                 rows = LearnedCosine(similarity)
-            found = search.top_k(
+            neighbors = search.top_k(
                 queries,
                 rows.index_rows(D),
                 N_DOCUMENTS + 1,
                 n_jobs=self._n_jobs,
                 device=self._device,
             ).rows
-            scores[ranking] = self._quality(found)
+            scores[ranking] = self._quality(neighbors)
         return scores
 
-    def _quality(self, found: np.ndarray) -> np.ndarray:
+    def _quality(self, rows: np.ndarray) -> np.ndarray:
         """Return the nDCG of rankings; a query does not find itself."""
         own = np.searchsorted(self._documents, self._searched)
         own = own.clip(max=len(self._documents) - 1)
         is_own = (self._documents[own] == self._searched)[:, None] & (
-            found == own[:, None]
+            rows == own[:, None]
         )
         order = np.argsort(is_own, axis=1, kind="stable")[:, :N_DOCUMENTS]
-        found = np.take_along_axis(found, order, axis=1)
+        rows = np.take_along_axis(rows, order, axis=1)
         is_own = np.take_along_axis(is_own, order, axis=1)
-        codes = np.arange(len(found))[:, None] * np.int64(len(self._documents)) + found
-        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
-        is_judged = (self._codes[place] == codes) & (found >= 0) & ~is_own
-        gains = np.where(is_judged, self._grades[place], 0.0)
-        return gains @ self._discounts[: found.shape[1]] / self._best
+        codes = np.arange(len(rows))[:, None] * np.int64(len(self._documents)) + rows
+        position = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        is_judged = (self._codes[position] == codes) & (rows >= 0) & ~is_own
+        gains = np.where(is_judged, self._grades[position], 0.0)
+        return gains @ self._discounts[: rows.shape[1]] / self._best
 
 
 class KnownRows(Measure):
@@ -309,8 +317,9 @@ class KnownRows(Measure):
         has_half = np.diff(sparse_block(X).indptr)[rows] >= 2
         rows = rows[has_half]
         units = units[has_half]
-        if len(rows) > MOST_QUERIES:
-            chosen = np.sort(rng.choice(len(rows), MOST_QUERIES, replace=False))
+        n_most = min(MOST_QUERIES, max(1, MOST_DENSE_SCORES // X.shape[0]))
+        if len(rows) > n_most:
+            chosen = np.sort(rng.choice(len(rows), n_most, replace=False))
             rows = rows[chosen]
             units = units[chosen]
         self.units = Units(units, np.ones(len(rows)))

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from ..input.errors import NoTripletError
-from ..mixed_rows import sparse_block, stack_rows
+from ..rows import sparse_block, stack_rows
 from ..supervision.compared_rows import ComparedRows
-from ..supervision.labeled_rows import LabeledRows
+from ..supervision.labeled_rows import MOST_MINED, LabeledRows
 from ..supervision.mining import Mining
 from ..supervision.supervision import Supervision
 from ..triplets.rows import CLICKS, JUDGED
 from .clicks import position_power
 from .measures import (
     COMPARISONS,
+    FEWEST_QUERIES,
     MOST_QUERIES,
+    MOST_SCORES,
     NEIGHBORS,
     SEARCH,
     HeldOutClicks,
@@ -34,10 +36,6 @@ from .measures import (
 )
 from .splits import orders_of_their_own, turns
 
-#: Most neighbours of one kind per row to learn from: they tell priors apart at half the
-#: time.
-MOST_MINED = 5
-
 #: Most units to learn from and to choose by: a part is enough to tell priors apart, to a
 #: percent, in the time of a fit.
 MOST_TRAIN = 3000
@@ -50,11 +48,18 @@ MOST_PER_ANCHOR = 100
 #: Most held-out comparisons that are judged: their share is known to a third of a percent.
 MOST_JUDGED = 20_000
 
-#: With fewer units several splits are made: a split of few moves the choice more than
-#: anything else does, and costs little.
-FEW_UNITS = 400
+#: Turns of a split are made until so many units were held out: their mean is then known
+#: to about a percent.
+ENOUGH_HELD_OUT = 1000
 
-N_REPEATS = 3
+#: Of so few comparisons (or rows, with what is mined for each) several splits are made: a
+#: split of few moves the choice more than anything else does, and costs little.
+FEW_COMPARISONS = 5000
+
+N_REPEATS = 2
+
+#: The share of many comparisons that a part learns from, as of those that labels make.
+SHARE_LEARNED = 0.25
 
 #: Rows are put in an order of their own up to so many: of more a sample is chosen on in
 #: any case.
@@ -70,7 +75,7 @@ def goal_of(goal: str, data: Supervision) -> str:
         if has_labels:
             return NEIGHBORS
         assert isinstance(data, ComparedRows)
-        if data.said is not None and data.said.kind in (JUDGED, CLICKS):
+        if data.judgements is not None and data.judgements.kind in (JUDGED, CLICKS):
             return SEARCH
         return COMPARISONS
     if goal == NEIGHBORS and not has_labels:
@@ -140,6 +145,8 @@ def make_parts(
         data = replace(data.compare(Mining.of(model), rng), is_mined=False)
         goal = COMPARISONS if goal == NEIGHBORS else goal
     data = data.present()
+    if data.X.shape[0] > MOST_ORDERED:
+        data = _smaller(data, goal, rng)
     keys = np.arange(data.X.shape[0])
     if data.X.shape[0] <= MOST_ORDERED:
         data, keys = in_own_order(data)
@@ -149,10 +156,9 @@ def make_parts(
     n_units = int(units.max(initial=-1)) + 1
     if not data.is_enough(n_units):
         return []
-    is_one_split = n_units > MOST_HELD_OUT
-    n_repeats = 1 if n_units > FEW_UNITS else N_REPEATS
-    parts = []
-    for _ in range(n_repeats):
+    n_learned = max(FEW_COMPARISONS, round(SHARE_LEARNED * data.n_comparisons))
+    parts: list[Part] = []
+    for _ in range(n_repeats(data)):
         for is_held_out in turns(
             units, model.validation_fraction, rng, data.classes_of_units()
         ):
@@ -165,16 +171,35 @@ def make_parts(
                 part = _part(
                     model,
                     goal,
-                    train.sample(MOST_TRAIN, rng),
+                    train.sample(MOST_TRAIN, rng).with_fewer(n_learned, rng),
                     held_out,
                     units[chosen],
                     rng,
                     options,
                 )
                 parts.append(part)
-            if is_one_split and parts:
+            n_held_out = sum(
+                len(np.unique(part.measure.units.numbers)) for part in parts
+            )
+            if n_held_out >= ENOUGH_HELD_OUT:
                 return parts
     return parts
+
+
+def _smaller(data: Any, goal: str, rng: np.random.Generator) -> Any:
+    """Return a sample of many rows that is large enough for each part; a search sees all."""
+    if isinstance(data, LabeledRows):
+        return data.sample(MOST_ORDERED, rng)
+    if goal == COMPARISONS and data.groups is None:
+        return data.sample(MOST_TRAIN + MOST_HELD_OUT, rng)
+    return data
+
+
+def n_repeats(data: Any) -> int:
+    """Return how many splits into turns are made."""
+    if data.n_comparisons <= FEW_COMPARISONS:
+        return N_REPEATS
+    return 1
 
 
 def _part(
@@ -240,14 +265,16 @@ def _measures_of_comparisons(
     """Return the measure of the goal on held-out comparisons, and the others."""
     (half_rng,) = rng.spawn(1)
     X = held_out.X
-    said = held_out.said
+    judgements = held_out.judgements
     documents = held_out.documents
     unit_of_row = np.zeros(X.shape[0], dtype=np.int64)
     unit_of_row[held_out.compared[:, 0]] = units
     is_searched = np.zeros(X.shape[0], dtype=bool)
     anchors = np.unique(held_out.compared[:, 0])
-    if len(anchors) > MOST_QUERIES:
-        anchors = np.sort(rng.choice(anchors, MOST_QUERIES, replace=False))
+    is_clicked = said is not None and said.kind == CLICKS and said.shown is not None
+    n_most = max(FEWEST_QUERIES, min(MOST_QUERIES, MOST_SCORES // X.shape[0]))
+    if len(anchors) > n_most and not is_clicked:
+        anchors = np.sort(rng.choice(anchors, n_most, replace=False))
     is_searched[anchors] = True
 
     def hold() -> Measure:
@@ -265,15 +292,19 @@ def _measures_of_comparisons(
         return KnownRows(X, anchors, unit_of_row[anchors], half_rng)
 
     def searched() -> Measure | None:
-        if said is not None and said.kind == CLICKS and said.shown is not None:
-            lines = said.shown.take(is_searched[said.shown.queries])
-            power = position_power(said.shown)
+        if (
+            judgements is not None
+            and judgements.kind == CLICKS
+            and judgements.shown is not None
+        ):
+            lines = judgements.shown.take(is_searched[judgements.shown.queries])
+            power = position_power(judgements.shown)
             clicks = HeldOutClicks(X, lines, power, unit_of_row)
             return clicks if len(clicks.units.weights) else None
         if held_out.compared.shape[1] != 3:
             return known()
-        if said is not None and said.grades is not None:
-            grades = said.grades
+        if judgements is not None and judgements.grades is not None:
+            grades = judgements.grades
             chosen = is_searched[grades.queries]
             return JudgedSearch(
                 X,

@@ -268,9 +268,9 @@ class _SearchesInTurn(NamedTuple):
         if len(measured) > MOST_MEASURED:
             rng = np.random.default_rng(random_state)
             measured = np.sort(rng.choice(measured, MOST_MEASURED, replace=False))
-        own = np.full(memory.n_queries, -1)
+        own_row_of_query = np.full(memory.n_queries, -1)
         if own_rows is not None:
-            own = own_rows
+            own_row_of_query = own_rows
         queries = memory.queries[measured]
         similarities = memory.similarities(queries)
         similarities[similarities >= SAME_QUERY] = 0.0
@@ -283,7 +283,7 @@ class _SearchesInTurn(NamedTuple):
             (memory.relevance.grades, (memory.relevance.queries, columns)),
             shape=(memory.n_queries, len(numbers)),
         )
-        own_measured = own[measured]
+        own_measured = own_row_of_query[measured]
         of_judged = np.array(products(queries, documents[numbers]), dtype=np.float64)
         of_judged[numbers[None, :] == own_measured[:, None]] = -np.inf
         others = np.full((len(measured), N_COUNTED), -np.inf)
@@ -359,9 +359,9 @@ class _SearchesInTurn(NamedTuple):
 
     def best_score(self, queries: Any, documents: Any, n_jobs: int | None) -> float:
         """Return the mean S of the best document of a query, as a model ranks."""
-        found = top_k(queries[self.measured], documents, 2, n_jobs=n_jobs)
-        is_own = found.rows[:, 0] == self.own_rows
-        best = np.where(is_own, found.scores[:, -1], found.scores[:, 0])
+        neighbors = top_k(queries[self.measured], documents, 2, n_jobs=n_jobs)
+        is_own = neighbors.rows[:, 0] == self.own_rows
+        best = np.where(is_own, neighbors.scores[:, -1], neighbors.scores[:, 0])
         return float(best[np.isfinite(best)].mean())
 
 
@@ -379,9 +379,9 @@ def _nearest_others(
     numbers = np.flatnonzero(is_other)
     if not len(numbers):
         return nearest
-    found = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
-    is_own = numbers[found.rows] == own_rows[:, None]
-    scores = np.where(is_own, -np.inf, found.scores)
+    neighbors = top_k(queries, documents[numbers], N_COUNTED + 1, n_jobs=n_jobs)
+    is_own = numbers[neighbors.rows] == own_rows[:, None]
+    scores = np.where(is_own, -np.inf, neighbors.scores)
     ordered = -np.sort(-scores, axis=1)[:, :N_COUNTED]
     nearest[:, : ordered.shape[1]] = ordered
     return nearest

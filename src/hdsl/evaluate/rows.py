@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from ..input.embeddings import check_rows
 from ..input.matrices import as_rows, check_matrix
-from ..mixed_rows import features_as_float64, has_embedding
+from ..rows import features_as_float64, has_embedding
 from ..similarity import Similarity
 
 

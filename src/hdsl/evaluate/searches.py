@@ -100,10 +100,15 @@ class SearchComparison:
             f"What is remembered of judged queries changes nDCG@{self.before.k} by "
             f"{gain:+.3f} ({low:+.3f} to {high:+.3f})."
         ]
-        for noun, part in self._parts().items():
+        for noun, searches in self._parts().items():
             sentences.append(
-                f"For {noun}: {part.after.ndcg:.3f}, by cosine {part.before.ndcg:.3f} "
-                f"({part.n_queries:,} queries)."
+                f"For {noun}: {searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f} "
+                f"({searches.n_queries:,} queries)."
+            )
+        if self.never_judged is not None and self.never_judged.verdict == "worse":
+            sentences.append(
+                "Documents that nobody has judged are found worse: `--no-memory` leaves "
+                "out what is remembered."
             )
         return " ".join(sentences)
 
@@ -113,7 +118,9 @@ class SearchComparison:
             "documents that were judged for known queries": self.remembered,
             "documents never judged": self.never_judged,
         }
-        return {noun: part for noun, part in parts.items() if part is not None}
+        return {
+            noun: searches for noun, searches in parts.items() if searches is not None
+        }
 
     def names(self) -> dict[str, str]:
         """Return the measures that are shown, with their names."""
@@ -141,9 +148,9 @@ class SearchComparison:
             memory = {
                 "without memory": {measure: _mean_of(self.without_memory, "ndcg")},
                 **{
-                    name: part.to_dict()
-                    for name, part in parts.items()
-                    if part is not None
+                    name: searches.to_dict()
+                    for name, searches in parts.items()
+                    if searches is not None
                 },
                 "sentence": self.memory_sentence,
             }
@@ -273,11 +280,11 @@ class _Rankings(NamedTuple):
         queries = [query for query, documents in enumerate(counted) if documents]
         if not queries:
             return None
-        some = self._replace(
+        counting = self._replace(
             cosine=[self.cosine[query] for query in queries],
             learned=[self.learned[query] for query in queries],
         )
-        return some.compare([counted[query] for query in queries])
+        return counting.compare([counted[query] for query in queries])
 
 
 def _only(documents: Any, is_counted: Callable[[int], bool]) -> dict[int, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..triplets.equal_rows import mixed
 
 #: Values are told apart by so many binary digits: their last ones are rounding, which

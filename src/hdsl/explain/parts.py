@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
 from ..input.sparse_structure import sound_csr
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_word
-from ..mixed_rows import sparse_block
+from ..rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.products import check_result, row_products
 from . import tables

@@ -4,7 +4,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity import Similarity
 from .parts import as_row
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 
 
 def digest(*values: Any) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ..files.checkpoint import Checkpoint
 from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity.rows import unit_rows
 from ..solver.state import Result
 from ..supervision.check import check_supervision, check_validation
@@ -66,6 +66,13 @@ class FitInput:
 
     def check_supervision(self, estimator_name: str, X: Any) -> Any:
         """Return labels or comparisons of the rows X, checked."""
+        judgements = {"triplets": self.triplets, "quadruplets": self.quadruplets}
+        passed = [name for name, value in judgements.items() if value is not None]
+        if self.y is not None and passed:
+            raise ValueError(
+                f"fit takes labels or judgements, but got y and {' and '.join(passed)}: "
+                f"leave out y to learn from {passed[0]}, or {passed[0]} to learn from y."
+            )
         return check_supervision(
             estimator_name,
             X,
@@ -78,6 +85,12 @@ class FitInput:
 
     def check_validation(self, data: Any, model: Any) -> Any:
         """Return validation data, checked, as `model` compares rows; None where there are none."""
+        if self.X_val is None and self.triplets_val is not None:
+            raise ValueError(
+                "Validation data are X_val with y_val, or X_val with triplets_val. Got "
+                "triplets_val. Its numbers are of rows of X_val: pass X_val=X where they "
+                "are of rows of X."
+            )
         validation = check_validation(
             data, model, self.X_val, self.y_val, self.triplets_val
         )
@@ -132,6 +145,11 @@ class CheckedInput:
     def has_embedding(self) -> bool:
         """Whether rows have an embedding beside their features."""
         return isinstance(self.data.X, Rows)
+
+    @property
+    def has_embedding_alone(self) -> bool:
+        """Whether rows are an embedding without features."""
+        return self.has_embedding and not self.data.X.sparse.shape[1]
 
     @property
     def is_resumed(self) -> bool:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..cuda import runtime
 from ..input.matrices import used_columns
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from ..solver.protocols import Layout
 from ..supervision.compared_rows import ComparedRows
 from .automatic import least_rows

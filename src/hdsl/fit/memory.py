@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .. import memory
 from ..cuda import runtime
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from .automatic import least_rows
 
 

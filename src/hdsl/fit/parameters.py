@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda import runtime
-from ..input.embeddings import check_embedding
+from ..input.embeddings import check_embedding, learns_inside
 from ..input.errors import ParameterError
 from ..input.parameters import check_device, check_number, check_word
 from ..solver import losses, oracle, steps
@@ -29,9 +29,9 @@ LARGEST_WEIGHT = 1e15
 PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
 
 
-def learns_inside(model: Any) -> bool:
-    """Return whether a model can learn inside an embedding: in memory, without a card."""
-    return model.device == "cpu" and not hasattr(model, "client")
+def is_scale_open(model: Any) -> bool:
+    """Return whether the bound of what is learned inside an embedding is to be chosen."""
+    return model.embedding_scale == "auto" and learns_inside(model)
 
 
 def check_parameters(model: Any) -> None:

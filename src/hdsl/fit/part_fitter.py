@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity import Similarity
 from ..similarity.fixed import parts_of_rows
 from ..solver import losses, oracle, steps
@@ -14,7 +14,7 @@ from ..solver.loop import Callback, Options, Result, frank_wolfe
 from ..supervision.compared_rows import ComparedRows
 from .automatic import own_similarity, scale_of
 from .layouts import make_layout
-from .parameters import learns_inside
+from .parameters import is_scale_open
 from .path import LearnedParts
 from .rounding import warn_of_rounding
 
@@ -53,7 +53,12 @@ class PartFitter:
     """Fits to one part of the data, which share a layout; what `choose` asks for."""
 
     def __init__(
-        self, model: Any, data: ComparedRows, rng: np.random.Generator, workers: Workers
+        self,
+        model: Any,
+        data: ComparedRows,
+        rng: np.random.Generator,
+        workers: Workers,
+        embedding_weight: float | None = None,
     ) -> None:
         self.model = model
         self.data = data
@@ -64,14 +69,19 @@ class PartFitter:
         self.scale = scale_of(model, statistics)
         self.unit = own_similarity(statistics)
         self.has_pairs = self.layout.n_features > 1
-        has_embedding = isinstance(data.X, Rows)
-        is_open = model.embedding_scale == "auto"
-        self.can_learn_inside = has_embedding and is_open and learns_inside(model)
+        self.can_learn_inside = isinstance(data.X, Rows) and is_scale_open(model)
+        self.embedding_weight = embedding_weight
+        self.given_scale = 0.0
+        if embedding_weight and model.embedding_scale != "auto":
+            self.given_scale = float(model.embedding_scale) / embedding_weight
+        self.learns = self.has_pairs or self.given_scale > 0.0
         self.loss = losses.checked(losses.get(model.loss))
 
     def with_data(self, data: ComparedRows) -> PartFitter:
         """Return the fits to other data."""
-        return PartFitter(self.model, data, self.rng, self.workers)
+        return PartFitter(
+            self.model, data, self.rng, self.workers, self.embedding_weight
+        )
 
     def solve(
         self,
@@ -86,8 +96,8 @@ class PartFitter:
         With `inside` it learns inside the embedding too, up to so many times the prior.
         """
         options = {}
-        if inside:
-            options["direction_scale"] = inside * prior
+        if inside or self.given_scale:
+            options["direction_scale"] = self.given_scale or inside * prior
         problem = self.layout.problem(self.loss, self.scale, (prior,), **options)
         return self.follow(problem, max_iter, earlier, callback)
 
@@ -124,7 +134,8 @@ class PartFitter:
     ) -> Similarity:
         """Return what a run of this prior has learned; `vectors` are those of directions."""
         fixed = parts_of_rows(self.data.X, prior)
-        parts = LearnedParts.of(atoms, weights, vectors, inside * prior)
+        scale = self.given_scale or inside * prior
+        parts = LearnedParts.of(atoms, weights, vectors, scale)
         return Similarity(
             parts.atoms,
             parts.weights,

@@ -56,15 +56,15 @@ class JudgedQueries:
     @classmethod
     def of(cls, model: Any, run: CheckedInput) -> JudgedQueries:
         """Return the judged queries of a run; ValueError where documents are missing."""
-        said = getattr(run.data, "said", None)
+        judgements = getattr(run.data, "judgements", None)
         earlier = None
         if run.earlier is not None:
             earlier = getattr(model, "memory_", None)
         X = run.data.X
-        relevance = _relevance_of(model, said)
+        relevance = _relevance_of(model, judgements)
         n_documents = X.shape[0]
-        if said is not None and said.n_documents is not None:
-            n_documents = said.n_documents
+        if judgements is not None and judgements.n_documents is not None:
+            n_documents = judgements.n_documents
         is_relevant = relevance.grades > 0
         queries, places = np.unique(relevance.queries[is_relevant], return_inverse=True)
         judged = cls(
@@ -76,8 +76,8 @@ class JudgedQueries:
                 relevance.grades[is_relevant],
             ),
             n_documents=n_documents,
-            names=_names_of(said, queries, n_documents),
-            shown=_shown_of(said, queries),
+            names=_names_of(judgements, queries, n_documents),
+            shown=_shown_of(judgements, queries),
             earlier=earlier,
             n_jobs=model.n_jobs,
         )
@@ -141,26 +141,30 @@ class JudgedQueries:
         return queries, ranked.index_rows(self.X[: self.n_documents])
 
 
-def _relevance_of(model: Any, said: Judgements | None) -> Relevance:
+def _relevance_of(model: Any, judgements: Judgements | None) -> Relevance:
     """Return the grades that people gave, or their clicks are worth; none for other goals."""
-    if said is None or model.goal not in ("auto", "search"):
+    if judgements is None or model.goal not in ("auto", "search"):
         return Relevance(*np.zeros((3, 0), dtype=np.int64))
-    if said.grades is not None:
-        return said.grades
-    if said.shown is not None:
-        return clicked_relevance(said.shown)
+    if judgements.grades is not None:
+        return judgements.grades
+    if judgements.shown is not None:
+        return clicked_relevance(judgements.shown)
     return Relevance(*np.zeros((3, 0), dtype=np.int64))
 
 
 def _names_of(
-    said: Judgements | None, queries: np.ndarray, n_documents: int
+    judgements: Judgements | None, queries: np.ndarray, n_documents: int
 ) -> list[str] | None:
     """Return a name per query, None where they have none; of equal names the later is numbered."""
-    if said is None or said.query_names is None or (queries < n_documents).any():
+    if (
+        judgements is None
+        or judgements.query_names is None
+        or (queries < n_documents).any()
+    ):
         return None
     names: dict[str, None] = {}
     for row in queries.tolist():
-        name = str(said.query_names[row - n_documents])
+        name = str(judgements.query_names[row - n_documents])
         n_before = 1
         unique_name = name
         while unique_name in names:
@@ -171,11 +175,11 @@ def _names_of(
 
 
 def _shown_of(
-    said: Judgements | None, queries: np.ndarray
+    judgements: Judgements | None, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the places of queries and the rows that were shown for them."""
-    if said is None or said.shown is None or said.grades is not None:
+    if judgements is None or judgements.shown is None or judgements.grades is not None:
         return None
-    is_known = np.isin(said.shown.queries, queries)
-    places = np.searchsorted(queries, said.shown.queries[is_known])
-    return places, said.shown.rows[is_known]
+    is_known = np.isin(judgements.shown.queries, queries)
+    places = np.searchsorted(queries, judgements.shown.queries[is_known])
+    return places, judgements.shown.rows[is_known]

@@ -30,6 +30,7 @@ from .callbacks import all_of
 from .inputs import CheckedInput, FitInput, check_input
 from .layouts import make_layout
 from .memory import check_memory
+from .parameters import is_scale_open
 from .part_fitter import PartFitter, inside_embedding, solver_options
 from .path import FitOutcome, LearnedParts, store, summary
 from .remembered import JudgedQueries
@@ -91,7 +92,7 @@ def weigh_embedding(
             weight = resumed_weight(run.checkpoint.arrays)
     elif model.embedding_weight != "auto":
         weight = float(model.embedding_weight)
-    elif not run.data.X.sparse.shape[1]:
+    elif run.has_embedding_alone:
         weight = 1.0  # there is nothing beside it
     if weight is not None:
         return run.with_embedding(EmbeddingChoice(weight, "as given"))
@@ -185,11 +186,12 @@ def choose_open_settings(
     is_open = model.prior == "auto" or (
         model.max_iter == "auto" and run.validation is not None
     )
+    is_open = is_open or (run.has_embedding_alone and is_scale_open(model))
     if run.earlier is not None or run.is_resumed or not is_open:
         return None
 
     def start(part: ComparedRows) -> PartFitter:
-        return PartFitter(model, part, rng, workers)
+        return PartFitter(model, part, rng, workers, _weight_of(run.embedding))
 
     choice = choose(model, make_data(rng), run.validation, rng, start, progress)
     progress.say(choice.reason)
@@ -231,11 +233,14 @@ def solve(
     settings, table = settings_of_run(model, run, laid_out)
     loss = losses.checked(losses.get(model.loss))
     weight = _weight_of(run.embedding)
+    inside = settings.embedding_scale
+    if not laid_out.layout.n_features:
+        inside = inside or 1.0  # a domain has atoms, also where no step is taken
     problem = laid_out.layout.problem(
         loss,
         settings.scale,
         (settings.prior,),
-        **inside_embedding(settings.embedding_scale, weight),
+        **inside_embedding(inside, weight),
     )
     saved = {}
     if run.checkpoint is not None:

@@ -29,15 +29,6 @@ class Settings(NamedTuple):
     ranking: str = COSINE
     embedding_scale: float = 0.0
 
-    def for_embedding_alone(self, weight: float) -> Settings:
-        """Return the numbers of a run that has no feature to pair.
-
-        Where nothing is learned inside the embedding, nothing is learned.
-        """
-        if self.embedding_scale:
-            return self
-        return self._replace(embedding_scale=self.prior * weight, max_iter=0)
-
     def as_array(self, data: ComparedRows | None) -> np.ndarray:
         """Return the numbers, and a fingerprint of the comparisons that they go with."""
         numbers = [
@@ -70,8 +61,8 @@ def settings_of_run(
         weight = 0.0 if run.embedding is None else run.embedding.weight
         settings = new_settings(model, statistics, laid_out.choice, weight)
         table = table_as_used(model, statistics, laid_out.choice, weight)
-        if not laid_out.layout.n_features:
-            settings = settings.for_embedding_alone(weight)
+        if not laid_out.layout.n_features and not settings.embedding_scale:
+            settings = settings._replace(max_iter=0)  # there is nothing to learn
     if run.earlier is None and not run.is_resumed:
         table = joined_table(run.embedding, table)
     check_margins(laid_out.margin_rows, settings.scale, settings.prior)

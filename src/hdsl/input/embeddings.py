@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, has_embedding, split_columns
+from ..rows import Rows, has_embedding, split_columns
 from .errors import ParameterError
 from .matrices import (
-    as_mixed_rows,
+    as_checked_rows,
     as_user_sparse,
     check_embedding_size,
     check_matrix,
@@ -53,12 +53,18 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     if reset:
         embedding = getattr(estimator, "embedding", None)
         names = getattr(estimator, "feature_names_in_", None)
-        if isinstance(embedding, str) and names is None and is_embedding(X):
+        is_open = isinstance(embedding, str) and learns_inside(estimator)
+        if is_open and names is None and is_embedding(X):
             embedding = X.shape[1]
         estimator.embedding_width_ = embedding_width(embedding, X.shape[1], names)
     width = getattr(estimator, "embedding_width_", 0)
     if width == 0:
         return X
+    if width == X.shape[1] and sp.issparse(X):
+        raise ValueError(
+            f"All {width} columns of {name} are to be an embedding, but {name} is "
+            "sparse: features must stand before an embedding, or pass a dense array."
+        )
     rows = split_columns(X, X.shape[1] - width)
     check_embedding_size(rows.dense)
     return rows
@@ -66,7 +72,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
 
 def _check_pair(estimator: Any, X: Any, reset: bool, name: str) -> Any:
     """Return Rows or a pair, checked; where the embedding has no columns, the features."""
-    rows = as_mixed_rows(X, name)
+    rows = as_checked_rows(X, name)
     check_embedding_size(rows.dense)
     take_pair_widths(estimator, rows.sparse.shape[1], rows.dense.shape[1], reset, name)
     if not rows.dense.shape[1]:
@@ -164,6 +170,11 @@ def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) ->
             "of its last columns."
         )
     return width
+
+
+def learns_inside(model: Any) -> bool:
+    """Return whether a model can learn inside an embedding: in memory, without a card."""
+    return model.device == "cpu" and not hasattr(model, "client")
 
 
 def is_embedding(X: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, has_embedding, sparse_block
+from ..rows import Rows, has_embedding, sparse_block
 from .errors import first_few
 from .sparse_structure import sound_csr
 
@@ -51,6 +51,12 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
     except ValueError as error:
         if str(error).startswith("X has "):  # scikit-learn calls it X
             raise ValueError(name + str(error)[1:]) from None
+        if "could not convert string" in str(error):
+            raise ValueError(
+                f"{name} has texts ({str(error)[:100]}), but {type(estimator).__name__} "
+                "takes rows of numbers. hdsl.text.learn(texts, y) learns from texts; or "
+                "make rows of them with scikit-learn's TfidfVectorizer."
+            ) from None
         raise
     if sp.issparse(X):
         X = canonical(X)
@@ -87,7 +93,7 @@ def as_rows(X: Any, name: str = "X") -> Any:
     A tuple (features, embedding) becomes Rows.
     """
     if has_embedding(X):
-        return as_mixed_rows(X, name)
+        return as_checked_rows(X, name)
     _check_is_one(X, name)
     is_sparse = sp.issparse(X)
     X = sound_csr(X, name) if is_sparse else np.asarray(X)
@@ -115,7 +121,7 @@ def _check_is_one(X: Any, name: str) -> None:
         )
 
 
-def as_mixed_rows(X: Any, name: str = "X") -> Rows:
+def as_checked_rows(X: Any, name: str = "X") -> Rows:
     """Return Rows, or a tuple (features, embedding), as Rows whose values are checked."""
     if not isinstance(X, Rows):
         X = _pair_as_rows(X, name)

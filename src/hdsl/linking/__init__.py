@@ -10,11 +10,13 @@ cross-fitted, by models that have not seen the match.
 
 from .contributions import Contributions
 from .entities import Changes, Entities, entity_changes
-from .labels import LabelReport
+from .known import LabelReport
 from .linker import Linker
+from .questions import Audit
 from .results import Links
 
 __all__ = [
+    "Audit",
     "Changes",
     "Contributions",
     "Entities",

@@ -84,3 +84,15 @@ def are_values(texts: Sequence[str], values: np.ndarray) -> bool:
     n_filled = sum(text != "" for text in texts)
     n_values = int(np.sum(~np.isnan(values)))
     return n_filled > 0 and n_values >= MIN_SHARE * n_filled
+
+
+def relative_difference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return differences divided by the larger number of both, 0 of equal ones.
+
+    Examples
+    --------
+    >>> relative_difference(np.array([4.0, 0.0]), np.array([5.0, 0.0])).tolist()
+    [0.2, 0.0]
+    """
+    largest = np.maximum(abs(left), abs(right))
+    return abs(left - right) / np.where(largest == 0.0, 1.0, largest)

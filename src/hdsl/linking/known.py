@@ -1,4 +1,4 @@
-"""What is known before: pairs that match, pairs that do not, and what to learn from."""
+"""What is known before: answers to pairs, what follows from them, and how files have them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,139 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from .consequences import Consequences, things_of
-from .labels import read_labels
-from .sure_pairs import SurePairs
+from ..input.errors import first_few
 from .tables import Tables
 
-#: Fewer groups of matches teach nothing.
-MIN_MATCHES = 5
+#: Share of the pairs that may name records that no table has: more are likely to be ids
+#: of another column.
+MAX_UNKNOWN = 0.5
 
-#: Folds of the matches.
-N_FOLDS = 4
+#: Pairs of each kind that a sentence names.
+N_NAMED = 3
 
-#: Known non-matches that are enough for the classifier, if they are as many as matches.
-#: Near pairs of records with another match count as non-matches else, which is less
-#: certain.
-ENOUGH_NON_MATCHES = 200
+Ids = tuple[str, str]
 
-#: Share of these near pairs that are taken where there are known non-matches, though not
-#: enough. Of the weights 0, 0.1, 0.3 and 1, it has the lowest log loss, or nearly so, on
-#: validation pairs of three benchmarks with 20 to 30 matches and 10 to 30 non-matches.
-NEAR_SHARE = 0.3
+
+class LabelReport(NamedTuple):
+    """Known pairs that do not count as they stand, as ids.
+
+    `repeated` pairs count once, `contradictory` ones are both a match and a non-match,
+    `unknown` ones name a record that no table has: these do not count.
+    """
+
+    repeated: list[Ids]
+    contradictory: list[Ids]
+    unknown: list[Ids]
+
+    def sentences(self) -> list[str]:
+        """Return a sentence per kind of pairs that occurs."""
+        kinds = {
+            "listed more than once, and count once": self.repeated,
+            "both match and non-match, and are left out": self.contradictory,
+            "of records that no table has, and are left out": self.unknown,
+        }
+        return [
+            f"Known pairs that are {fault}: {len(pairs):,}, "
+            f"{first_few(pairs, N_NAMED)}."
+            for fault, pairs in kinds.items()
+            if pairs
+        ]
+
+    def faults(self) -> dict[Ids, str]:
+        """Return what is wrong with each pair that does not count as it stands."""
+        return (
+            dict.fromkeys(self.repeated, "listed more than once")
+            | dict.fromkeys(self.unknown, "no such record: left out")
+            | dict.fromkeys(self.contradictory, "both yes and no: left out")
+        )
+
+
+class Labels(NamedTuple):
+    """Pairs of record numbers that match, pairs that do not, and what was left out."""
+
+    matches: np.ndarray
+    non_matches: np.ndarray
+    report: LabelReport
+
+
+class KnownPair(NamedTuple):
+    """One line of a list of known pairs: ids, numbers of records, and the answer."""
+
+    ids: Ids
+    records: tuple[int, ...]
+    is_match: bool
+
+
+def read_labels(tables: Tables, matches: Any, non_matches: Any) -> Labels:
+    """Return known pairs, each once; raise ValueError where most have unknown ids.
+
+    Parameters
+    ----------
+    tables : Tables
+    matches, non_matches : array-like of shape (n, 2)
+        Pairs of ids.
+    """
+    every = _read(tables, matches, is_match=True)
+    every += _read(tables, non_matches, is_match=False)
+    unknown = [pair.ids for pair in every if pair.records[0] < 0]
+    if len(unknown) > MAX_UNKNOWN * len(every):
+        # Reading them one by one says which id it is.
+        tables.pairs(matches, "matches")
+        tables.pairs(non_matches, "non_matches")
+    by_records: dict[tuple[int, ...], list[KnownPair]] = {}
+    for pair in every:
+        if pair.records[0] >= 0:
+            by_records.setdefault(pair.records, []).append(pair)
+    answers = {
+        records: {pair.is_match for pair in pairs}
+        for records, pairs in by_records.items()
+    }
+    repeated = []
+    contradictory = []
+    for records, pairs in by_records.items():
+        if len(answers[records]) > 1:
+            contradictory += [pair.ids for pair in pairs]
+        elif len(pairs) > 1:
+            repeated += [pair.ids for pair in pairs]
+    return Labels(
+        matches=_with_answer(answers, is_match=True),
+        non_matches=_with_answer(answers, is_match=False),
+        report=LabelReport(
+            repeated=[*dict.fromkeys(repeated)],
+            contradictory=[*dict.fromkeys(contradictory)],
+            unknown=[*dict.fromkeys(unknown)],
+        ),
+    )
+
+
+def _read(tables: Tables, pairs: Any, *, is_match: bool) -> list[KnownPair]:
+    """Return known pairs with one answer; the records of an unknown id are -1 and -1."""
+    name = "non_matches"
+    if is_match:
+        name = "matches"
+    named = tables.named_pairs(pairs, name)
+    known = []
+    for ids, records in zip(named.ids, named.records.tolist(), strict=True):
+        low, high = sorted(records)
+        if low < 0:
+            high = -1
+        elif low == high:
+            raise ValueError(
+                f"The pair {ids} of {name} is of a record with itself: remove it."
+            )
+        known.append(KnownPair(ids, (low, high), is_match))
+    return known
+
+
+def _with_answer(
+    answers: dict[tuple[int, ...], set[bool]], *, is_match: bool
+) -> np.ndarray:
+    """Return the pairs that have one answer, this one."""
+    pairs = [pair for pair, known in answers.items() if known == {is_match}]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 class KnownPairs:
@@ -81,148 +193,94 @@ class KnownPairs:
         keys = map(tuple, pairs.tolist())
         return np.array([self._answers.get(key, np.nan) for key in keys])
 
-
-class TrainingPairs(NamedTuple):
-    """Pairs to learn from, 1 for those that match and 0 for others, and their folds.
-
-    All matches that hang together by records are in one fold, with the non-matches of
-    these records. `is_known` marks the pairs that were given as matches or non-matches,
-    and those that follow from them; `stands_for` is the number of candidates that a
-    pair was drawn for.
-    """
-
-    pairs: np.ndarray
-    labels: np.ndarray
-    fold: np.ndarray
-    is_known: np.ndarray
-    stands_for: np.ndarray
-
-    def take(self, rows: np.ndarray) -> TrainingPairs:
-        """Return some of the pairs, by a mask or by numbers."""
-        return TrainingPairs(*(column[rows] for column in self))
-
-    @property
-    def is_match(self) -> np.ndarray:
-        """Which pairs match."""
-        return self.labels == 1.0
-
-    def share_first(self, score: np.ndarray) -> float:
-        """Return the share of known matches that are ahead of pairs that nobody answered.
-
-        Ahead of all those of the left record, or of all of the right one, by scores of
-        shape (n_pairs,).
-        """
-        others = ~self.is_match & ~self.is_known
-        best_other = np.full(self.pairs.max() + 1, -np.inf)
-        for side in (0, 1):
-            np.maximum.at(best_other, self.pairs[others, side], score[others])
-        known_matches = self.is_match & self.is_known
-        ahead = score[known_matches, None] >= best_other[self.pairs[known_matches]]
-        return float(ahead.any(axis=1).mean())
-
-    @property
-    def near_share(self) -> float:
-        """The share of the pairs that nobody answered that count as non-matches.
-
-        None of them where known non-matches are many, and in several folds; a part where
-        there are some; all where there are none.
-        """
-        is_non_match = self.is_known & ~self.is_match
-        n_enough = max(self.is_match.sum(), ENOUGH_NON_MATCHES)
-        is_spread = len(np.unique(self.fold[is_non_match])) > 1
-        if is_non_match.sum() >= n_enough and is_spread:
-            return 0.0
-        if is_non_match.any():
-            return NEAR_SHARE
-        return 1.0
-
-    def for_classifier(self, seed: int, *, draws: bool) -> TrainingPairs:
-        """Return the pairs for the classifier: the known ones where they are enough.
-
-        Where there are some non-matches, a part of the others is drawn if `draws`.
-        """
-        share = self.near_share
-        if share == 1.0 or (share > 0.0 and not draws):
-            return self
-        is_drawn = self.draw(share, seed)
-        keeps_matches = self.is_match & (share > 0.0)
-        return self.take(self.is_known | keeps_matches | is_drawn)
-
-    def draw(self, share: float, seed: int) -> np.ndarray:
-        """Return which pairs are in a random share of them."""
-        return np.random.default_rng(seed).random(len(self.labels)) < share
-
-    def with_others(
-        self, others: np.ndarray, fold: int, is_known: bool
-    ) -> TrainingPairs:
-        """Return these pairs and others of a fold, which count as non-matches."""
-        n_others = len(others)
-        return TrainingPairs(
-            pairs=np.concatenate([self.pairs, others]),
-            labels=np.append(self.labels, np.zeros(n_others)),
-            fold=np.append(self.fold, np.repeat(fold, n_others)),
-            is_known=np.append(self.is_known, np.repeat(is_known, n_others)),
-            stands_for=np.append(self.stands_for, np.ones(n_others)),
+    def following(self, n_records: int) -> Consequences:
+        """Return the answers with what follows from them."""
+        return Consequences(
+            self.matches, self.non_matches, n_records, is_complete=self.is_complete
         )
 
+    def with_more(self, matches: np.ndarray, non_matches: np.ndarray) -> KnownPairs:
+        """Return these pairs and others, by the numbers of records; others count more."""
+        known = copy(self)
+        known._answers = dict(self._answers)
+        for pairs, answer in ((matches, 1.0), (non_matches, 0.0)):
+            for pair in np.sort(pairs, axis=1).tolist():
+                known._answers[tuple(pair)] = answer
+        known.matches = known._with_answer(1.0)
+        known.non_matches = known._with_answer(0.0)
+        return known
 
-def training_pairs(
-    known: KnownPairs,
-    consequences: Consequences,
-    candidates: np.ndarray,
-    sure: SurePairs | None,
-    seed: int,
-) -> TrainingPairs | None:
-    """Return the pairs to learn from; None where matches are too few, or no pair differs.
+    def _with_answer(self, answer: float) -> np.ndarray:
+        pairs = [pair for pair, value in self._answers.items() if value == answer]
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
-    They are the known pairs, what follows from them, and a part of the rest: sure pairs
-    where there are such, and otherwise candidates that share a record with a match, as
-    if they did not match.
+
+class Consequences:
+    """Answers, and what follows from them.
+
+    Records that matches hold together are one thing, so that all their pairs match. If
+    two things have a pair that does not match, none of their pairs does. Where answers
+    contradict one another, only what was answered counts.
+
+    Parameters
+    ----------
+    matches, non_matches : ndarray of shape (n, 2)
+        Pairs of records, the smaller one first.
+    n_records : int
+    is_complete : bool, default=False
+        Whether a record of `matches` has no other match.
     """
-    if len(np.unique(consequences.thing[known.matches])) < MIN_MATCHES:
-        return None
-    answers = consequences.answers(candidates)
-    is_new = np.isnan(known.answers(candidates))
-    matches = np.concatenate([known.matches, candidates[is_new & (answers == 1.0)]])
-    others = np.concatenate([known.non_matches, candidates[is_new & (answers == 0.0)]])
-    knows_rest = known.is_complete and sure is None
-    if sure is None:
-        near_pairs = unanswered_pairs(candidates, known.matches, consequences)
-        n_near = len(near_pairs)
-        sure = SurePairs(near_pairs, np.zeros(n_near), np.ones(n_near))
-    pairs = np.concatenate([matches, others, sure.pairs])
-    answered_labels = np.repeat([1.0, 0.0], [len(matches), len(others)])
-    labels = np.concatenate([answered_labels, sure.labels])
-    if labels.all():
-        return None
-    is_answered = np.arange(len(pairs)) < len(answered_labels)
-    all_matches = pairs[labels == 1.0]
-    things = things_of(all_matches, len(consequences.thing))
-    return TrainingPairs(
-        pairs=pairs,
-        labels=labels,
-        fold=_folds(pairs, things, np.unique(things[all_matches]), seed),
-        is_known=is_answered | knows_rest,
-        stands_for=np.append(np.ones(len(answered_labels)), sure.stands_for),
-    )
+
+    def __init__(
+        self,
+        matches: np.ndarray,
+        non_matches: np.ndarray,
+        n_records: int,
+        *,
+        is_complete: bool = False,
+    ) -> None:
+        self._n_records = n_records
+        self._is_listed = np.zeros(n_records, dtype=bool)
+        if is_complete:
+            self._is_listed[matches] = True
+        self.thing = things_of(matches, n_records)
+        non_matches = np.asarray(non_matches, dtype=np.int64).reshape(-1, 2)
+        pairs_of_things = np.sort(self.thing[non_matches], axis=1)
+        is_torn = pairs_of_things[:, 0] == pairs_of_things[:, 1]
+        self._torn = np.unique(pairs_of_things[is_torn, 0])
+        self._different = np.unique(self._codes(pairs_of_things[~is_torn]))
+        self._matches = np.unique(self._codes(matches))
+        self._non_matches = np.unique(self._codes(non_matches))
+
+    def answers(self, pairs: np.ndarray) -> np.ndarray:
+        """Return 1 for matches, 0 for non-matches, NaN for pairs that are unknown."""
+        things = np.sort(self.thing[pairs], axis=1)
+        is_same = (things[:, 0] == things[:, 1]) & ~np.isin(things[:, 0], self._torn)
+        is_different = np.isin(self._codes(things), self._different)
+        codes = self._codes(pairs)
+        answers = np.full(len(pairs), np.nan)
+        answers[self._is_listed[pairs].any(axis=1)] = 0.0
+        answers[is_same] = 1.0
+        answers[is_different] = 0.0
+        answers[np.isin(codes, self._matches)] = 1.0
+        answers[np.isin(codes, self._non_matches)] = 0.0
+        return answers
+
+    def _codes(self, pairs: np.ndarray) -> np.ndarray:
+        """Return one number per pair."""
+        pairs = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0] * self._n_records + pairs[:, 1]
 
 
-def unanswered_pairs(
-    candidates: np.ndarray, matches: np.ndarray, consequences: Consequences
-) -> np.ndarray:
-    """Return candidates that share a record with a match, and have no answer."""
-    has_match = np.isin(candidates, matches).any(axis=1)
-    return candidates[has_match & np.isnan(consequences.answers(candidates))]
+def things_of(matches: np.ndarray, n_records: int) -> np.ndarray:
+    """Return the number of the thing that each record is, by matches.
 
-
-def _folds(
-    pairs: np.ndarray, groups: np.ndarray, matched_groups: np.ndarray, seed: int
-) -> np.ndarray:
-    """Return the fold of each pair, that of its group of matches if it touches one."""
-    rng = np.random.default_rng(seed)
-    fold_of_group = rng.integers(N_FOLDS, size=groups.max() + 1)
-    fold_of_group[matched_groups] = rng.permutation(len(matched_groups)) % N_FOLDS
-    left = groups[pairs[:, 0]]
-    right = groups[pairs[:, 1]]
-    is_matched = np.isin(left, matched_groups)
-    return np.where(is_matched, fold_of_group[left], fold_of_group[right])
+    Examples
+    --------
+    >>> things_of(np.array([[0, 2], [2, 3]]), 5).tolist()
+    [0, 1, 0, 0, 2]
+    """
+    ends = (matches[:, 0], matches[:, 1])
+    graph = sp.coo_array((np.ones(len(matches)), ends), shape=(n_records, n_records))
+    _, thing = connected_components(graph, directed=False)
+    return np.asarray(thing, dtype=np.int64)

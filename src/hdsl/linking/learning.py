@@ -1,62 +1,64 @@
-"""What is learned from known pairs: a similarity, and classifiers of pairs."""
+"""What is learned: a mixture of all pairs, and classifiers where known pairs pay for them."""
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+from scipy.special import expit, logit
 
 from ..hdsl import HDSL
 from ..progress import Progress
-from .consequences import Consequences
-from .known import (
-    MIN_MATCHES,
+from .agreement import Agreement
+from .blocks import row_blocks
+from .candidates import SearchedRecords
+from .classifiers import (
     N_FOLDS,
-    KnownPairs,
-    TrainingPairs,
-    training_pairs,
-    unanswered_pairs,
+    CrossFittedWords,
+    PairClassifier,
+    Targets,
+    TrainingRows,
 )
-from .learned import Learned, PairClassifier, TrainingRows, pair_features, word_models
-from .measures import (
-    held_out_sentence,
-    orders_as_well,
-    recall_sentence,
-    recall_table,
-    reliability_table,
-)
-from .mixture import LEARNED_SHARES, MAX_PAIRS, Mixture, fit_mixture, pooled
-from .nearest import NearestRecords, Standing
-from .rank_odds import PAYS_FROM, RankOdds, learned_share
-from .records import MAX_COLUMNS
-from .results import Measures
-from .searched import SearchedRecords
-from .sides import Sides
-from .similarity import learn_similarity, learned_layer
-from .sure_pairs import SurePairs, draw_sure_pairs
+from .known import Consequences, KnownPairs
+from .nearest import DEPTH, Standing, is_candidate, unique_pairs
+from .pair_features import PairFeatures
+from .probability import Mixture, as_probability, draw_pairs, fit_mixture
+from .similarity import learn_similarity, learned_rows
+
+#: Fewer groups of matches teach classifiers nothing.
+MIN_MATCHES = 5
+
+#: Pairs without an answer that classifiers learn from as the mixture thinks of them, and
+#: what they weigh together where no pair is known to be different.
+N_UNKNOWN = 2000
+WEIGHT_OF_UNKNOWN = 200.0
+
+#: A candidate that is less probable stands for a pair that differs.
+UNLIKELY = 0.1
 
 #: What is learned is not used where it leaves less of the cosine's mean reciprocal
 #: rank.
 MIN_SHARE_OF_MRR = 0.95
 
-#: What was learned is not used where fewer matches are ahead of pairs that nobody
-#: answered, by the cosine or as learned. By the cosine it is at least 0.6 on three
-#: benchmarks with one match of most records, and at most 0.4 on one whose records have
-#: unlisted matches.
-MIN_SHARE_FIRST = 0.5
+#: Shares of the classifiers, of which one is chosen by held-out pairs: none first.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-#: What is said where labels are not needed.
-MIXTURE_STATEMENT = (
-    "Probabilities are those of a mixture of matches and other pairs, fitted without "
-    "labels to how alike the columns are."
-)
+#: Standard errors that the gain of a share must exceed.
+MIN_ERRORS = 2.0
 
+#: Log loss of held-out pairs by the mixture below which classifiers have nothing to gain.
+NOTHING_TO_GAIN = 0.01
 
-#: What is said where probabilities are none.
-ONLY_ORDER = (
-    "Probabilities are cosines divided by ranks, and only their order means something."
-)
+#: Classifiers are no more certain than by these log odds.
+MAX_LOG_ODDS = 7.0
+
+#: An audit stretches log odds by no more.
+MAX_STRETCH = 100.0
+
+#: Columns that a statement names.
+N_NAMED = 3
 
 
 class Settings(NamedTuple):
@@ -67,330 +69,514 @@ class Settings(NamedTuple):
     n_jobs: int | None
 
 
-def compare_columns(
-    searched: SearchedRecords, seed: int, n_jobs: int | None
-) -> Mixture | None:
-    """Return a mixture of matches and other pairs, where the columns allow it."""
-    candidates = searched.by_cosine.candidates()
-    if len(candidates) > MAX_PAIRS:
-        rng = np.random.default_rng(seed)
-        sample = rng.choice(len(candidates), MAX_PAIRS, replace=False)
-        candidates = candidates[np.sort(sample)]
-    n_columns = min(len(searched.tables.shared_columns()), MAX_COLUMNS)
-    _, similarity = searched.sides.layered.similarities(candidates, n_jobs)
-    cosine = np.clip(similarity, 0.01, 0.99)
-    cosines = searched.records.cosines(candidates, n_jobs)
-    return fit_mixture(cosines, n_columns, first_guess=cosine**2)
+class Correction(NamedTuple):
+    """What an audit of links says of the log odds of pairs.
+
+    Where more links are wrong than was thought, all pairs are less probable, by `shift`,
+    at most 0. Where fewer are, log odds beyond `pivot`, where links begin, rise by
+    `stretch`, at least 1: an audit of links says nothing of other pairs.
+    """
+
+    shift: float = 0.0
+    stretch: float = 1.0
+    pivot: float = 0.0
+
+    def __call__(self, log_odds: np.ndarray) -> np.ndarray:
+        """Return the corrected log odds."""
+        shifted = log_odds + self.shift
+        beyond = np.maximum(shifted - self.pivot, 0.0)
+        return shifted + (self.stretch - 1.0) * beyond
+
+
+class Learned:
+    """What was learned, which says how probable pairs are.
+
+    Parameters
+    ----------
+    seed : int
+        Of all that is random.
+    agreement : Agreement
+        How columns are compared.
+    mixture : Mixture
+
+    Attributes
+    ----------
+    model : HDSL or None
+        The similarity that was learned; None if it is the cosine.
+    classifier : PairClassifier or None
+    share : float
+        How much the classifiers count; the mixture has the rest.
+    correction : Correction
+        By an audit.
+    telling : list of str
+        The columns that tell most matches from other pairs.
+    held_out : str
+        What held-out answers say, in a sentence; empty without any.
+    """
+
+    def __init__(self, seed: int, agreement: Agreement, mixture: Mixture) -> None:
+        self.seed = seed
+        self.agreement = agreement
+        self.mixture = mixture
+        self.model: HDSL | None = None
+        self.classifier: PairClassifier | None = None
+        self.share = 0.0
+        self.correction = Correction()
+        self.telling: list[str] = []
+        self.held_out = ""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether classifiers that learned from known pairs are used."""
+        return self.classifier is not None
+
+    def renumbered(self, numbers: np.ndarray) -> Learned:
+        """Return the same after records have got new numbers."""
+        learned = copy(self)
+        if self.classifier is not None:
+            learned.classifier = self.classifier.renumbered(numbers)
+        return learned
+
+    def corrected(self, correction: Correction) -> Learned:
+        """Return the same with log odds that an audit has corrected."""
+        learned = copy(self)
+        learned.correction = correction
+        return learned
+
+    def probability(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the probability of pairs, shape (n_pairs,), as if none was known."""
+        return as_probability(self.log_odds(searched, pairs, n_jobs))
+
+    def log_odds(
+        self, searched: SearchedRecords, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the log odds of pairs, shape (n_pairs,), as if none was known."""
+        log_odds = np.empty(len(pairs))
+        for rows in row_blocks(len(pairs)):
+            compared = self.agreement.compare(searched, pairs[rows], n_jobs)
+            log_odds[rows] = self.mixture.log_odds(compared)
+            if self.classifier is not None:
+                X = self.rows(searched, pairs[rows], log_odds[rows], n_jobs)
+                log_odds[rows] = self.log_odds_of_rows(X)
+        return self.correction(log_odds)
+
+    def rows(
+        self,
+        searched: SearchedRecords,
+        pairs: np.ndarray,
+        log_odds: np.ndarray,
+        n_jobs: int | None,
+    ) -> np.ndarray:
+        """Return what classifiers see of pairs: their numbers, then their log odds.
+
+        `log_odds` are those by the mixture.
+        """
+        assert self.classifier is not None
+        words = self.classifier.words
+        features = pair_features(
+            searched,
+            pairs,
+            standings=searched.standings(pairs, n_jobs),
+            words=words.log_odds(searched.records.first_words, pairs, n_jobs),
+            n_jobs=n_jobs,
+        )
+        return np.column_stack([features.matrix(), log_odds])
+
+    def log_odds_of_rows(self, X: np.ndarray) -> np.ndarray:
+        """Return the log odds of pairs by what `rows` returns."""
+        assert self.classifier is not None
+        of_classifiers = self.classifier.probability(X)
+        return pooled_log_odds(of_classifiers, X[:, -1], self.share)
+
+
+def pooled_log_odds(
+    of_classifiers: np.ndarray, of_mixture: np.ndarray, share: float
+) -> np.ndarray:
+    """Return log odds between those of classifiers and of the mixture.
+
+    Parameters
+    ----------
+    of_classifiers : ndarray of shape (n_pairs,)
+        Probabilities.
+    of_mixture : ndarray of shape (n_pairs,)
+        Log odds.
+    share : float
+        Share of the classifiers.
+    """
+    least = expit(-MAX_LOG_ODDS)
+    log_odds = logit(np.clip(of_classifiers, least, 1.0 - least))
+    return share * log_odds + (1.0 - share) * of_mixture
+
+
+def pair_features(
+    searched: SearchedRecords,
+    pairs: np.ndarray,
+    *,
+    standings: list[Standing],
+    words: np.ndarray,
+    n_jobs: int | None,
+) -> PairFeatures:
+    """Return the numbers of pairs.
+
+    Parameters
+    ----------
+    searched : SearchedRecords
+    pairs : ndarray of shape (n_pairs, 2)
+    standings : list of Standing
+        Where the pairs stand by spelling, by the cosine and perhaps as learned.
+    words : ndarray of shape (n_pairs,)
+        Log odds by a model of words.
+    n_jobs : int or None
+    """
+    return PairFeatures(
+        learned=standings[-1],
+        cosine=standings[1],
+        spelling=standings[0],
+        overlap=searched.records.overlap(pairs, n_jobs),
+        strings=searched.records.strings.compare(pairs, n_jobs),
+        words=words,
+    )
 
 
 def learn(
     searched: SearchedRecords,
     known: KnownPairs,
-    mixture: Mixture | None,
     settings: Settings,
     progress: Progress,
 ) -> Learned:
-    """Return what known pairs teach.
+    """Return what all pairs teach, some of which are known.
 
     Parameters
     ----------
     searched : SearchedRecords
         By cosine, not yet as learned.
     known : KnownPairs
-    mixture : Mixture or None
     settings : Settings
     progress : Progress
     """
-    learning = _Learning(searched, known, mixture, settings, progress)
-    learning.learn()
-    return learning.learned
+    progress.stage("comparing columns")
+    mixing = _Mixing(searched, known, settings)
+    log_odds = mixing.held_out
+    if mixing.n_things >= MIN_MATCHES and mixing.loss >= NOTHING_TO_GAIN:
+        log_odds = _Classifying(searched, mixing, settings, progress).learn()
+    mixing.learned.held_out = held_out_sentence(mixing.labels, log_odds)
+    return mixing.learned
 
 
-class _Learning:
-    """A similarity and classifiers, each learned from what the other folds know."""
+class _Mixing:
+    """The mixture of all pairs, and what it says of known pairs that it has not seen."""
+
+    def __init__(
+        self, searched: SearchedRecords, known: KnownPairs, settings: Settings
+    ) -> None:
+        tables = searched.tables
+        n_records = tables.n_records
+        self._n_records = n_records
+        self._known = known
+        self.consequences = known.following(n_records)
+        self.n_things = len(np.unique(self.consequences.thing[known.matches]))
+        self.known_pairs = np.concatenate([known.matches, known.non_matches])
+        self.fold = folds(self.known_pairs, self.consequences, settings.seed)
+        codes = self.known_pairs @ (n_records, 1)
+        candidates = searched.by_cosine.candidates()
+        #: Candidates that are not known pairs.
+        self.candidates = candidates[~np.isin(candidates @ (n_records, 1), codes)]
+        n_right = None if tables.is_single else n_records - tables.n_left
+        sample = draw_pairs(self.candidates, tables.n_left, n_right, settings.seed)
+        is_new = ~np.isin(sample.pairs @ (n_records, 1), codes)
+        ones = np.ones(len(codes))
+        self._pairs = np.concatenate([self.known_pairs, sample.pairs[is_new]])
+        self._weights = np.concatenate([ones, sample.weights[is_new]])
+        agreement = Agreement.of_records(searched.records)
+        self._compared = agreement.compare(searched, self._pairs, settings.n_jobs)
+        mixture = self._fit(self.consequences)
+        self.learned = Learned(settings.seed, agreement, mixture)
+        self.learned.telling = self._telling(mixture)
+        #: The log odds of known pairs, by mixtures that do not know their fold.
+        self.held_out = self._held_out()
+
+    @property
+    def labels(self) -> np.ndarray:
+        """1 for known matches, and 0 for other known pairs."""
+        sizes = [len(self._known.matches), len(self._known.non_matches)]
+        return np.repeat([1.0, 0.0], sizes)
+
+    @property
+    def loss(self) -> float:
+        """The mean log loss of known pairs, held out."""
+        return float(log_loss(self.labels, self.held_out).mean())
+
+    def _fit(self, consequences: Consequences) -> Mixture:
+        answers = consequences.answers(self._pairs)
+        return fit_mixture(self._compared, self._weights, answers, self._n_records)
+
+    def _held_out(self) -> np.ndarray:
+        is_match = self.labels == 1.0
+        log_odds = np.empty(len(is_match))
+        for fold in np.unique(self.fold).tolist():
+            is_other = self.fold != fold
+            mixture = self._fit(
+                Consequences(
+                    self.known_pairs[is_other & is_match],
+                    self.known_pairs[is_other & ~is_match],
+                    self._n_records,
+                )
+            )
+            rows = np.flatnonzero(~is_other)
+            log_odds[rows] = mixture.log_odds(self._compared.take(rows))
+        return log_odds
+
+    def _telling(self, mixture: Mixture) -> list[str]:
+        """Return the columns that add most to the log odds of matches."""
+        weights = self._weights * mixture.probability(self._compared)
+        added = weights @ mixture.evidence(self._compared)
+        names = self.learned.agreement.names
+        best = np.argsort(-added, kind="stable")[:N_NAMED]
+        return [names[column] for column in best.tolist() if added[column] > 0.0]
+
+
+class _Classifying:
+    """Classifiers that learn from known pairs, and from others as the mixture sees them."""
 
     def __init__(
         self,
         searched: SearchedRecords,
-        known: KnownPairs,
-        mixture: Mixture | None,
+        mixing: _Mixing,
         settings: Settings,
         progress: Progress,
     ) -> None:
         self._searched = searched
-        self._known = known
-        self._consequences = Consequences(
-            known.matches, known.non_matches, searched.tables.n_records
-        )
-        self._n_things = len(np.unique(self._consequences.thing[known.matches]))
-        self._mixture = mixture
+        self._mixing = mixing
         self._settings = settings
         self._progress = progress
-        statement = MIXTURE_STATEMENT
-        if mixture is None:
-            statement = (
-                f"Nothing was learned from {len(known.matches)} matches ({MIN_MATCHES} "
-                f"of different records are needed). {ONLY_ORDER}"
-            )
-        self.learned = Learned(settings.seed, statement, mixture)
+        self._rng = np.random.default_rng(settings.seed)
+        self._X = searched.records.matrix()
+        self.learned = mixing.learned
 
-    def learn(self) -> None:
-        """Learn a similarity, then classifiers, and keep what held-out pairs speak for."""
-        known = self._training_pairs()
-        if known is None:
-            return
-        training = known.for_classifier(
-            self._settings.seed, draws=self._mixture is None
-        )
-        if self._mixture is None:
-            training, standing = self._choose_similarity(known, training)
-            standings = self._standings(training.pairs)
-            if self._are_others_nearer(training, (standings[1], standing)):
-                return
-            standings.append(standing)
-        else:
-            standings = self._standings(training.pairs)
-        self._progress.stage("learning classifiers")
-        classifier = self._learn_classifier(training, standings)
-        probability = classifier.held_out(self._settings.n_jobs)
-        self.learned.classifier = classifier
-        self.learned.reliability = Measures(
-            reliability_table(training.labels, probability)
-        )
-        if self._mixture is not None:
-            self._choose_share(training, self._mixture, probability)
-        else:
-            self._join_cosine(training, probability, standings[1])
-
-    def _standings(self, pairs: np.ndarray) -> list[Standing]:
-        """Return where pairs stand by spelling and by the cosine."""
-        return self._searched.standings(pairs, self._settings.n_jobs)
-
-    def _cosines(self, pairs: np.ndarray) -> np.ndarray:
-        """Return how alike pairs are, by block of features."""
-        return self._searched.records.cosines(pairs, self._settings.n_jobs)
-
-    def _are_others_nearer(
-        self, training: TrainingPairs, standings: tuple[Standing, ...]
-    ) -> bool:
-        """Return, and say, whether most matches are behind pairs that nobody answered.
-
-        They are so by all of some similarities. These pairs may be matches as well, and
-        would be learned as non-matches.
-        """
-        shares = [training.share_first(standing.score) for standing in standings]
-        if max(shares) >= MIN_SHARE_FIRST:
-            return False
-        self.learned.forget()
-        self._add_sentence(
-            "Most have nearer records, of which nobody said whether they match, so "
-            "nothing that was learned is used: label non-matches too, or name all "
-            f"matches of each record. {ONLY_ORDER}"
-        )
-        return True
-
-    def _training_pairs(self) -> TrainingPairs | None:
-        """Return the pairs to learn from; None where matches are too few."""
-        candidates = self._searched.by_cosine.candidates()
-        return training_pairs(
-            self._known,
-            self._consequences,
-            candidates,
-            self._sure_pairs(candidates),
-            self._settings.seed,
-        )
-
-    def _sure_pairs(self, candidates: np.ndarray) -> SurePairs | None:
-        """Return candidates without an answer that the mixture is sure of."""
-        if self._mixture is None or self._known.is_complete:
-            return None
-        is_unknown = np.isnan(self._consequences.answers(candidates))
-        candidates = candidates[is_unknown]
-        probability = self._mixture.probability(self._cosines(candidates))
-        answered = np.concatenate([self._known.matches, self._known.non_matches])
-        return draw_sure_pairs(candidates, probability, answered, self._settings.seed)
-
-    # --- the similarity ---------------------------------------------------------------
-
-    def _choose_similarity(
-        self, known: TrainingPairs, training: TrainingPairs
-    ) -> tuple[TrainingPairs, Standing]:
-        """Learn a similarity, unless the cosine finds held-out matches better.
+    def learn(self) -> np.ndarray:
+        """Learn classifiers, and use them by as much as held-out pairs speak for.
 
         Returns
         -------
-        TrainingPairs
-            With what is near by the similarity that is used.
-        Standing
-            Where they stand by it.
+        ndarray of shape (n_known,)
+            The log odds of known pairs, held out.
         """
-        X = self._searched.records.matrix()
-        _, cosine = self._standings(training.pairs)
-        is_known_match = training.is_match & training.is_known
-        cosine_rank = cosine.rank_left[is_known_match]
-        learned_rank = cosine_rank
-        if self._settings.similarity == "learned":
-            near_pairs, standing = self._held_out_standing(X, known, training)
-            learned_rank = standing.rank_left[near_pairs.is_match & near_pairs.is_known]
-        recall = recall_table(cosine=cosine_rank, learned=learned_rank)
-        self.learned.recall = Measures(recall)
-        self.learned.statement = recall_sentence(recall, len(learned_rank))
-        mrr = (1 / learned_rank).mean()
-        if self._settings.similarity == "cosine":
-            self._add_sentence("Records are compared by cosine, as it was asked for.")
-            return training, cosine
-        if mrr >= MIN_SHARE_OF_MRR * (1 / cosine_rank).mean():
-            self._progress.stage("learning, all matches")
-            self.learned.model = self._learn_similarity(X, known)
-            return near_pairs, standing
-        self._add_sentence(
-            "So the cosine is used, and only what makes a match is learned."
-        )
-        return training, cosine
-
-    def _held_out_standing(
-        self, X: sp.csr_array, known: TrainingPairs, training: TrainingPairs
-    ) -> tuple[TrainingPairs, Standing]:
-        """Return where pairs stand by similarities learned without their fold.
-
-        What is near a match by them joins the training pairs, as candidates will be near
-        by what is learned.
-        """
+        mixing = self._mixing
+        unknown = self._unknown()
+        models: list[HDSL] = []
+        if self._settings.similarity == "learned" and self.learned.agreement.is_wide:
+            models = self._similarities()
+            near = [self._near(model, fold) for fold, model in enumerate(models)]
+            unknown = unique_pairs(np.concatenate([unknown, *near]))
         n_jobs = self._settings.n_jobs
-        n_left = self._searched.tables.n_left
-        near_by_cosine = self._searched.shortlist
-        assert near_by_cosine is not None
-        standings = [Standing.empty(len(training.pairs))]
-        joined = training
+        log_odds = self.learned.log_odds(self._searched, unknown, n_jobs)
+        pairs = np.concatenate([mixing.known_pairs, unknown])
+        log_odds = np.concatenate([mixing.held_out, log_odds])
+        targets = self._targets(unknown, log_odds)
+        standings = self._searched.standings(pairs, n_jobs)
+        if models:
+            standings.append(self._standing_as_learned(models, pairs, targets.fold))
+        self._progress.stage("learning classifiers")
+        words = CrossFittedWords.of_pairs(
+            self._searched.records.first_words, pairs, targets
+        )
+        features = pair_features(
+            self._searched,
+            pairs,
+            standings=standings,
+            words=words.held_out,
+            n_jobs=n_jobs,
+        )
+        X = np.column_stack([features.matrix(), log_odds])
+        rows = TrainingRows(pairs, X, *targets)
+        classifier = PairClassifier(words.model, rows, self._settings.seed)
+        of_classifiers = classifier.held_out()
+        share = chosen_share(targets, of_classifiers, log_odds)
+        if share == 0.0:
+            self.learned.model = None
+            return mixing.held_out
+        self.learned.share = share
+        self.learned.classifier = classifier
+        known = slice(len(mixing.known_pairs))
+        pooled = pooled_log_odds(of_classifiers[known], log_odds[known], share)
+        return np.where(np.isnan(pooled), mixing.held_out, pooled)
+
+    def _unknown(self) -> np.ndarray:
+        """Return candidates without an answer, a random part of them."""
+        candidates = self._mixing.candidates
+        n_drawn = min(N_UNKNOWN, len(candidates))
+        drawn = self._rng.choice(len(candidates), n_drawn, replace=False)
+        return candidates[np.sort(drawn)]
+
+    def _targets(self, unknown: np.ndarray, log_odds: np.ndarray) -> Targets:
+        """Return what known pairs are, and what others are by the mixture."""
+        mixing = self._mixing
+        n_known = len(mixing.known_pairs)
+        labels = np.append(mixing.labels, expit(log_odds[n_known:]))
+        answers = mixing.consequences.answers(unknown)
+        is_answered = np.append(np.ones(n_known, dtype=bool), ~np.isnan(answers))
+        labels[n_known:] = np.where(np.isnan(answers), labels[n_known:], answers)
+        n_others = float((labels[is_answered] == 0.0).sum())
+        total = WEIGHT_OF_UNKNOWN**2 / (WEIGHT_OF_UNKNOWN + n_others)
+        weight = np.where(is_answered, 1.0, total / max(len(unknown), 1))
+        fold = folds(
+            np.concatenate([mixing.known_pairs, unknown]),
+            mixing.consequences,
+            self._settings.seed,
+        )
+        return Targets(labels, fold, weight)
+
+    # --- the similarity ---------------------------------------------------------------
+
+    def _similarities(self) -> list[HDSL]:
+        """Return a similarity per fold, learned from the pairs of other folds."""
+        lessons, is_match = self._lessons
+        fold_of_lesson = folds(lessons, self._mixing.consequences, self._settings.seed)
+        models = []
         for fold in range(N_FOLDS):
             self._progress.stage(f"learning, fold {fold + 1} of {N_FOLDS}")
-            model = self._learn_similarity(X, known.take(known.fold != fold))
-            rows = training.fold == fold
-            pairs = training.pairs[rows]
-            layer = learned_layer(model, self._searched.records)
-            sides = Sides(self._searched.sides.layered.with_layer(layer), n_left)
-            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(pairs))
-            similarity = sides.layered.similarities(pairs, n_jobs)[-1]
-            standings[0].fill(rows, nearest.standing(pairs, similarity))
-            others = self._near_pairs(known, nearest, fold)
-            nearest = sides.search_last(near_by_cosine, n_jobs, np.unique(others))
-            similarity = sides.layered.similarities(others, n_jobs)[-1]
-            standings.append(nearest.standing(others, similarity))
-            joined = joined.with_others(others, fold, self._known.is_complete)
-        return joined, Standing.concatenate(standings)
+            is_other = fold_of_lesson != fold
+            models.append(self._learn_similarity(lessons[is_other], is_match[is_other]))
+        return models
 
-    def _near_pairs(
-        self, known: TrainingPairs, nearest: NearestRecords, fold: int
-    ) -> np.ndarray:
-        """Return new pairs near the matches of a fold that count as non-matches."""
-        share = known.near_share
-        if self._known.is_complete:
-            share = 1.0
-        is_match = known.is_match & known.is_known & (known.fold == fold)
-        near_pairs = unanswered_pairs(
-            nearest.candidates(), known.pairs[is_match], self._consequences
-        )
-        n_records = self._searched.tables.n_records
-        codes = near_pairs @ (n_records, 1)
-        near_pairs = near_pairs[~np.isin(codes, known.pairs @ (n_records, 1))]
-        rng = np.random.default_rng(self._settings.seed + fold)
-        return near_pairs[rng.random(len(near_pairs)) < share]
+    def _near(self, model: HDSL, fold: int) -> np.ndarray:
+        """Return pairs of records with a known match of a fold that are near as learned.
 
-    def _learn_similarity(self, X: sp.csr_array, pairs: TrainingPairs) -> HDSL:
+        They are what candidates will be.
+        """
+        mixing = self._mixing
+        is_match = (mixing.labels == 1.0) & (mixing.fold == fold)
+        records = np.unique(mixing.known_pairs[is_match])
+        learned = learned_rows(model, self._searched.records)
+        nearest = self._searched.search(learned, records, DEPTH, self._settings.n_jobs)
+        rows, ranks = np.nonzero(is_candidate(nearest.neighbors))
+        pairs = np.column_stack([rows, nearest.neighbors[rows, ranks]])
+        pairs = np.sort(pairs.astype(np.int64), axis=1)
+        width = (self._searched.n_records, 1)
+        return pairs[~np.isin(pairs @ width, mixing.known_pairs @ width)]
+
+    def _standing_as_learned(
+        self, models: list[HDSL], pairs: np.ndarray, fold_of_pair: np.ndarray
+    ) -> Standing:
+        """Return where pairs stand as learned, each held out, and learn from all pairs.
+
+        Where the cosine finds held-out matches better, it is by the cosine.
+        """
+        n_jobs = self._settings.n_jobs
+        standing = Standing.empty(len(pairs))
+        for fold, model in enumerate(models):
+            rows = fold_of_pair == fold
+            learned = learned_rows(model, self._searched.records)
+            _, of_fold = self._searched.standing_as_learned(
+                learned, pairs[rows], n_jobs
+            )
+            standing.fill(rows, of_fold)
+        _, cosine = self._searched.standings(pairs, n_jobs)[:2]
+        matches = np.flatnonzero(self._mixing.labels == 1.0)
+        mrr = (1.0 / standing.rank_left[matches]).mean()
+        if mrr < MIN_SHARE_OF_MRR * (1.0 / cosine.rank_left[matches]).mean():
+            return cosine
+        self._progress.stage("learning, all matches")
+        self.learned.model = self._learn_similarity(*self._lessons)
+        return standing
+
+    @cached_property
+    def _lessons(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return known pairs and unlikely ones of the same records, and which match."""
+        mixing = self._mixing
+        matches = mixing.known_pairs[mixing.labels == 1.0]
+        is_near = np.isin(mixing.candidates, matches).any(axis=1)
+        near = mixing.candidates[is_near]
+        log_odds = self.learned.log_odds(self._searched, near, self._settings.n_jobs)
+        answers = mixing.consequences.answers(near)
+        labels = np.where(np.isnan(answers), expit(log_odds), answers)
+        is_sure = (labels == 1.0) & ~np.isnan(answers) | (labels <= UNLIKELY)
+        pairs = np.concatenate([mixing.known_pairs, near[is_sure]])
+        is_match = np.concatenate([mixing.labels, labels[is_sure]]) > 0.5
+        return pairs, is_match
+
+    def _learn_similarity(self, pairs: np.ndarray, is_match: np.ndarray) -> HDSL:
         return learn_similarity(
-            X,
+            self._X,
             pairs,
+            is_match,
             self._searched.by_cosine,
             seed=self._settings.seed,
             n_jobs=self._settings.n_jobs,
         )
 
-    # --- the classifiers --------------------------------------------------------------
 
-    def _learn_classifier(
-        self, training: TrainingPairs, standings: list[Standing]
-    ) -> PairClassifier:
-        """Return classifiers of the training pairs, by their held-out numbers."""
-        words = word_models(
-            self._searched.records, training.pairs, training.labels, training.fold
-        )
-        features = pair_features(
-            self._searched,
-            training.pairs,
-            standings=standings,
-            words=words.held_out,
-            n_jobs=self._settings.n_jobs,
-        )
-        rows = TrainingRows(
-            pairs=training.pairs,
-            X=features.matrix(),
-            labels=training.labels,
-            fold=training.fold,
-        )
-        return PairClassifier.of_rows(words.model, rows, self._settings.seed)
+def chosen_share(
+    targets: Targets, of_classifiers: np.ndarray, of_mixture: np.ndarray
+) -> float:
+    """Return how much classifiers count: by as much as they are surely better.
 
-    def _join_cosine(
-        self, training: TrainingPairs, learned: np.ndarray, cosine: Standing
-    ) -> None:
-        """Let the cosine count too where matches are few, or alone where it is better."""
-        by_cosine = cosine.score_by_rank()
-        rank_odds = RankOdds.of_pairs(by_cosine, training.labels)
-        share = learned_share(self._n_things)
-        probability = pooled(learned, rank_odds.log_odds(by_cosine), share)
-        if not orders_as_well(training.labels, probability, by_cosine):
-            self.learned.forget()
-            self._add_sentence(
-                "Held-out pairs are ranked worse than by cosine, so nothing that was "
-                f"learned is used: label more. {ONLY_ORDER}"
-            )
-            return
-        if share < 1.0:
-            self.learned.share = share
-            self.learned.rank_odds = rank_odds
-            reliability = reliability_table(training.labels, probability)
-            self.learned.reliability = Measures(reliability)
-            self._add_sentence(
-                f"{self._n_things} matches are few: what is learned counts for "
-                f"{100 * share:.0f} %, and the cosine for the rest."
-            )
-            if self._n_things < PAYS_FROM:
-                self._add_sentence(
-                    f"Fewer than {PAYS_FROM} rarely teach more than the cosine knows: "
-                    "label more."
-                )
-        if len(self._known.non_matches) == 0 and not self._known.is_complete:
-            self._add_sentence(
-                "Learned from matches alone, probabilities are too high."
-            )
+    The gain is in log loss over the mixture, less two standard errors.
 
-    def _choose_share(
-        self, training: TrainingPairs, mixture: Mixture, learned: np.ndarray
-    ) -> None:
-        """Choose how much counts what was learned, and how much the mixture.
+    Parameters
+    ----------
+    targets : Targets
+    of_classifiers : ndarray of shape (n_pairs,)
+        Probabilities, held out; NaN where there is none.
+    of_mixture : ndarray of shape (n_pairs,)
+        Log odds, held out.
+    """
+    judged = ~np.isnan(of_classifiers)
+    labels, _, weight = (column[judged] for column in targets)
+    bounds = {}
+    losses = {}
+    for share in SHARES:
+        log_odds = pooled_log_odds(of_classifiers[judged], of_mixture[judged], share)
+        losses[share] = log_loss(labels, log_odds)
+        gain = weight * (losses[0.0] - losses[share])
+        bounds[share] = gain.sum() - MIN_ERRORS * np.sqrt((gain**2).sum())
+    return max(bounds, key=bounds.__getitem__)
 
-        It is what has the least squared error on held-out pairs. Sure pairs stand for
-        all that they were drawn from.
-        """
-        is_judged = ~np.isnan(learned)
-        judged = training.take(is_judged)
-        learned = learned[is_judged]
-        unlearned = mixture.log_odds(self._cosines(judged.pairs))
-        errors = {}
-        for share in LEARNED_SHARES:
-            squares = (judged.labels - pooled(learned, unlearned, share)) ** 2
-            errors[share] = np.average(squares, weights=judged.stands_for)
-        share = min(errors, key=errors.__getitem__)
-        self.learned.share = share
-        if share == 0.0:
-            self.learned.forget()
-            self._add_sentence(
-                f"What is learned from {len(self._known.matches)} matches is not "
-                "used, as it tells held-out pairs no better."
-            )
-        probability = pooled(learned, unlearned, share)[judged.is_known]
-        labels = judged.labels[judged.is_known]
-        self.learned.reliability = Measures(reliability_table(labels, probability))
-        self.learned.statement += held_out_sentence(labels, probability)
 
-    def _add_sentence(self, sentence: str) -> None:
-        self.learned.statement += f" {sentence}"
+def log_loss(labels: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
+    """Return the log loss of each pair, whose log odds are capped."""
+    log_odds = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return np.logaddexp(0.0, log_odds) - labels * log_odds
+
+
+def folds(pairs: np.ndarray, consequences: Consequences, seed: int) -> np.ndarray:
+    """Return the fold of each pair, that of its group of matches if it touches one.
+
+    All matches that hang together by records are in one fold, with the other pairs of
+    these records.
+    """
+    rng = np.random.default_rng(seed)
+    groups = consequences.thing
+    sizes = np.bincount(groups)
+    matched = np.flatnonzero(sizes > 1)
+    fold_of_group = rng.integers(N_FOLDS, size=len(sizes))
+    fold_of_group[matched] = rng.permutation(len(matched)) % N_FOLDS
+    left = groups[pairs[:, 0]]
+    right = groups[pairs[:, 1]]
+    return np.where(sizes[left] > 1, fold_of_group[left], fold_of_group[right])
+
+
+def held_out_sentence(labels: np.ndarray, log_odds: np.ndarray) -> str:
+    """Return how many known pairs are told right by what has not seen them.
+
+    Examples
+    --------
+    >>> held_out_sentence(np.array([1.0, 1.0, 0.0]), np.array([2.0, -1.0, -3.0]))
+    'Held out, 1 of 2 known matches are links, and 0 of 1 known other pairs.'
+    """
+    is_match = labels == 1.0
+    is_link = log_odds >= 0.0
+    parts = []
+    if is_match.any():
+        hits = (is_link & is_match).sum()
+        parts.append(f"{hits} of {is_match.sum()} known matches are links")
+    if not is_match.all():
+        wrong = (is_link & ~is_match).sum()
+        parts.append(f"{wrong} of {(~is_match).sum()} known other pairs")
+    if len(parts) == 1 and not is_match.any():
+        parts[0] += " are links"
+    if not parts:
+        return ""
+    return f"Held out, {', and '.join(parts)}."

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from .assignment import best_assignment, first_free
-from .consequences import Consequences
+from .candidates import SearchedRecords
 from .entities import (
     Entities,
     PairProbabilities,
@@ -16,16 +17,35 @@ from .entities import (
     group_records,
     pairs_within,
 )
-from .known import KnownPairs
-from .learned import Learned
+from .known import Consequences, KnownPairs
+from .learning import Learned
+from .nearest import unique_pairs
 from .questions import (
+    Audit,
     Worth,
+    correction_by_audit,
     doubtful_pairs,
     have_groups,
-    spread_pairs,
+    within_budget,
     worth_of_answers,
 )
-from .searched import SearchedRecords
+
+#: Pairs of records with a common link become candidates, so many rounds.
+N_ROUNDS = 3
+
+#: A record with more links than this brings none of its neighbors together.
+MAX_LINKS = 100
+
+#: Less probable pairs are no links of a budget.
+LEAST_LINK = 1e-3
+
+#: Where more than this share of the links is expected to be wrong, or as many matches to
+#: be missing, answers are asked for, or other columns too.
+WORTH_ASKING = 0.01
+WORTH_COLUMNS = 0.1
+
+#: Questions that are asked for.
+N_QUESTIONS = 20
 
 
 class LinkedRecords:
@@ -40,6 +60,8 @@ class LinkedRecords:
         Each pair once.
     arrival : ndarray of shape (n_records,)
         The numbers of the records in the order in which they came.
+    behind : ndarray of shape (n_pairs, 2), default=None
+        Pairs of records that are not near, but were linked with a common one.
     """
 
     def __init__(
@@ -49,12 +71,14 @@ class LinkedRecords:
         known: KnownPairs,
         candidates: PairProbabilities,
         arrival: np.ndarray,
+        behind: np.ndarray | None = None,
     ) -> None:
         self.searched = searched
         self.learned = learned
         self.known = known
         self.candidates = candidates
         self.arrival = arrival
+        self.behind = np.zeros((0, 2), dtype=np.int64) if behind is None else behind
 
     @classmethod
     def of_known(
@@ -64,19 +88,46 @@ class LinkedRecords:
         known: KnownPairs,
         n_jobs: int | None,
     ) -> LinkedRecords:
-        """Return records with their nearest ones and known pairs as candidates."""
-        every = [
-            searched.by_learned.candidates(),
-            known.matches,
-            known.non_matches,
-        ]
-        pairs = np.unique(np.concatenate(every), axis=0)
+        """Return records with their nearest ones and known pairs as candidates.
+
+        Two records that are linked with a third one are candidates too.
+        """
         n_records = searched.tables.n_records
-        no_candidates = PairProbabilities(pairs[:0], np.zeros(0))
+        no_candidates = PairProbabilities(known.matches[:0], np.zeros(0))
         linked = cls(searched, learned, known, no_candidates, np.arange(n_records))
+        pairs = linked.candidate_pairs()
         probability = linked.probability(pairs, n_jobs)
         linked.candidates = PairProbabilities(pairs, probability)
+        for _ in range(N_ROUNDS):
+            others = linked._pairs_behind_links()
+            if len(others) == 0:
+                break
+            linked.candidates = linked._with_pairs(others, n_jobs)
+            linked.behind = np.concatenate([linked.behind, others])
         return linked
+
+    def _pairs_behind_links(self) -> np.ndarray:
+        """Return pairs of records that are linked with a common one, and no candidates."""
+        tables = self.searched.tables
+        links = self.links(0.5).pairs
+        size = tables.n_records
+        ends = (links.ravel(), links[:, ::-1].ravel())
+        graph = sp.csr_array((np.ones(links.size), ends), shape=(size, size))
+        is_crowded = graph.count_nonzero(axis=1) > MAX_LINKS
+        graph = sp.diags_array(1.0 * ~is_crowded) @ graph
+        first, second = (graph.T @ graph).nonzero()
+        is_pair = first < second
+        if not tables.is_single:
+            is_pair &= (first < tables.n_left) & (second >= tables.n_left)
+        pairs = np.column_stack([first, second])[is_pair].astype(np.int64)
+        known = self.candidates.pairs @ (size, 1)
+        return pairs[~np.isin(pairs @ (size, 1), known)]
+
+    def candidate_pairs(self) -> np.ndarray:
+        """Return the pairs of records that are near each other, and known pairs."""
+        candidates = self.searched.by_learned.candidates()
+        known = [self.known.matches, self.known.non_matches]
+        return unique_pairs(np.concatenate([candidates, *known, self.behind]))
 
     @cached_property
     def _consequences(self) -> Consequences:
@@ -131,17 +182,107 @@ class LinkedRecords:
         rank = np.arange(len(left)) - np.searchsorted(left, left)
         return PairProbabilities(pairs, probability).take(order[rank < k])
 
+    def within_budget(self, max_false: float, *, one_to_one: bool) -> PairProbabilities:
+        """Return as many links as may be with a share of wrong ones."""
+        links = self.links(LEAST_LINK)
+        if one_to_one:
+            links = self.one_to_one(links)
+            links = links.take(np.argsort(-links.probability, kind="stable"))
+        n_links = within_budget(links.probability, max_false)
+        return links.take(np.arange(n_links))
+
+    def statement(self) -> str:
+        """Return what tells matches, what is expected of the links, and what would help."""
+        probability = self.candidates.probability
+        is_link = probability >= 0.5
+        n_links = int(is_link.sum())
+        wrong = float((1.0 - probability[is_link]).sum())
+        missing = float(probability[~is_link].sum())
+        sentences = []
+        telling = self.learned.telling
+        if telling:
+            *first, last = telling
+            names = f"{', '.join(first)} and {last}" if first else last
+            sentences.append(f"What tells most: {names}.")
+        sentences.append(
+            f"Of {n_links:,} links from a probability of 0.5 on, about {wrong:,.0f} are "
+            f"wrong; about {missing:,.0f} matches are less probable."
+        )
+        if self.learned.is_learned:
+            share = 100 * self.learned.share
+            sentences.append(f"What known pairs teach counts for {share:.0f} %.")
+        if self.learned.held_out:
+            sentences.append(self.learned.held_out)
+        worst = max(wrong, missing) / max(n_links, 1)
+        if worst > WORTH_ASKING:
+            sentences.append(
+                f"Answers would help: --label {N_QUESTIONS} asks, or "
+                f"to_label({N_QUESTIONS})."
+            )
+        if worst > WORTH_COLUMNS:
+            sentences.append(
+                "So would another column that differs between records: a date of birth, "
+                "an address, a number."
+            )
+        return " ".join(sentences)
+
+    # --- questions --------------------------------------------------------------------
+
     def questions(self, n: int) -> PairProbabilities:
         """Return the pairs most worth asking a person about."""
         is_unknown = np.isnan(self._consequences.answers(self.candidates.pairs))
         unknown = self.candidates.take(is_unknown)
-        if self.learned.has_probabilities:
-            by_record = have_groups(*self.candidates)
-            worth = self._worth_of_answers(is_unknown)
-            chosen = doubtful_pairs(*unknown, worth, n, by_record=by_record)
-        else:
-            chosen = spread_pairs(*unknown, n)
-        return unknown.take(chosen)
+        by_record = have_groups(*self.candidates)
+        worth = self._worth_of_answers(is_unknown)
+        return unknown.take(doubtful_pairs(*unknown, worth, n, by_record=by_record))
+
+    def audit(self, links: PairProbabilities, n: int, seed: int) -> PairProbabilities:
+        """Return a random sample of links, in an order that says nothing."""
+        rng = np.random.default_rng(seed)
+        size = min(n, len(links.pairs))
+        return links.take(rng.choice(len(links.pairs), size, replace=False))
+
+    def audited(
+        self,
+        links: PairProbabilities,
+        matches: np.ndarray,
+        non_matches: np.ndarray,
+        n_jobs: int | None,
+    ) -> tuple[LinkedRecords, Audit]:
+        """Return the records with probabilities that an audit corrects, and the audit.
+
+        Parameters
+        ----------
+        links : PairProbabilities
+            Those that were drawn from.
+        matches, non_matches : ndarray of shape (n, 2)
+            Answers to those that were drawn.
+        n_jobs : int or None
+        """
+        width = self.searched.tables.n_records
+        answered = np.sort(np.concatenate([matches, non_matches]), axis=1)
+        is_link = np.isin(answered @ (width, 1), links.pairs @ (width, 1))
+        if len(answered) == 0 or not is_link.all():
+            raise ValueError(
+                f"audited expected answers to links that audit drew, but "
+                f"{(~is_link).sum():,} of {len(answered):,} pairs are no links now: draw "
+                "them anew, with the threshold that the links have."
+            )
+        audit = Audit.of_answers(len(links.pairs), len(answered), len(non_matches))
+        threshold = float(links.probability.min())
+        correction = correction_by_audit(links.probability, audit, threshold)
+        grown = LinkedRecords(
+            self.searched,
+            self.learned.corrected(correction),
+            self.known.with_more(matches, non_matches),
+            self.candidates,
+            self.arrival,
+            self.behind,
+        )
+        pairs = unique_pairs(np.concatenate([self.candidates.pairs, answered]))
+        probability = grown.probability(pairs, n_jobs)
+        grown.candidates = PairProbabilities(pairs, probability)
+        return grown, audit
 
     def _worth_of_answers(self, is_unknown: np.ndarray) -> Worth:
         """Return how much is learned by the answers to candidates without one."""

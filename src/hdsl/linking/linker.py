@@ -12,20 +12,20 @@ from threadpoolctl import threadpool_limits
 from .. import saving
 from ..explain import Explanation
 from ..files.container import Arrays
-from ..files.tables import nested, part_of
 from ..input.errors import warn
 from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number, check_share, check_word
 from ..progress import Progress
 from . import later, linker_files, reasons
-from .arrivals import Arrivals
+from .blocking import blocking_rules
+from .candidates import SearchedRecords
 from .contributions import Contributions
-from .earlier import EarlierRecords
 from .entities import PairProbabilities
-from .known import KnownPairs
-from .labels import LabelReport
-from .learning import Settings, compare_columns, learn
+from .known import KnownPairs, LabelReport
+from .learning import Settings, learn
 from .linked import LinkedRecords
+from .pair_frames import alone, pairs_of_rows, read_pairs
+from .questions import Audit
 from .results import (
     LIBRARIES,
     Links,
@@ -34,7 +34,6 @@ from .results import (
     in_form_of,
     library_of,
 )
-from .searched import SearchedRecords
 from .tables import Field, read_later, read_tables
 
 #: By what records are compared.
@@ -52,6 +51,11 @@ class Linker(LinkedToPages, BaseEstimator):
     id_column : str or (str, str), default=None
         Column with a different value per record, or one of each table. Matches name
         records by it, and so do answers.
+    block_on : str, tuple or list of these, default=None
+        Column that candidates agree in, for large tables: other pairs are not looked at.
+        Of a list, candidates agree in at least one; of a tuple, in all of its columns:
+        ``["email", ("surname", "postcode")]``. Upper and lower case are the same, and a
+        missing value agrees with none. Known pairs need not agree.
     similarity : {"learned", "cosine"}, default="learned"
         "cosine" learns only what makes a match, not which words count: it takes less
         time, and mostly finds less.
@@ -64,23 +68,20 @@ class Linker(LinkedToPages, BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if the cosine is used: there were too few matches, it finds held-out
-        matches better, or columns tell matches without labels.
+        The learned similarity; None if the cosine is used: there were too few matches,
+        columns are short, or it finds held-out matches better.
     is_learned_ : bool
-        Whether something that was learned from matches is used. It is not where there
-        were too few of them, or where it is worse on held-out pairs.
+        Whether classifiers that learned from known pairs are used. They count by as much
+        as they surely tell held-out pairs better than the columns alone.
     statement_ : str
-        What was learned, in a sentence.
+        Which columns tell most, how many links are expected to be wrong, what held-out
+        answers say, and what would help.
     label_report_ : LabelReport
         Known pairs that are listed more than once, that are both match and non-match,
         or that name a record that no table has. The last two are left out.
-    recall_ : list of dict
-        Of the matches, each held out, the share whose right record is among the first k
-        of the left one, by cosine and as learned: k, and (share, low, high) with a 95 %
-        interval.
-    reliability_ : list of dict
-        Held-out pairs by probability: from, to, n, the mean probability, and the share
-        that match with its interval.
+    audit_ : Audit or None
+        What `audited` was told: links, audited ones, wrong ones, and the share of links
+        that is wrong at most.
 
     Examples
     --------
@@ -96,6 +97,7 @@ class Linker(LinkedToPages, BaseEstimator):
         columns: list[str] | None = None,
         *,
         id_column: Any = None,
+        block_on: Any = None,
         similarity: str = "learned",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -103,6 +105,7 @@ class Linker(LinkedToPages, BaseEstimator):
     ) -> None:
         self.columns = columns
         self.id_column = id_column
+        self.block_on = block_on
         self.similarity = similarity
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -129,8 +132,7 @@ class Linker(LinkedToPages, BaseEstimator):
             left out, and so is one that is a non-match, too. A match of a match is a
             match.
         non_matches : array-like of shape (n, 2), default=()
-            Pairs known to be different. Without any, or with few, the most similar
-            other records of a match count as non-matches.
+            Pairs known to be different. A pair that is listed nowhere is unknown.
         complete : bool, default=False
             Whether `matches` has all matches of each record that it names. Then the
             most similar other records are known to be different.
@@ -145,20 +147,19 @@ class Linker(LinkedToPages, BaseEstimator):
         # Threads of OpenMP that wait for one another take longer.
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables")
-            tables = read_tables(left, right, self.columns, self.id_column)
+            rules = blocking_rules(self.block_on)
+            tables = read_tables(left, right, self.columns, self.id_column, rules)
             known = KnownPairs(tables, matches, non_matches, is_complete=complete)
             progress.stage("counting words")
-            searched = SearchedRecords.of_tables(tables, self.n_jobs, progress)
-            progress.stage("comparing columns")
-            mixture = compare_columns(searched, seed, self.n_jobs)
-            progress.stage("learning what makes a match")
-            learned = learn(searched, known, mixture, settings, progress)
+            searched = SearchedRecords.of_tables(tables, rules, self.n_jobs, progress)
+            learned = learn(searched, known, settings, progress)
             searched = searched.as_learned(learned.model, self.n_jobs, progress)
             progress.stage("comparing candidates")
             linked = LinkedRecords.of_known(searched, learned, known, self.n_jobs)
         library = library_of(left)
         self._library = library if library in LIBRARIES else None
         self._set(linked)
+        self.audit_: Audit | None = None
         for sentence in self.label_report_.sentences():
             warn(sentence)
         return self
@@ -167,15 +168,18 @@ class Linker(LinkedToPages, BaseEstimator):
         """Take records, and show what was learned of them."""
         learned = linked.learned
         self._linked = linked
-        self._earlier = EarlierRecords(linked.searched, learned.model)
         self.model_ = learned.model
         self.is_learned_ = learned.is_learned
-        self.statement_ = learned.statement
+        self.statement_ = linked.statement()
         self.label_report_: LabelReport = linked.known.report
-        self.recall_ = learned.recall
-        self.reliability_ = learned.reliability
 
-    def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
+    def predict(
+        self,
+        threshold: float = 0.5,
+        *,
+        one_to_one: bool = False,
+        max_false: float | None = None,
+    ) -> Any:
         """Return all candidates from a probability on, the most likely first.
 
         Each record has its ten nearest of the other table as candidates, the first of
@@ -189,19 +193,35 @@ class Linker(LinkedToPages, BaseEstimator):
             Each record is in at most one pair: the pairs with the largest sum of
             probabilities. In one table, the most likely pair first, then the next that
             is free.
+        max_false : float, default=None
+            The share of links that may be wrong: as many links as keep it, in place of
+            those from `threshold` on.
 
         Returns
         -------
         Links or DataFrame
         """
         check_is_fitted(self, "statement_")
-        check_share("predict", "threshold", threshold)
-        if not self._linked.learned.has_probabilities:
-            warn(self.statement_)
+        return self._named(self._links("predict", threshold, one_to_one, max_false))
+
+    def _links(
+        self, name: str, threshold: float, one_to_one: bool, max_false: float | None
+    ) -> PairProbabilities:
+        """Return links from a threshold on, or within a budget."""
+        check_share(name, "threshold", threshold)
+        if max_false is not None:
+            check_share(name, "max_false", max_false)
+            links = self._linked.within_budget(max_false, one_to_one=one_to_one)
+            if len(links.pairs) == 0:
+                warn(
+                    f"No link is sure enough for a share of {max_false:g} wrong ones: "
+                    "answer questions, or allow more."
+                )
+            return links
         links = self._linked.links(threshold)
         if one_to_one:
             links = self._linked.one_to_one(links)
-        return self._named(links)
+        return links
 
     def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Any:
         """Return the links of new records with those that were fitted.
@@ -236,8 +256,8 @@ class Linker(LinkedToPages, BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         check_share("link", "threshold", threshold)
-        arrivals = self._arrivals(new, side)
-        together = later.link_later(self._linked, arrivals, self.n_jobs)
+        new_records = self._later(new, side)
+        together = later.link_later(self._linked, new_records, self.n_jobs)
         return self._named(together.links(threshold), together)
 
     def add(self, new: Any, *, side: str = "right") -> Linker:
@@ -257,17 +277,15 @@ class Linker(LinkedToPages, BaseEstimator):
         Linker
         """
         check_is_fitted(self, "statement_")
-        arrivals = self._arrivals(new, side)
-        grown = later.add_later(self._linked, arrivals, self.n_jobs)
-        earlier = self._earlier.grown(grown.linked.searched, grown.lone_features)
-        self._set(grown.linked)
-        self._earlier = earlier
+        new_records = self._later(new, side)
+        self._set(later.add_later(self._linked, new_records, self.n_jobs))
         return self
 
-    def _arrivals(self, new: Any, side: str) -> Arrivals:
+    def _later(self, new: Any, side: str) -> later.LaterRecords:
         """Return new records, searched for among those that were fitted."""
-        table = read_later(new, self._linked.searched.tables, self.id_column, side)
-        return Arrivals(self._earlier, table, side, self.n_jobs)
+        searched = self._linked.searched
+        table = read_later(new, searched.tables, self.id_column, side)
+        return later.LaterRecords(searched, self.model_, table, side, self.n_jobs)
 
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
         """Return which records are one thing, by groups with numbers that stay.
@@ -309,6 +327,42 @@ class Linker(LinkedToPages, BaseEstimator):
         tables = self._linked.searched.tables
         return self._linked.probability(tables.pairs(pairs, "pairs"), self.n_jobs)
 
+    def score_pairs(self, frame: Any) -> np.ndarray:
+        """Return the probability of pairs whose records are in the rows of a frame.
+
+        Each row counts by itself: by what was learned, and as if no record were nearer.
+        So partitions of a large frame may be scored one by one, on many machines, and
+        their results put together. Known pairs are not looked up.
+
+        Parameters
+        ----------
+        frame : DataFrame or mapping of columns
+            The columns that were fitted, of both records: ``name_left`` and
+            ``name_right``, ``left_name`` and ``right_name``, or ``name_l`` and
+            ``name_r``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Examples
+        --------
+        >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia tv"]
+        >>> right = ["Sony 40in Bravia tv", "iPhone 4 (black) by Apple", "Canon A590"]
+        >>> linker = Linker().fit(left, right)
+        >>> pairs = {"text_left": left[:2], "text_right": right[1:]}
+        >>> linker.score_pairs(pairs).shape
+        (2,)
+        """
+        check_is_fitted(self, "statement_")
+        searched = self._linked.searched
+        tables = read_pairs(frame, searched.tables)
+        if tables.n_left == 0:
+            return np.zeros(0)
+        records = alone(tables, searched, self.model_)
+        pairs = pairs_of_rows(tables)
+        return self._linked.learned.probability(records, pairs, self.n_jobs)
+
     def candidates(self, k: int = 10) -> Any:
         """Return the k most likely right records of each left one, best first.
 
@@ -323,15 +377,88 @@ class Linker(LinkedToPages, BaseEstimator):
         """Return the pairs most worth asking a person about.
 
         They are those whose answers are likely to change most, each record at most once:
-        the least certain ones, and those that decide on more pairs than themselves. Once
-        an answer is known, links by which an entity of several records hangs come first.
-        Where things have several records, they are all likely pairs of a record, so that
-        the answers tell its whole group. Where no probability is known yet, they are
-        pairs that are best for both records, from the most to the least alike.
+        the least certain ones, and those that decide on more pairs than themselves, in
+        turn a link and a pair that is none. Once an answer is known, links by which an
+        entity of several records hangs come first. Where things have several records,
+        they are all likely pairs of a record, so that the answers tell its whole group.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
         return self._named(self._linked.questions(n))
+
+    def audit(
+        self,
+        n: int = 100,
+        threshold: float = 0.5,
+        *,
+        one_to_one: bool = False,
+        max_false: float | None = None,
+    ) -> Any:
+        """Return a random sample of the links, to answer and to give to `audited`.
+
+        Parameters
+        ----------
+        n : int, default=100
+        threshold, one_to_one, max_false
+            The links are those of `predict`.
+
+        Returns
+        -------
+        Links or DataFrame
+        """
+        check_is_fitted(self, "statement_")
+        check_number("audit", "n", n, low=1, integer=True)
+        links = self._links("audit", threshold, one_to_one, max_false)
+        return self._named(self._linked.audit(links, n, self._linked.learned.seed))
+
+    def audited(
+        self,
+        matches: Any,
+        non_matches: Any = (),
+        threshold: float = 0.5,
+        *,
+        one_to_one: bool = False,
+        max_false: float | None = None,
+    ) -> Audit:
+        """Return what the answers to an audit say of all links, and correct probabilities.
+
+        The bound is that of Clopper and Pearson: it holds in 95 of 100 audits, whatever
+        the probabilities are worth. From now on the answers are known pairs. Where more
+        links are wrong than was expected, all pairs become less probable; where fewer
+        are, links become more probable.
+
+        Parameters
+        ----------
+        matches, non_matches : array-like of shape (n, 2)
+            The answers to all pairs that `audit` drew: right links, and wrong ones.
+        threshold, one_to_one, max_false
+            As they were for `audit`.
+
+        Returns
+        -------
+        Audit
+
+        Examples
+        --------
+        >>> table = [f"{name} smith {k}" for k in range(9) for name in ("anna", "ann")]
+        >>> linker = Linker(random_state=0).fit(table)
+        >>> drawn = linker.audit(5)
+        >>> audit = linker.audited([*zip(drawn.left, drawn.right)])
+        >>> audit.n_audited, audit.n_wrong
+        (5, 0)
+        """
+        check_is_fitted(self, "statement_")
+        tables = self._linked.searched.tables
+        links = self._links("audited", threshold, one_to_one, max_false)
+        linked, audit = self._linked.audited(
+            links,
+            tables.pairs(matches, "matches"),
+            tables.pairs(non_matches, "non_matches"),
+            self.n_jobs,
+        )
+        self._set(linked)
+        self.audit_ = audit
+        return audit
 
     def _named(
         self, pairs: PairProbabilities, linked: LinkedRecords | None = None
@@ -355,14 +482,10 @@ class Linker(LinkedToPages, BaseEstimator):
     def explain_probability(self, left: Any, right: Any) -> Contributions:
         """Return what pushed the probability of a pair up or down, in log odds.
 
-        Each group of numbers, by which the classifiers compare two records, has how
-        much it adds to the log odds of known pairs. Of a known pair it is the
+        Each column has how much it adds to the log odds of a random pair. Where
+        classifiers count, each group of numbers by which they compare two records has
+        how much it adds to the log odds of known pairs. Of a known pair it is the
         probability that it would have otherwise.
-
-        Raises
-        ------
-        ValueError
-            If the probability is not that of classifiers: nothing was learned.
         """
         check_is_fitted(self, "statement_")
         pair = self._pair(left, right, "explain_probability")
@@ -428,18 +551,19 @@ class Linker(LinkedToPages, BaseEstimator):
             "columns": self.columns,
             "id_column": self.id_column,
             "library": self._library,
+            "audit": self.audit_,
         }
-        arrays = linker_files.to_arrays(self._linked, state)
-        return arrays | nested(earlier=self._earlier.to_arrays()), {}
+        return linker_files.to_arrays(self._linked, state), {}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
         """Return what `to_arrays` was called on."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
+        linker.block_on = [*linked.searched.rules] or None
         linker._library = check_library(state["library"])
         linker._set(linked)
-        linker._earlier = EarlierRecords.from_arrays(
-            part_of(arrays, "earlier"), linked.searched, linked.learned.model
-        )
+        linker.audit_ = None
+        if state["audit"] is not None:
+            linker.audit_ = Audit.of_answers(*map(int, state["audit"][:3]))
         return linker

@@ -7,20 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..files.container import Arrays, dumps
 from ..files.tables import get_array, get_value, nested, part_of
 from ..hdsl import HDSL
+from .agreement import Agreement
+from .candidates import SearchedRecords, check_numbers
+from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
-from .learned import Learned, PairClassifier, TrainingRows
+from .learning import MAX_STRETCH, Correction, Learned
 from .linked import LinkedRecords
-from .measures import reliability_table
-from .mixture import Mixture
-from .rank_odds import RankOdds
-from .results import Measures
-from .searched import SearchedRecords, check_numbers
+from .probability import Mixture
 from .tables import Table, Tables, make_table, text_of
 
 
@@ -39,23 +37,20 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     model_header = None
     if learned.model is not None:
         model_arrays, model_header = learned.model.to_arrays()
-    mixture_arrays: Arrays = {}
-    if learned.mixture is not None:
-        mixture_arrays = learned.mixture.to_arrays()
     training: Arrays = {}
-    classifier_arrays: Arrays = {}
+    word_arrays: Arrays = {}
     if learned.classifier is not None:
         training = learned.classifier.training._asdict()
-        classifier_arrays = learned.classifier.to_arrays()
+        word_arrays = learned.classifier.words.to_arrays()
     state = settings | {
-        "statement_": learned.statement,
-        "recall_": learned.recall,
-        "_seed": learned.seed,
-        "_learned_share": learned.share,
-        "rank_odds": learned.rank_odds,
-        "reliability_": learned.reliability,
+        "seed": learned.seed,
+        "share": learned.share,
+        "correction": learned.correction,
+        "telling": learned.telling,
+        "held_out": learned.held_out,
+        "agreement": learned.agreement.to_json(),
         "tables": [
-            [[*table.columns.items()], _plain_ids(table.ids)]
+            [[*table.columns.items()], _plain_ids(table.ids), table.blocked]
             for table in searched.tables.each
         ],
         "known": [
@@ -65,15 +60,17 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
         "model": model_header,
         "vocabulary": searched.records.vocabulary.names,
         "column_kinds": searched.records.strings.column_kinds,
+        "rules": searched.rules,
     }
     text = dumps(state).encode("utf-8", "surrogatepass")
     arrays: Arrays = {"state": np.frombuffer(text, dtype=np.uint8)}
     arrays["arrival"] = linked.arrival
+    arrays["behind"] = linked.behind
     return arrays | nested(
         training=training,
-        classifier=classifier_arrays,
+        words=word_arrays,
         model=model_arrays,
-        mixture=mixture_arrays,
+        mixture=learned.mixture.to_arrays(),
         searched=searched.to_arrays(),
         candidates=linked.candidates._asdict(),
     )
@@ -83,22 +80,23 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
     """Return what `to_arrays` was called with."""
     state = _state_of_file(arrays)
     tables = Tables(*(_table_of_file(*table) for table in state["tables"][:2]))
+    for name in {name for rule in state["rules"] for name in rule}:
+        if not all(name in table.blocked for table in tables.each):
+            raise ValueError(f"no table has {name!r} to block on")
     learned = _learned_of_file(arrays, state)
     searched = SearchedRecords.from_arrays(
         part_of(arrays, "searched"),
         tables,
         state["vocabulary"],
         state["column_kinds"],
+        [tuple(rule) for rule in state["rules"]],
         learned.model,
     )
     if part_of(arrays, "training"):
         learned.classifier = _classifier_of_file(arrays, searched, learned.seed)
-        if "reliability_" not in state:  # a file of an earlier version
-            labels = learned.classifier.training.labels
-            reliability = reliability_table(labels, learned.classifier.held_out(None))
-            learned.reliability = Measures(reliability)
     matches, non_matches = state["known"]
     arrival = get_array(arrays, "arrival", "iu", (tables.n_records,))
+    behind = get_array(arrays, "behind", "iu", (None, 2))
     candidates = part_of(arrays, "candidates")
     pairs = get_array(candidates, "pairs", "iu", (None, 2))
     linked = LinkedRecords(
@@ -110,6 +108,7 @@ def from_arrays(arrays: Arrays) -> tuple[LinkedRecords, dict[str, Any]]:
             check_shares(get_array(candidates, "probability", "f", (len(pairs),))),
         ),
         check_numbers(arrival, tables.n_records, "arrival"),
+        check_numbers(behind, tables.n_records, "pairs behind links"),
     )
     return linked, state
 
@@ -118,8 +117,10 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     """Return the values that are no arrays, of their types; raise ValueError if they are not."""
     text = get_array(arrays, "state", "u", (None,)).tobytes()
     state = json.loads(text.decode("utf-8", "surrogatepass"))
-    get_value(state, "statement_", str)
-    get_value(state, "_seed", int)
+    if "rules" not in state:
+        raise ValueError("the linker is of an earlier version: fit it again")
+    get_value(state, "held_out", str)
+    get_value(state, "seed", int)
     for name, is_valid in STATE_CHECKS.items():
         if name in state and not is_valid(state[name]):
             raise ValueError(f"{name} has values that no linker has")
@@ -142,21 +143,20 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _are_odds(values: Any) -> bool:
-    """Return whether a value is a slope of at least 0, and an intercept; or None."""
+def _is_correction(values: Any) -> bool:
+    """Return whether a value is a correction by an audit."""
+    shift, stretch, pivot = values
+    are_numbers = all(map(_is_number, (shift, stretch, pivot)))
+    return are_numbers and shift <= 0.0 and 1.0 <= stretch <= MAX_STRETCH
+
+
+def _is_audit(values: Any) -> bool:
+    """Return whether a value is an audit, or None."""
     if values is None:
         return True
-    slope, intercept = values
-    return _is_number(slope) and _is_number(intercept) and slope >= 0.0
-
-
-def _are_measures(lines: Any) -> bool:
-    """Return whether a value is a table of numbers, and shares with their limits."""
-    return isinstance(lines, list) and all(
-        _is_number(value) or (len(value) == 3 and all(map(_is_number, value)))
-        for line in lines
-        for value in line.values()
-    )
+    n_links, n_audited, n_wrong, _ = values
+    are_counts = all(isinstance(each, int) for each in (n_links, n_audited, n_wrong))
+    return are_counts and 0 <= n_wrong <= n_audited <= n_links
 
 
 def _are_tables(tables: Any) -> bool:
@@ -185,21 +185,28 @@ def _is_id_column(names: Any) -> bool:
 
 def _is_table(table: Any) -> bool:
     """Return whether a value is a table: columns by their names, and ids."""
-    columns, ids = table
-    are_columns = all(isinstance(name, str) and _are_texts(of) for name, of in columns)
+    columns, ids, blocked = table
+    every = [*columns, *blocked.items()]
+    are_columns = all(isinstance(name, str) and _are_texts(of) for name, of in every)
     return are_columns and all(map(_is_id, ids))
+
+
+def _are_rules(rules: Any) -> bool:
+    """Return whether a value is a list of columns to block on, several in each rule."""
+    return isinstance(rules, list) and all(map(_are_texts, rules)) and all(rules)
 
 
 #: What the values that are no arrays must be, by their names.
 STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "columns": lambda names: names is None or _are_texts(names),
     "id_column": _is_id_column,
-    "_seed": lambda seed: 0 <= seed < 2**31,
-    "_learned_share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
-    "rank_odds": _are_odds,
-    "recall_": _are_measures,
-    "reliability_": _are_measures,
+    "seed": lambda seed: 0 <= seed < 2**31,
+    "share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
+    "correction": _is_correction,
+    "audit": _is_audit,
+    "telling": _are_texts,
     "tables": _are_tables,
+    "rules": _are_rules,
     "known": _are_known,
     "vocabulary": lambda names: _are_texts(names) and len({*names}) == len(names),
     "column_kinds": lambda kinds: _are_texts([*kinds.values()]),
@@ -208,16 +215,14 @@ STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
 
 def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     """Return what was learned but for the classifiers."""
-    mixture = None
-    mixture_arrays = part_of(arrays, "mixture")
-    if mixture_arrays:
-        mixture = Mixture.from_arrays(mixture_arrays)
-    learned = Learned(state["_seed"], state["statement_"], mixture)
-    learned.share = state["_learned_share"]
-    learned.recall = _measures(state["recall_"])
-    learned.reliability = _measures(state.get("reliability_", []))
-    if state.get("rank_odds") is not None:
-        learned.rank_odds = RankOdds(*state["rank_odds"])
+    agreement = Agreement.from_json(state["agreement"])
+    n_columns = len(agreement.columns)
+    mixture = Mixture.from_arrays(part_of(arrays, "mixture"), n_columns)
+    learned = Learned(state["seed"], agreement, mixture)
+    learned.share = state["share"]
+    learned.correction = Correction(*map(float, state["correction"]))
+    learned.telling = state["telling"]
+    learned.held_out = state["held_out"]
     if state["model"] is not None:
         learned.model = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
     return learned
@@ -226,23 +231,18 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
 def _classifier_of_file(
     arrays: Arrays, searched: SearchedRecords, seed: int
 ) -> PairClassifier:
-    """Return the classifiers, which learn anew if a file of an earlier version has none."""
+    """Return classifiers that learn again what they learned from the same rows."""
     training = part_of(arrays, "training")
     pairs = get_array(training, "pairs", "iu", (None, 2))
-    X = training.get("X")
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) != len(pairs):
-        raise ValueError("X must have a row per training pair")
     rows = TrainingRows(
         pairs=check_numbers(pairs, searched.tables.n_records, "training pairs"),
-        X=X,
-        labels=get_array(training, "labels", "biuf", (len(pairs),)),
+        X=get_array(training, "X", "f", (len(pairs), None)),
+        labels=get_array(training, "labels", "f", (len(pairs),)),
         fold=get_array(training, "fold", "iu", (len(pairs),)),
+        weight=get_array(training, "weight", "f", (len(pairs),)),
     )
-    classifier_arrays = part_of(arrays, "classifier")
-    if classifier_arrays:
-        return PairClassifier.from_arrays(classifier_arrays, rows)
-    with threadpool_limits(1, "openmp"):  # as in `fit`: by threads sums differ
-        return PairClassifier.of_training(searched.records, rows, seed)
+    words = WordModel.from_arrays(part_of(arrays, "words"))
+    return PairClassifier(words, rows, seed)
 
 
 def check_shares(values: np.ndarray) -> np.ndarray:
@@ -250,18 +250,6 @@ def check_shares(values: np.ndarray) -> np.ndarray:
     if values.size and not 0.0 <= values.min() <= values.max() <= 1.0:
         raise ValueError("probabilities must be from 0 to 1")
     return values
-
-
-def _measures(lines: list[dict[str, Any]]) -> Measures:
-    """Return lines of a table as they were: JSON has lists where they have tuples."""
-    measures = Measures()
-    for line in lines:
-        values = dict(line)
-        for name, value in line.items():
-            if isinstance(value, list):
-                values[name] = tuple(value)
-        measures.append(values)
-    return measures
 
 
 def _plain_pairs(tables: Tables, pairs: np.ndarray) -> list[tuple[Any, Any]]:
@@ -278,6 +266,8 @@ def _plain_ids(ids: np.ndarray) -> list[Any]:
     ]
 
 
-def _table_of_file(columns: list[tuple[str, list[str]]], ids: list[Any]) -> Table:
+def _table_of_file(
+    columns: list[tuple[str, list[str]]], ids: list[Any], blocked: dict[str, list[str]]
+) -> Table:
     """Return a table as `to_arrays` stores it."""
-    return make_table(dict(columns), ids)
+    return make_table(dict(columns), ids, blocked)

@@ -72,20 +72,13 @@ class NearestRecords:
         shape = (n_records, depth)
         return cls(np.full(shape, -1, dtype=np.int32), np.full(shape, -np.inf))
 
-    def fill(
-        self, records: np.ndarray, neighbors: np.ndarray, scores: np.ndarray, first: int
-    ) -> None:
-        """Write the lists of records, as long as they are; neighbors count from `first`."""
-        neighbors = neighbors[:, : self.neighbors.shape[1]]
-        scores = scores[:, : self.neighbors.shape[1]]
-        self.neighbors[records] = np.where(neighbors < 0, -1, neighbors + first)
-        self.scores[records] = scores
+    def take(self, records: np.ndarray) -> NearestRecords:
+        """Return the lists of some records."""
+        return NearestRecords(self.neighbors[records], self.scores[records])
 
-    def drop_self(self) -> None:
-        """Remove each record from its own neighbors."""
-        is_self = self.neighbors == np.arange(len(self.neighbors))[:, None]
-        self.neighbors[is_self] = -1
-        self.scores[is_self] = -np.inf
+    def first(self, depth: int) -> NearestRecords:
+        """Return the beginnings of the lists."""
+        return NearestRecords(self.neighbors[:, :depth], self.scores[:, :depth])
 
     def candidates(self) -> np.ndarray:
         """Return the pairs of each record with its nearest ones, each pair once."""

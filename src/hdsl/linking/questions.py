@@ -1,21 +1,39 @@
-"""Pairs that are most worth asking a person about."""
+"""Pairs to ask a person about: those most worth it, and random links to audit."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from scipy.stats import beta
 
 from .assignment import first_free
 from .bridges import pairs_held
 from .entities import components
-from .sure_pairs import SURE
+from .learning import MAX_STRETCH, Correction
+
+#: A link that is as probable does not hang by a question.
+SURE = 0.98
 
 #: Other pairs of a record are asked about too, from this probability on.
 LIKELY = 0.1
 
 #: Where this share of the linked records has several links, things have several records.
 MIN_SHARE_OF_GROUPS = 0.2
+
+#: The bound of an audit holds in this share of audits.
+CONFIDENCE = 0.95
+
+#: Standard deviations that chance exceeds in 1 of 20 cases.
+ONE_SIDED = 1.645
+
+#: Answers of an audit that count as much as what was thought before.
+PRIOR_ANSWERS = 10.0
+
+#: Probabilities nearer to 0 or 1 are this where log odds are asked for.
+NEAREST = 1e-9
 
 #: An answer counts as if it decided on no more pairs: else all questions would be about
 #: improbable links of the largest entities.
@@ -100,7 +118,8 @@ def doubtful_pairs(
 ) -> np.ndarray:
     """Return the numbers of the pairs to ask about.
 
-    Those by which entities hang come first, then those that change most.
+    Those by which entities hang come first, then those that change most: in turn a link
+    and a pair that is none, so that the answers tell both sides of the threshold.
 
     Parameters
     ----------
@@ -115,6 +134,11 @@ def doubtful_pairs(
         at most once.
     """
     order = np.lexsort((-worth.change, ~worth.hangs))
+    turn = np.empty(len(order), dtype=np.int64)
+    for is_link in (True, False):
+        of_side = order[(probability[order] >= 0.5) == is_link]
+        turn[of_side] = np.arange(len(of_side))
+    order = np.lexsort((-worth.change, turn, ~worth.hangs))
     if not by_record:
         return order[first_free(pairs[order])][:n]
     likely = order[probability[order] >= LIKELY]
@@ -133,18 +157,113 @@ def doubtful_pairs(
     return np.array([*questions][:n], dtype=np.int64)
 
 
-def spread_pairs(pairs: np.ndarray, score: np.ndarray, n: int) -> np.ndarray:
-    """Return the numbers of pairs from the most to the least alike, each record once.
+class Audit(NamedTuple):
+    """What answers to a random sample of links say, whatever the model.
+
+    Attributes
+    ----------
+    n_links, n_audited, n_wrong : int
+        All links, those that were drawn and answered, and the wrong ones among them.
+    most_wrong : float
+        At most this share of the links is wrong, in 95 of 100 audits.
+    """
+
+    n_links: int
+    n_audited: int
+    n_wrong: int
+    most_wrong: float
+
+    @classmethod
+    def of_answers(cls, n_links: int, n_audited: int, n_wrong: int) -> Audit:
+        """Return the exact bound by Clopper and Pearson.
+
+        Examples
+        --------
+        >>> print(Audit.of_answers(2310, 100, 0).sentence())
+        None of 100 is wrong: of 2,310 links at most 3.0 % are (95 %).
+        """
+        most = 1.0
+        if n_wrong < n_audited:
+            most = float(beta.ppf(CONFIDENCE, n_wrong + 1, n_audited - n_wrong))
+        if n_audited >= n_links:
+            most = n_wrong / max(n_links, 1)
+        return cls(n_links, n_audited, n_wrong, most)
+
+    def sentence(self) -> str:
+        """Return the audit in words."""
+        wrong = "None"
+        if self.n_wrong:
+            wrong = f"{self.n_wrong:,}"
+        verb = "is" if self.n_wrong <= 1 else "are"
+        share = np.ceil(1000 * self.most_wrong - 1e-9) / 10
+        return (
+            f"{wrong} of {self.n_audited:,} {verb} wrong: of {self.n_links:,} links at "
+            f"most {share:.1f} % are (95 %)."
+        )
+
+
+def correction_by_audit(
+    probability: np.ndarray, audit: Audit, threshold: float
+) -> Correction:
+    """Return how an audit corrects the log odds of pairs.
+
+    The share of wrong links is then that of the answers, and of what was thought before,
+    which counts as ten answers.
 
     Parameters
     ----------
-    pairs : ndarray of shape (n_pairs, 2)
-        Without an answer.
-    score : ndarray of shape (n_pairs,)
-        It has no meaning but its order.
-    n : int
+    probability : ndarray of shape (n_links,)
+        Of all links that were drawn from, not yet corrected.
+    audit : Audit
+    threshold : float
+        The links begin there.
     """
-    order = np.argsort(-score, kind="stable")
-    free = order[first_free(pairs[order])]
-    spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free)))
-    return free[spread.astype(int)]
+    pivot = float(logit(np.clip(threshold, NEAREST, 1.0 - NEAREST)))
+    log_odds = logit(np.clip(probability, NEAREST, 1.0 - NEAREST))
+    expected = float(np.mean(1.0 - probability))
+    total = audit.n_audited + PRIOR_ANSWERS
+    share = (audit.n_wrong + PRIOR_ANSWERS * expected) / total
+
+    def excess(correction: Correction) -> float:
+        return float(np.mean(expit(-correction(log_odds)))) - share
+
+    if share > expected:
+        span = float(abs(log_odds).max()) + logit(1.0 - NEAREST)
+        shift = brentq(lambda shift: excess(Correction(shift)), -span, 0.0)
+        return Correction(shift=shift)
+    widest = Correction(stretch=MAX_STRETCH, pivot=pivot)
+    if excess(widest) >= 0.0 or excess(Correction()) <= 0.0:
+        return Correction()
+    stretch = brentq(
+        lambda stretch: excess(Correction(stretch=stretch, pivot=pivot)),
+        1.0,
+        MAX_STRETCH,
+    )
+    return Correction(stretch=stretch, pivot=pivot)
+
+
+def within_budget(probability: np.ndarray, max_false: float) -> int:
+    """Return how many of the most probable links have so few wrong ones among them.
+
+    As many wrong links as chance may bring in 19 of 20 cases stay within the budget.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_links,)
+        The most probable first.
+    max_false : float
+        Share of links that may be wrong.
+
+    Examples
+    --------
+    >>> within_budget(np.array([1.0, 1.0, 0.9, 0.2]), max_false=0.5)
+    3
+    """
+    numbers = np.arange(1, len(probability) + 1)
+    expected = np.cumsum(1.0 - probability)
+    deviation = np.sqrt(np.cumsum(probability * (1.0 - probability)))
+    is_within = expected + ONE_SIDED * deviation <= max_false * numbers
+    # Equal probabilities are links together, or not at all.
+    is_last = np.append(probability[1:] < probability[:-1], True)[: len(numbers)]
+    fitting = np.flatnonzero(is_within & is_last)
+    return int(fitting[-1]) + 1 if len(fitting) else 0

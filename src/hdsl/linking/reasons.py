@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..explain import Explanation, explain
 from ..similarity import FixedPart, Similarity
 from ..solver.atoms import NOTHING
+from .agreement import Compared
+from .candidates import SearchedRecords
 from .contributions import Contributions, contributions, groups_of
-from .learned import Learned
+from .learning import Learned
 from .pair_features import PairFeatures
-from .searched import SearchedRecords
+from .probability import as_probability
 from .similarity import widened
 
 
@@ -33,42 +35,53 @@ def explain_similarity(
 def explain_probability(
     searched: SearchedRecords, learned: Learned, pair: np.ndarray, n_jobs: int | None
 ) -> Contributions:
-    """Return what pushed the probability of a pair up or down, in log odds.
-
-    Raises
-    ------
-    ValueError
-        If the probability is not that of classifiers: nothing was learned.
-    """
-    if learned.classifier is None:
-        raise ValueError(
-            "No probability was learned that could be explained: `explain` has the "
-            "parts of the cosine."
-        )
+    """Return what pushed the probability of a pair up or down, in log odds."""
     records = searched.records
-    row = learned.rows(searched, pair[None], n_jobs)[0]
-    training = learned.classifier.training
-    standings = searched.standings(training.pairs, n_jobs)
-    log_odds = learned.unlearned_log_odds(records, training.pairs, standings[1], n_jobs)
-    without_labels = "cosine, without what is learned"
-    if learned.mixture is not None:
-        without_labels = "mixture of columns"
-    background = np.column_stack([training.X, log_odds])
+    compared = learned.agreement.compare(searched, pair[None], n_jobs)
+    of_mixture = learned.mixture.log_odds(compared)
+    if learned.classifier is None:
+        return _by_column(learned, compared, of_mixture)
+    row = learned.rows(searched, pair[None], of_mixture, n_jobs)[0]
     groups = groups_of(
         [
             *PairFeatures.standing_names(),
             *records.overlap_names(),
             *((each.subject, each.names) for each in records.strings.comparisons),
             ("single words", ["log odds"]),
-            (without_labels, ["log odds"]),
+            ("mixture of columns", ["log odds"]),
         ]
     )
     return contributions(
-        partial(learned.probability_of_rows, n_jobs=n_jobs),
+        lambda X: as_probability(learned.correction(learned.log_odds_of_rows(X))),
         row,
-        background,
+        learned.classifier.training.X,
         groups,
         learned.seed,
+    )
+
+
+def _by_column(
+    learned: Learned, compared: Compared, log_odds: np.ndarray
+) -> Contributions:
+    """Return what each column adds to the log odds of a random pair."""
+    evidence = learned.mixture.evidence(compared)[0]
+    corrected = learned.correction(log_odds)
+    parts: dict[str, dict[str, Any]] = {
+        name: {
+            "name": name,
+            "log_odds": float(evidence[number]),
+            "values": {"level": int(compared.levels[0, number])},
+        }
+        for number, name in enumerate(learned.agreement.names)
+    }
+    if corrected[0] != log_odds[0]:
+        added = float(corrected[0] - log_odds[0])
+        parts["audit"] = {"name": "audit", "log_odds": added, "values": {}}
+    strongest = sorted(parts.values(), key=lambda part: -abs(part["log_odds"]))
+    return Contributions(
+        probability=float(as_probability(corrected)[0]),
+        base=learned.mixture.prior,
+        parts=strongest,
     )
 
 

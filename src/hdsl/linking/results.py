@@ -117,10 +117,22 @@ def in_form_of(result: Any, library: str | None) -> Any:
     import narwhals.stable.v1 as nw
 
     columns = {
-        name: nw.new_series(name, values.tolist(), native_namespace=module)
+        name: nw.new_series(
+            name, _of_one_type(values.tolist()), native_namespace=module
+        )
         for name, values in result._asdict().items()
     }
     return nw.from_dict(columns, native_namespace=module).to_native()
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values as they are, or as texts where their types differ.
+
+    The ids of two tables may be numbers and texts, which no column holds.
+    """
+    if len({type(value) for value in values}) > 1:
+        return [str(value) for value in values]
+    return values
 
 
 def check_library(library: Any) -> str | None:

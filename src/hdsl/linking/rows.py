@@ -61,6 +61,11 @@ class Rows(NamedTuple):
         return len(self.arrays.indptr) - 1
 
     @property
+    def width(self) -> int:
+        """The largest number of a feature, and one."""
+        return 1 + int(self.arrays.indices.max(initial=-1))
+
+    @property
     def sizes(self) -> np.ndarray:
         """How many features each row has."""
         return np.diff(self.arrays.indptr)
@@ -113,10 +118,6 @@ class Rows(NamedTuple):
     def _sizes_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return how many features some rows have."""
         return self.arrays.indptr[numbers + 1] - self.arrays.indptr[numbers]
-
-    def followed_by(self, later: Rows) -> Rows:
-        """Return these rows and later ones."""
-        return Rows.stacked([self, later])
 
     def with_features(self, is_kept: np.ndarray) -> Rows:
         """Return the rows with some of their entries, by a mask."""

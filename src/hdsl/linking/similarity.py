@@ -12,10 +12,8 @@ from ..similarity import Similarity
 from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
 from .blocks import row_blocks
-from .known import TrainingPairs
-from .layers import Layer
+from .features import RecordFeatures
 from .nearest import N_CANDIDATES, NearestRecords
-from .records import RecordFeatures
 from .rows import Rows
 
 #: Weight of the cosine under what is learned. Of 2, 4 and 8 it was the best on
@@ -26,7 +24,8 @@ PRIOR = 4.0
 
 def learn_similarity(
     X: sp.csr_array,
-    pairs: TrainingPairs,
+    pairs: np.ndarray,
+    is_match: np.ndarray,
     nearest: NearestRecords,
     *,
     seed: int,
@@ -37,13 +36,14 @@ def learn_similarity(
     Parameters
     ----------
     X : csr_array of shape (n_records, n_features)
-    pairs : TrainingPairs
+    pairs : ndarray of shape (n_pairs, 2)
+    is_match : ndarray of bool of shape (n_pairs,)
     nearest : NearestRecords
         By cosine: only the candidates of a record are learned from.
     seed : int
     n_jobs : int or None
     """
-    triplets = link_triplets(pairs.pairs, pairs.is_match, n_per_link=None)
+    triplets = link_triplets(pairs, is_match, n_per_link=None)
     anchors = triplets[:, 0]
     negatives = triplets[:, 2:]
     candidates = nearest.neighbors[anchors, :N_CANDIDATES]
@@ -62,18 +62,16 @@ def widened(model: HDSL, n_features: int) -> Similarity:
     return replace(model.similarity_, n_features=n_features)
 
 
-def learned_layer(model: HDSL, records: RecordFeatures) -> Layer:
-    """Return records by the learned cosine, as a layer above the cosine."""
-    similarity = widened(model, len(records.vocabulary.names))
-    parts = []
-    factors = []
-    for block in row_blocks(records.n_records):
-        X = records.matrix(block)
-        # The features of the cosine come last, times one number per row.
-        rows = unit_rows(similarity.transform(X))
-        n_pairs = rows.shape[1] - X.shape[1]
-        parts.append(Rows.of_matrix(sp.csr_array(rows[:, :n_pairs])))
-        squares = rows[:, n_pairs:].power(2).sum(axis=1)
-        factors.append(np.sqrt(np.asarray(squares).ravel()))
-    layer = Layer.of_rows(Rows.stacked(parts))
-    return layer._replace(factors=np.concatenate(factors))
+def learned_rows(model: HDSL, records: RecordFeatures) -> Rows:
+    """Return records as learned: their products are the learned cosine.
+
+    Pairs of features come first, then the features of the cosine, later ones last.
+    """
+    X = records.matrix()
+    similarity = widened(model, X.shape[1])
+    return Rows.stacked(
+        [
+            Rows.of_matrix(sp.csr_array(unit_rows(similarity.transform(X[block]))))
+            for block in row_blocks(records.n_records)
+        ]
+    )

@@ -9,16 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, Self
-from unicodedata import normalize
 
 import numpy as np
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
 from ..cpu.kernels.arrays import SparseArrays
-from .column_values import NUMBER, amount, are_values, day, first_number, read_values
+from .column_values import (
+    NUMBER,
+    amount,
+    are_values,
+    day,
+    first_number,
+    read_values,
+    relative_difference,
+)
 from .rows import Rows, joined_values
 from .tables import Tables
+from .text import WORD, folded
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
@@ -51,8 +59,6 @@ KINDS = {
     "words with digits": re.compile(r"\w*\d\w*"),
     "words of letters and digits": re.compile(r"(?=\w*\d)\w*[^\W\d_]\w*"),
 }
-
-WORD = re.compile(r"\w+")
 
 #: Hashes of words: two words rarely have the same.
 N_HASHES = 2**31 - 1
@@ -306,6 +312,24 @@ class StringSimilarities:
                 kinds[each.subject] = "days"
         return kinds
 
+    def values(self, name: str) -> np.ndarray:
+        """Return the values of a column, in lower case, empty where they are missing."""
+        [column] = [
+            each
+            for each in self.comparisons
+            if isinstance(each, ColumnTexts) and each.subject == name
+        ]
+        return column.texts
+
+    def amounts(self, name: str) -> np.ndarray:
+        """Return the numbers of a column of amounts, NaN where they are missing."""
+        [column] = [
+            each
+            for each in self.comparisons
+            if isinstance(each, ColumnAmounts) and each.subject == name
+        ]
+        return column.amounts
+
     def take(self, records: np.ndarray) -> StringSimilarities:
         """Return the comparisons of some records, in the order of their numbers."""
         return StringSimilarities([each.take(records) for each in self.comparisons])
@@ -331,18 +355,6 @@ class StringSimilarities:
         )
 
 
-def relative_difference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return differences divided by the larger number of both, 0 of equal ones.
-
-    Examples
-    --------
-    >>> relative_difference(np.array([4.0, 0.0]), np.array([5.0, 0.0])).tolist()
-    [0.2, 0.0]
-    """
-    largest = np.maximum(abs(left), abs(right))
-    return abs(left - right) / np.where(largest == 0.0, 1.0, largest)
-
-
 def _similarities(
     scorers: Mapping[str, Scorer], left: np.ndarray, right: np.ndarray, n_jobs: int
 ) -> np.ndarray:
@@ -355,11 +367,6 @@ def _similarities(
         for scorer in scorers.values()
     ]
     return np.column_stack(columns)
-
-
-def folded(text: str) -> str:
-    """Return a text in lower case, the same for all ways to write its characters."""
-    return normalize("NFKC", text).lower()
 
 
 def _as_array(texts: Sequence[str]) -> np.ndarray:

@@ -10,11 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..input.errors import first_few
+from ..input.errors import first_few, warn
 from ..input.labels import is_missing
 from ..readers.tables import read_columns, unique_index
 from .results import Links, library_of
 
+#: Columns that candidates agree in: all of a rule.
+Rule = tuple[str, ...]
+
+#: Characters of a cell that are compared.
+MAX_CELL = 100_000
 #: The part of a time that is less than a second.
 _FRACTION = re.compile(r"\.\d+")
 
@@ -23,12 +28,13 @@ class Table(NamedTuple):
     """Columns of texts, empty where a value is missing; ids, and the row of each.
 
     The ids are row numbers where the table has no column of ids. `row_of` has them as
-    text.
+    text; `blocked` has the columns that candidates agree in.
     """
 
     columns: dict[str, list[str]]
     ids: np.ndarray
     row_of: dict[str, int]
+    blocked: dict[str, list[str]]
 
     def texts(self) -> list[str]:
         """Return each record as one text."""
@@ -49,21 +55,23 @@ class Table(NamedTuple):
     def take(self, rows: np.ndarray) -> Table:
         """Return some of the records, by the numbers of their rows."""
         numbers = rows.tolist()
-        columns = {
-            name: [texts[number] for number in numbers]
-            for name, texts in self.columns.items()
-        }
-        return make_table(columns, self.ids[rows].tolist())
+        columns, blocked = (
+            {
+                name: [texts[number] for number in numbers]
+                for name, texts in each.items()
+            }
+            for each in (self.columns, self.blocked)
+        )
+        return make_table(columns, self.ids[rows].tolist(), blocked)
 
     def followed_by(self, later: Table) -> Table:
         """Return these records and later ones."""
-        columns = {
-            name: texts + later.columns[name] for name, texts in self.columns.items()
-        }
+        columns = _joined(self.columns, later.columns)
         first = len(self.ids)
         row_of_later = {text: first + row for text, row in later.row_of.items()}
         ids = _as_ids(self.ids.tolist() + later.ids.tolist())
-        return Table(columns, ids, self.row_of | row_of_later)
+        blocked = _joined(self.blocked, later.blocked)
+        return Table(columns, ids, self.row_of | row_of_later, blocked)
 
     def row_numbers(self, ids: Iterable[Any], side: str, name: str) -> np.ndarray:
         """Return the rows of ids; `side` and `name` say in a message whose they are."""
@@ -82,6 +90,12 @@ class Table(NamedTuple):
         """Return the rows of ids as texts, -1 where the table has no such id."""
         rows = [self.row_of.get(text, -1) for text in texts]
         return np.array(rows, dtype=np.int64)
+
+
+def _joined(
+    columns: dict[str, list[str]], later: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    return {name: texts + later[name] for name, texts in columns.items()}
 
 
 class NamedPairs(NamedTuple):
@@ -276,7 +290,11 @@ def _pairs_of_frame(frame: Any, name: str) -> Iterable[Any]:
 
 
 def read_tables(
-    left: Any, right: Any, columns: str | Sequence[str] | None, id_column: Any
+    left: Any,
+    right: Any,
+    columns: str | Sequence[str] | None,
+    id_column: Any,
+    rules: Sequence[Rule] = (),
 ) -> Tables:
     """Return the columns of one table or two that are compared, as texts.
 
@@ -288,13 +306,15 @@ def read_tables(
         Columns to compare; None chooses.
     id_column : str, (str, str) or None
         Column of ids, or one per table.
+    rules : sequence of tuples of str
+        Columns that candidates agree in.
     """
     left_id, right_id = _id_columns(id_column)
     if isinstance(columns, str):
         columns = [columns]
-    left = _read_table(left, columns, left_id, "left")
+    left = _read_table(left, columns, left_id, rules, "left")
     if right is not None:
-        right = _read_table(right, columns, right_id, "right")
+        right = _read_table(right, columns, right_id, rules, "right")
     tables = Tables(left, right)
     known = {name for table in tables.each for name in table.columns}
     unknown = {*(columns or ())} - known
@@ -321,7 +341,7 @@ def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
     if side not in ("left", "right"):
         raise ValueError(f"side must be 'left' or 'right'. Got {side!r}.")
     earlier = tables.side(side)
-    values = _columns_of(table)
+    values = columns_of(table)
     n_rows = _check_n_rows(values, "new")
     if earlier.columns.keys().isdisjoint(values):
         raise ValueError(
@@ -340,11 +360,11 @@ def read_later(table: Any, tables: Tables, id_column: Any, side: str) -> Table:
                 "that are there, or give them other ids."
             )
     empty = [""] * n_rows
-    columns = {
-        name: [text_of(value) for value in values.get(name, empty)]
-        for name in earlier.columns
-    }
-    return make_table(columns, ids)
+    columns, blocked = (
+        {name: texts_of(values.get(name, empty), name) for name in names}
+        for names in (earlier.columns, earlier.blocked)
+    )
+    return make_table(columns, ids, blocked)
 
 
 def _id_columns(id_column: Any) -> tuple[Any, Any]:
@@ -361,19 +381,31 @@ def _id_columns(id_column: Any) -> tuple[Any, Any]:
 
 
 def _read_table(
-    table: Any, columns: Sequence[str] | None, id_column: str | None, side: str
+    table: Any,
+    columns: Sequence[str] | None,
+    id_column: str | None,
+    rules: Sequence[Rule],
+    side: str,
 ) -> Table:
     """Return the columns that count; raise where there are none, or no row or text."""
-    values = _columns_of(table)
+    values = columns_of(table)
     n_rows = _check_n_rows(values, side)
     ids: list[Any] = [*range(n_rows)]
     if id_column is not None:
         ids = _read_ids(values, id_column, side)
     texts = {
-        name: [text_of(value) for value in column]
+        name: texts_of(column, name)
         for name, column in values.items()
         if name != id_column
     }
+    blocked: dict[str, list[str]] = {}
+    for name in dict.fromkeys(chain.from_iterable(rules)):
+        if name not in values:
+            raise ValueError(
+                f"The {side} table has no column {name!r} to block on, only "
+                f"{first_few(values)}."
+            )
+        blocked[name] = texts.get(name) or texts_of(values[name], name)
     if columns:
         chosen = {name: texts[name] for name in texts if name in columns}
         if not chosen:
@@ -389,29 +421,48 @@ def _read_table(
             f"The {side} table has no text in {searched} of {first_few(values)}: name "
             "others with columns=."
         )
-    return make_table(chosen, ids)
+    return make_table(chosen, ids, blocked)
 
 
-def make_table(columns: Mapping[str, list[str]], ids: list[Any]) -> Table:
+def make_table(
+    columns: Mapping[str, list[str]],
+    ids: list[Any],
+    blocked: Mapping[str, list[str]] | None = None,
+) -> Table:
     """Return a table of columns of texts, with an index of its ids, which must differ."""
-    lengths = {len(column) for column in columns.values()}
+    blocked = dict(blocked or {})
+    lengths = {len(column) for column in [*columns.values(), *blocked.values()]}
     if lengths != {len(ids)}:
         raise ValueError("A table must have one text per record and column.")
-    return Table(
-        dict(columns), _as_ids(ids), unique_index([text_of(value) for value in ids])
-    )
+    row_of = unique_index([text_of(value) for value in ids])
+    return Table(dict(columns), _as_ids(ids), row_of, blocked)
 
 
-def _columns_of(table: Any) -> dict[str, list[Any]]:
+def columns_of(table: Any) -> dict[str, list[Any]]:
     """Return the columns of a list of texts or records, a frame, or a mapping."""
     if _are_records(table):
         names = dict.fromkeys(chain(*table))
         columns: Any = {name: [record.get(name) for record in table] for name in names}
-    elif np.ndim(table) == 1:
+    elif library_of(table) is None and np.ndim(table) == 1:
         columns = {"text": table}
     else:
         columns = table
     return {str(name): list(column) for name, column in read_columns(columns).items()}
+
+
+def texts_of(values: Iterable[Any], name: str) -> list[str]:
+    """Return the values of a column as texts; cut, and say so, where they are very long."""
+    texts = [text_of(value) for value in values]
+    n_cut = sum(len(text) > MAX_CELL for text in texts)
+    if n_cut:
+        cells = "1 cell" if n_cut == 1 else f"{n_cut:,} cells"
+        have = "has" if n_cut == 1 else "have"
+        warn(
+            f"{cells} of column {name!r} {have} more than {MAX_CELL:,} characters: "
+            "only the first ones are compared."
+        )
+        texts = [text[:MAX_CELL] for text in texts]
+    return texts
 
 
 def _are_records(table: Any) -> bool:

@@ -10,7 +10,7 @@ from ..class_scores.words import word_name
 from ..explain.occurrences import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
@@ -116,16 +116,16 @@ def model_content(
 
 
 def _memory_to_show(
-    model: Any, rows: Rows, page_rows: np.ndarray
+    model: Any, rows: PageRows, page_rows: np.ndarray
 ) -> QueryMemory | None:
     """Return what a model remembers of judged queries; None where a page cannot compare them.
 
     Typed words have no embedding, and a page is for some hundred queries.
     """
     memory = getattr(model, "memory_", None)
-    if memory is None or memory.weight == 0.0 or not len(page_rows):
+    if memory is None or memory.weight == 0.0 or rows.X is None or not len(page_rows):
         return None
-    is_of_rows = memory.n_documents == rows.X.shape[0]
+    is_of_rows = rows.X is not None and memory.n_documents == rows.X.shape[0]
     is_small = 0 < memory.n_queries <= MAX_QUERIES
     if not is_of_rows or not is_small or not sp.issparse(memory.queries):
         return None

@@ -17,8 +17,8 @@ from ..input.embeddings import check_rows as check_features
 from ..input.labels import check_one_label_per_row
 from ..input.parameters import check_number
 from ..input.paths import FilePath
-from ..mixed_rows import Rows
 from ..printable import TURNS, unturned
+from ..rows import Rows
 from . import content
 from .rows import PageRows, check_labels, check_rows
 

@@ -8,7 +8,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ..input import embeddings
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 
 #: Values of items on a page: at most 0.8 MB with their columns. Of longer rows fewer
 #: fit.

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import canonical
-from ..input.printable import printable
 from ..memory import format_bytes
-from ..mixed_rows import Rows
+from ..printable import printable
+from ..rows import Rows
 from .features import MAX_NAME
 from .packing import cut
 from .page import policy

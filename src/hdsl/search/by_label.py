@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from ..input.labels import check_one_label_per_row
 from ..input.matrices import as_rows
-from ..mixed_rows import Rows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
+from ..rows import Rows
 from ..wide_matrices import drop_unused_columns
 from .mixed import fill_mixed
 from .sparse import fill_sparse

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_device, check_number
-from ..mixed_rows import Rows
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
+from ..rows import Rows
 from .dense import fill_dense
 from .mixed import fill_mixed
 from .on_card import CardIndex

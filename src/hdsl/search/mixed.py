@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, count_features
 from ..neighbor_lists import NeighborLists
+from ..rows import Rows, count_features
 from .products import on_shared_columns
 
 if TYPE_CHECKING:

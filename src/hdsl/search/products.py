@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
+
+#: Products of a block of queries.
+BLOCK_PRODUCTS = 2**22
 
 
 def largest_magnitude(X: Any) -> float:
@@ -96,3 +100,45 @@ def add_products(queries: Any, rows: Any, out: np.ndarray) -> np.ndarray:
     (queries, rows), _ = drop_unused_columns(queries, rows)
     kernels.add_products(arrays_of(queries), arrays_of(rows.tocsc()), out)
     return out
+
+
+class Columns:
+    """Rows by their columns, for the products of a few queries with all of them.
+
+    The products are the same bits as those of `top_k`.
+
+    Parameters
+    ----------
+    rows : csr_array of shape (n_rows, n_features)
+    """
+
+    def __init__(self, rows: sp.csr_array) -> None:
+        self._columns = sp.csr_array(rows.T.tocsr(), dtype=np.float64)
+        self._frequency = np.diff(self._columns.indptr)
+
+    def products(self, queries: sp.csr_array) -> Iterator[tuple[int, sp.csr_array]]:
+        """Yield the products of some queries at a time, and the number of the first.
+
+        Products of rows without a common feature are not stored. Queries may have more
+        features, which no row has, or fewer.
+        """
+        queries = sp.csr_array(queries, copy=True)
+        queries.resize((queries.shape[0], self._columns.shape[0]))
+        sums = np.append(0, np.cumsum(self._frequency[queries.indices]))
+        n_products = np.diff(sums[queries.indptr])
+        for block in query_blocks(n_products):
+            yield block.start, sp.csr_array(queries[block] @ self._columns)
+
+
+def query_blocks(n_products: np.ndarray) -> Iterator[slice]:
+    """Yield blocks of queries with about BLOCK_PRODUCTS products, at least one query."""
+    n_products_upto = np.cumsum(n_products)
+    first = 0
+    while first < len(n_products):
+        limit = BLOCK_PRODUCTS
+        if first > 0:
+            limit += n_products_upto[first - 1]
+        last = int(np.searchsorted(n_products_upto, limit, side="right"))
+        last = max(first + 1, last)
+        yield slice(first, last)
+        first = last

@@ -11,8 +11,13 @@ import scipy.sparse as sp
 from .. import memory
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import Rows
-from .products import check_no_overflow, largest_magnitude, on_shared_columns
+from ..rows import Rows
+from .products import (
+    check_no_overflow,
+    largest_magnitude,
+    on_shared_columns,
+    query_blocks,
+)
 
 #: Share of a threshold that skipped entries may add.
 SKIPPED_SHARE = 0.6
@@ -22,9 +27,6 @@ LARGEST_SKIPPED_SHARE = 0.9
 
 #: Rounding of a bound, as a share of it, is far below this.
 BOUND_ROUNDING = 1e-9
-
-#: Products of a block of queries.
-BLOCK_PRODUCTS = 2**22
 
 #: Bytes that an entry of an answer takes while blocks are joined.
 ENTRY_BYTES = 48
@@ -125,7 +127,7 @@ def _blocks_above(
     columns = X.T.tocsr()
     entry_products = frequency[Q.indices] * ~skippable.is_skipped
     n_products = np.bincount(_row_of_entries(Q), entry_products, Q.shape[0])
-    for block in _query_blocks(n_products):
+    for block in query_blocks(n_products):
         block_queries = shortened[block].copy()
         block_queries.eliminate_zeros()
         sums = (block_queries @ columns).tocoo()
@@ -180,20 +182,6 @@ def _skippable_entries(
     norms[norms * largest_norm > LARGEST_SKIPPED_SHARE * threshold] = 0.0
     is_skipped &= norms[row] > 0.0
     return _Skippable(is_skipped, norms)
-
-
-def _query_blocks(n_products: np.ndarray) -> Iterator[slice]:
-    """Yield blocks of queries with about BLOCK_PRODUCTS products, at least one query."""
-    n_products_upto = np.cumsum(n_products)
-    first = 0
-    while first < len(n_products):
-        limit = BLOCK_PRODUCTS
-        if first > 0:
-            limit += n_products_upto[first - 1]
-        last = int(np.searchsorted(n_products_upto, limit, side="right"))
-        last = max(first + 1, last)
-        yield slice(first, last)
-        first = last
 
 
 def _row_norms(X: sp.csr_array) -> np.ndarray:

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number
-from ..mixed_rows import has_embedding
+from ..rows import has_embedding
 from .documents import Documents
 from .rows import as_sparse, sparse_rows
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.parameters import check_number, check_word
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from ..similarity.limits import limit_weights
 from ..text import Collection
 from .rows import as_sparse, sparse_rows

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.matrices import as_mixed_rows, check_embedding_size
+from ..input.matrices import as_checked_rows, check_embedding_size
 from ..input.parameters import check_number, check_word
-from ..mixed_rows import has_embedding
+from ..rows import has_embedding
 from .rows import as_sparse, dense_rows, sparse_rows, to_sparsevec, to_vector
 from .sql import checked_boosts, quoted_name, sql_values
 
@@ -135,7 +135,7 @@ class _Vectors:
         """Return rows or pairs of rows, checked."""
         if not has_embedding(X):
             return cls(as_sparse(X, name))
-        rows = as_mixed_rows(X, name)
+        rows = as_checked_rows(X, name)
         check_embedding_size(rows.dense)
         return cls(rows.sparse, rows.dense)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mixed_rows import features_as_float64
+from ..rows import features_as_float64
 from .products import row_products
 from .rewriter import Rewriter
 from .rows import divide_rows, lengths_from_squares, unit_rows

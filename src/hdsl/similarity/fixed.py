@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 from .rows import unit_rows
 
 #: What explanations call an embedding.

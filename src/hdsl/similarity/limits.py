@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 
 
 def limit_weights(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
 from .rows import ROWS_AT_A_TIME
 

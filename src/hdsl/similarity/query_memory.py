@@ -13,9 +13,9 @@ from ..files import tables
 from ..files.container import Arrays
 from ..files.tables import get_array, get_value
 from ..input.errors import short
-from ..mixed_rows import Rows, is_pair, sparse_block, stack_rows
 from ..neighbor_lists import Neighbors
 from ..relevance import Relevance
+from ..rows import Rows, is_pair, sparse_block, stack_rows
 from ..search import top_k
 from ..tabular import Columns
 from .products import products, row_products
@@ -210,10 +210,15 @@ class QueryMemory:
         queries : csr_array, ndarray or Rows of shape (n_rows, n_features)
             With an embedding, it is multiplied by the root of its weight.
         """
-        scores = sp.coo_array(self.scores_of_judged(queries))
-        columns = self.documents[scores.col]
-        shape = (scores.shape[0], self.n_documents)
-        return sp.csr_array((scores.data, (scores.row, columns)), shape=shape)
+        queries = _as_rows(queries)
+        blocks = [sp.csr_array((0, self.n_documents))]
+        for rows in self._blocks(queries.shape[0]):
+            scores = sp.coo_array(self.scores_of_judged(queries[rows]))
+            columns = self.documents[scores.col]
+            shape = (scores.shape[0], self.n_documents)
+            entries = (scores.data, (scores.row, columns))
+            blocks.append(sp.csr_array(entries, shape=shape))
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
 
     def top_k(
         self,
@@ -247,22 +252,22 @@ class QueryMemory:
                 f"The memory is of {self.n_documents} documents, but the index has "
                 f"{index.shape[0]} rows: search the documents of the fit."
             )
-        found = top_k(rewritten, index, k, n_jobs=n_jobs)
+        neighbors = top_k(rewritten, index, k, n_jobs=n_jobs)
         if self.weight == 0.0 or not self.n_queries:
-            return found
+            return neighbors
         judged = _as_rows(index)[self.documents]
-        is_judged = np.isin(found.rows, self.documents)
-        found.scores[is_judged] = -np.inf
+        is_judged = np.isin(neighbors.rows, self.documents)
+        neighbors.scores[is_judged] = -np.inf
         for rows in self._blocks(queries.shape[0]):
             added = products(_as_rows(rewritten)[rows], judged)
             added = added + self.scores_of_judged(queries[rows])
             numbers = np.broadcast_to(self.documents, added.shape)
-            candidates = np.hstack([found.rows[rows], numbers])
-            scores = np.hstack([found.scores[rows], added])
-            order = np.lexsort((candidates, -scores))[:, : found.rows.shape[1]]
-            found.rows[rows] = np.take_along_axis(candidates, order, axis=1)
-            found.scores[rows] = np.take_along_axis(scores, order, axis=1)
-        return found
+            candidates = np.hstack([neighbors.rows[rows], numbers])
+            scores = np.hstack([neighbors.scores[rows], added])
+            order = np.lexsort((candidates, -scores))[:, : neighbors.rows.shape[1]]
+            neighbors.rows[rows] = np.take_along_axis(candidates, order, axis=1)
+            neighbors.scores[rows] = np.take_along_axis(scores, order, axis=1)
+        return neighbors
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
         """Yield a few queries at a time."""

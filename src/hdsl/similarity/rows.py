@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, blocks_of
+from ..rows import Rows, blocks_of
 
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
 ROWS_AT_A_TIME = 4096

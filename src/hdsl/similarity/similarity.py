@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import as_rows
-from ..mixed_rows import (
+from ..rows import (
     Rows,
     features_as_float64,
     sparse_block,
@@ -68,7 +68,7 @@ class Similarity:
             raise ValueError(
                 f"An atom is no (i, j, sign) with i < j < {self.n_paired}."
             )
-        shape = np.shape(self.directions)
+        shape = self._factor.shape
         if self.has_directions and shape[1:] != (self.n_features - self.n_paired,):
             raise ValueError(
                 f"directions has shape {shape}, expected a row of the "
@@ -81,7 +81,7 @@ class Similarity:
         ]
         directions = ""
         if self.has_directions:
-            directions = f", {len(self.directions):,} directions of the embedding"
+            directions = f", {len(self._factor):,} directions of the embedding"
         return (
             f"<Similarity: {len(self.weights):,} atoms of {self.n_features:,} "
             f"features, scale {self.scale:.4g}, {', '.join(parts)}{directions}>"
@@ -104,7 +104,14 @@ class Similarity:
     @property
     def has_directions(self) -> bool:
         """Whether something is learned inside the embedding."""
-        return self.directions is not None and len(self.directions) > 0
+        return len(self._factor) > 0
+
+    @property
+    def _factor(self) -> np.ndarray:
+        """V of the part VᵀV inside the embedding; without rows if nothing is learned there."""
+        if self.directions is None:
+            return np.zeros((0, self.n_features - self.n_paired))
+        return self.directions
 
     @property
     def embedding_weight(self) -> float:
@@ -180,7 +187,7 @@ class Similarity:
     def along_directions(self, X: Any) -> np.ndarray:
         """Return ZVᵀ of the embedding Z of rows as S compares them, in its dtype."""
         Z = self.fixed[-1].block(X)
-        return Z @ self.directions.astype(Z.dtype).T
+        return Z @ self._factor.astype(Z.dtype).T
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side: its dot products with rows y are S(x, y).
@@ -208,7 +215,7 @@ class Similarity:
             dense = fixed.dense
             if self.has_directions:
                 Y = self.along_directions(X)
-                dense = dense + Y @ self.directions.astype(Y.dtype)
+                dense = dense + Y @ self._factor.astype(Y.dtype)
             return Rows(sparse, dense)
         return self._times_matrix(X) + fixed
 
@@ -239,10 +246,8 @@ class Similarity:
 
     def embedding_matrix(self) -> np.ndarray:
         """Return W, dense, of shape (width, width)."""
-        width = self.n_features - self.n_paired
-        if not self.has_directions:
-            return np.zeros((width, width))
-        return self.directions.T @ self.directions
+        V = self._factor
+        return V.T @ V
 
     def matrix(self) -> sp.csr_array | sp.coo_array:
         """Return M, sparse, shape (n_features, n_features).

@@ -153,7 +153,7 @@ class _Run:
         """Return the first model of a new run."""
         if self.options.init == "zero":
             atom = ZERO
-        elif self.options.init == "random":
+        elif self.options.init == "random" and self.problem.n_features > 1:
             i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:

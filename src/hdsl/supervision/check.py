@@ -11,7 +11,7 @@ from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
 from ..input.labels import check_labels
 from ..labels import label_sets
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
@@ -58,25 +58,25 @@ def check_supervision(
 
 
 def _check_judgements(
-    X: Any, judgements: Any, kind: str, width: int, sample_weight: Any, groups: Any
+    X: Any, compared: Any, kind: str, width: int, sample_weight: Any, groups: Any
 ) -> ComparedRows:
     """Return rows with triplets or quadruplets, checked."""
-    said = None
-    if isinstance(judgements, Judgements):
-        said = judgements
-        judgements = said.triplets
+    judgements = None
+    if isinstance(compared, Judgements):
+        judgements = compared
+        compared = judgements.triplets
         if sample_weight is None:
-            sample_weight = said.weights
+            sample_weight = judgements.weights
         if groups is None:
-            groups = said.groups
-    compared = check_comparisons(judgements, X.shape[0], f"{kind}s", width)
+            groups = judgements.groups
+    compared = check_comparisons(compared, X.shape[0], f"{kind}s", width)
     weights = check_weights(sample_weight, len(compared), kind)
     groups = check_groups(groups, len(compared), kind)
     documents = None
-    if said is not None and said.n_documents is not None:
-        documents = np.arange(said.n_documents)
+    if judgements is not None and judgements.n_documents is not None:
+        documents = np.arange(judgements.n_documents)
     return ComparedRows(
-        X, compared, weights, groups=groups, said=said, documents=documents
+        X, compared, weights, groups=groups, judgements=judgements, documents=documents
     )
 
 

@@ -45,7 +45,7 @@ class ComparedRows(Supervision):
         Whether the comparisons were made from labels.
     groups : ndarray of shape (n,) or None
         Numbers of groups that are held out together; None: anchors.
-    said : Judgements or None
+    judgements : Judgements or None
         What people said, where more than comparisons is known.
     documents : ndarray of int or None
         Rows that a search may show, sorted, where that is known.
@@ -57,7 +57,7 @@ class ComparedRows(Supervision):
     rows: np.ndarray | None = None
     is_mined: bool = False
     groups: np.ndarray | None = None
-    said: Judgements | None = None
+    judgements: Judgements | None = None
     documents: np.ndarray | None = None
 
     @property
@@ -87,7 +87,7 @@ class ComparedRows(Supervision):
             compared=compared,
             rows=numbers,
             documents=None,
-            said=None,
+            judgements=None,
         )
 
     def with_compared(self, chosen: np.ndarray) -> ComparedRows:
@@ -121,6 +121,11 @@ class ComparedRows(Supervision):
 
     # --- holding out ------------------------------------------------------------------
 
+    @property
+    def n_comparisons(self) -> int:
+        """Number of comparisons."""
+        return len(self.compared)
+
     def present(self) -> ComparedRows:
         """Return the comparisons that have a weight."""
         if self.weights is None or self.weights.all():
@@ -140,15 +145,15 @@ class ComparedRows(Supervision):
         documents = self.documents
         if documents is not None:
             documents = np.sort(position[documents])
-        said = self.said
-        if said is not None:
-            said = said.renumbered(position)
+        judgements = self.judgements
+        if judgements is not None:
+            judgements = judgements.renumbered(position)
         return replace(
             data,
             X=with_columns(self.X[rows], columns),
             groups=groups,
             documents=documents,
-            said=said,
+            judgements=judgements,
         )
 
     def unit_rows(self) -> np.ndarray:

@@ -21,6 +21,10 @@ from .sampling import sample_rows
 from .supervision import Supervision, with_columns
 from .units import groups_and_equals
 
+#: Most neighbours of one kind per row that a choice learns from: they tell priors apart
+#: at half the time.
+MOST_MINED = 5
+
 #: A choice by fewer held-out rows is not made.
 FEW_ROWS = 50
 
@@ -175,6 +179,15 @@ class LabeledRows(Supervision):
             )
 
     # --- holding out ------------------------------------------------------------------
+
+    @property
+    def n_comparisons(self) -> int:
+        """Number of comparisons that a choice makes: 5 times 5 per row."""
+        return MOST_MINED**2 * int(self.X.shape[0])
+
+    def with_fewer(self, n_most: int, rng: np.random.Generator) -> Any:
+        """Return the rows as they are: fewer are mined."""
+        return self
 
     def present(self) -> Any:
         """Return the rows that have a weight."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows
@@ -51,6 +51,15 @@ class Supervision(ABC):
         """Return at most so many rows, of each class its share, or so many anchors."""
 
     # --- holding out ------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def n_comparisons(self) -> int:
+        """Number of comparisons, or of those that a choice makes of labels."""
+
+    @abstractmethod
+    def with_fewer(self, n_most: int, rng: np.random.Generator) -> Any:
+        """Return at most so many of the comparisons; labels as they are."""
 
     @abstractmethod
     def present(self) -> Any:

@@ -17,8 +17,8 @@ from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..input.parameters import check_number
-from ..mixed_rows import Rows, is_empty, sparse_block
 from ..model_arrays import memory_from
+from ..rows import Rows, is_empty, sparse_block
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
 from ..similarity.query_memory import QueryMemory
@@ -68,6 +68,8 @@ class Collection:
     documents : Documents
     queries : Queries or None
     encoder : TextEncoder or None
+    uses_memory : bool
+        Whether searches add what is remembered of judged queries; True at first.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Collection:
         self.documents = documents or Documents()
         self.queries = queries
         self.encoder = encoder
+        self.uses_memory = True
 
     def __repr__(self) -> str:
         documents = self.documents
@@ -136,7 +139,9 @@ class Collection:
 
     @property
     def memory(self) -> QueryMemory | None:
-        """What was judged relevant for known queries; None without judged queries."""
+        """What was judged relevant for known queries; None without, or where it is not used."""
+        if not self.uses_memory:
+            return None
         if self._model is not None:
             memory = getattr(self.learned, "memory_", None)
         else:
@@ -322,7 +327,8 @@ class Collection:
         if row is None:
             if not isinstance(query, str):
                 raise TypeError(
-                    f"search takes one text, or row=. Got {type(query).__name__}."
+                    f"search takes one text, or row=. Got {type(query).__name__}. "
+                    "search_rows(collection.rows_of(texts)) searches with many."
                 )
             text_row = self.row_of_text(query)
             return self.search_rows(text_row, k, why=why, plain=plain)[0]
@@ -374,7 +380,9 @@ class Collection:
             answers.append(Hits(hits, is_plain=plain))
         return answers
 
-    def boosts(self, text: str, *, best_score: float | None = None) -> dict[int, float]:
+    def boosts(
+        self, text: str, *, best_score: float | None = None, top: int | None = 100
+    ) -> dict[int, float]:
         """Return what is remembered of documents for a text, by their rows, the largest first.
 
         Parameters
@@ -383,6 +391,8 @@ class Collection:
         best_score : float > 0, default=None
             The score of the first document in an engine: boosts are in its scale. None
             is the scale of the similarity.
+        top : int or None, default=100
+            Most documents, since engines limit the size of a query. None is all.
 
         Returns
         -------
@@ -391,6 +401,7 @@ class Collection:
         """
         if self.memory is None or self.documents.X is None:
             return {}
+        check_number("boosts", "top", top, low=1, integer=True, words=(None,))
         check_number(
             "boosts", "best_score", best_score, low=0, strict=True, words=(None,)
         )
@@ -403,7 +414,7 @@ class Collection:
             scores *= best_score / best
         rows = np.flatnonzero(scores > 0.0)
         order = np.argsort(-scores[rows], kind="stable")
-        return {int(row): float(scores[row]) for row in rows[order]}
+        return {int(row): float(scores[row]) for row in rows[order][:top]}
 
     def _remembered_scores(self, query: Any) -> np.ndarray:
         """Return what is remembered of each document for one row."""
@@ -580,7 +591,7 @@ class Collection:
         """
         _check_encode_options(options)
         is_one = isinstance(sentences, str)
-        texts = [sentences] if is_one else sentences
+        texts = [sentences] if isinstance(sentences, str) else sentences
         scored = self.scored
         vectors = scored.similarity.transform(scored.rows(self.rows_of(texts)))
         if scored.ranking == COSINE:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 from ..similarity.cosine import ranked_by
 from ..similarity.rows import unit_rows
 from .scored import Scored

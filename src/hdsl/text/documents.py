@@ -14,7 +14,7 @@ from ..files.container import Arrays
 from ..files.tables import get_array
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
-from ..mixed_rows import Rows, sparse_block
+from ..rows import Rows, sparse_block
 
 #: The part of rows that were learned from.
 TRAIN = 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..input.texts import as_texts
 from ..labels import label_sets
-from ..mixed_rows import Rows
+from ..rows import Rows
 from .collection import Collection
 from .documents import Documents
 from .encoders import TextEncoder
@@ -84,6 +84,11 @@ def learn(
     >>> [hit["text"] for hit in collection.search("goal", 2)]
     ['a late goal', 'the last goal']
     """
+    if y is not None and not (triplets is None and quadruplets is None):
+        raise ValueError(
+            "learn takes labels or judgements, but got y and triplets or quadruplets: "
+            "leave out one of them."
+        )
     documents = np.array(as_texts(texts, "learn"), dtype=object)
     words = words or Words()
     X: Any = words.fit(documents).transform(documents)

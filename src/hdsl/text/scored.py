@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain.tables import CLASS
-from ..mixed_rows import Rows
+from ..rows import Rows
 from ..similarity.cosine import COSINE
 
 #: The weight of an embedding that the plain cosine leaves out, and class scores or a

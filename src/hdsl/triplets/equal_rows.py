@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..mixed_rows import Rows
+from ..rows import Rows
 
 #: Entries of X that are hashed at a time, so that they stay in the cache.
 BLOCK = 1 << 16

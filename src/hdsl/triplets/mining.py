@@ -11,7 +11,7 @@ from ..input.labels import check_labels
 from ..input.matrices import as_rows, canonical
 from ..input.parameters import check_device, check_number, generator
 from ..labels import LabelSets, label_sets
-from ..mixed_rows import Rows, features_as_float64, sparse_block
+from ..rows import Rows, features_as_float64, sparse_block
 from .rows import Judgements
 
 #: What a pair of rows with the same labels gains over one that shares none, over the

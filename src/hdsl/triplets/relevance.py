@@ -9,8 +9,8 @@ from .. import search
 from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_share, generator
-from ..mixed_rows import Rows, features_as_float64, stack_rows
 from ..relevance import Relevance, read_relevance
+from ..rows import Rows, features_as_float64, stack_rows
 from .rows import JUDGED, Judgements
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.

@@ -12,7 +12,7 @@ from .blocks import row_blocks
 from .rows import Rows, joined_values
 from .string_similarities import StringSimilarities
 from .tables import Tables
-from .vocabulary import TextReader, Tokens, Vocabulary
+from .text import Vocabulary
 
 #: Most columns that are compared one by one.
 MAX_COLUMNS = 12
@@ -46,10 +46,6 @@ class Block(NamedTuple):
         """What makes rows as long as 1; 1 for empty rows."""
         return 1.0 / np.sqrt(np.where(self.squares > 0.0, self.squares, 1.0))
 
-    def take(self, records: np.ndarray) -> Block:
-        """Return the rows of some records."""
-        return Block(self.rows.take(records), self.squares[records])
-
     def joined(self, later: Block, records: np.ndarray) -> Block:
         """Return some of these rows and of later ones, numbered after these."""
         squares = joined_values(self.squares, later.squares, records)
@@ -81,7 +77,7 @@ class RecordFeatures:
     Attributes
     ----------
     grams, words : Block
-        Weights of n-grams and of words by TF-IDF, numbered as in `vocabulary`.
+        Weights of n-grams and of words by TF-IDF, each numbered on its own.
     strings : StringSimilarities
         Comparisons of the texts.
     vocabulary : Vocabulary
@@ -105,37 +101,28 @@ class RecordFeatures:
     def of_tables(
         cls,
         tables: Tables,
-        reader: TextReader | None = None,
-        strings: StringSimilarities | None = None,
+        vocabulary: Vocabulary | None = None,
+        column_kinds: dict[str, str] | None = None,
     ) -> RecordFeatures:
         """Return the records of tables.
 
-        Features and their weights are those of `reader`, or of these records where it
-        is None; `strings` are the comparisons of the same records, where
-        they are known.
+        Features and their weights are those of a vocabulary, or of these records where
+        it is None; `column_kinds` are those of earlier records.
         """
-        columns = tables.shared_columns()[:MAX_COLUMNS]
-        tokens = Tokens.of_texts(tables.texts())
-        if reader is None:
+        texts = tables.texts()
+        if vocabulary is None:
             # Single columns do not say how rare a feature is.
-            reader = TextReader(Vocabulary.of_tokens(tokens))
-        grams, words = reader.weigh(tokens)
-        blocks = []
-        for name in columns:
-            grams_of_column = grams
-            if not tables.have_only(name):
-                tokens = Tokens.of_texts(tables.column(name))
-                grams_of_column, _ = reader.weigh(tokens)
-            blocks.append(Block.of_rows(grams_of_column))
-        if strings is None:
-            strings = StringSimilarities.of_tables(tables)
-        return cls(
-            grams=Block.of_rows(grams),
-            words=Block.of_rows(words),
-            columns=blocks,
-            strings=strings,
-            vocabulary=reader.vocabulary,
-        )
+            vocabulary = Vocabulary.of_texts(texts)
+        grams, words = map(Block.of_rows, vocabulary.rows(texts))
+        columns = []
+        for name in tables.shared_columns()[:MAX_COLUMNS]:
+            if tables.have_only(name):
+                columns.append(grams)
+                continue
+            grams_of_column, _ = vocabulary.rows(tables.column(name))
+            columns.append(Block.of_rows(grams_of_column))
+        strings = StringSimilarities.of_tables(tables, column_kinds)
+        return cls(grams, words, columns, strings, vocabulary)
 
     @property
     def n_records(self) -> int:
@@ -148,60 +135,48 @@ class RecordFeatures:
         The vocabulary is that of the later ones.
         """
         columns = zip(self._columns, later._columns, strict=True)
-        return RecordFeatures(
+        joined = RecordFeatures(
             grams=self.grams.joined(later.grams, records),
             words=self.words.joined(later.words, records),
             columns=[block.joined(others, records) for block, others in columns],
             strings=self.strings.joined(later.strings, records),
             vocabulary=later.vocabulary,
         )
-
-    def take(self, records: np.ndarray) -> RecordFeatures:
-        """Return some of the records, in the order of their numbers in an array."""
-        return RecordFeatures(
-            grams=self.grams.take(records),
-            words=self.words.take(records),
-            columns=[block.take(records) for block in self._columns],
-            strings=self.strings.take(records),
-            vocabulary=self.vocabulary,
-        )
+        joined.unit_rows = self.unit_rows.joined(later.unit_rows, records)
+        return joined
 
     @cached_property
-    def cosine_factors(self) -> np.ndarray:
-        """Return what the cosine of each record has as factors, shape (n_records, 2).
+    def unit_rows(self) -> Rows:
+        """N-grams at unit length and words at unit length, and both together too.
 
-        The cosine of two records is that of their n-grams, times the first factors of
-        both, plus the product of their words, times the second factors of both.
+        Their products are cosines. Features are numbered as in `vocabulary`.
         """
         has_grams = self.grams.squares > 0.0
         has_words = self.words.squares > 0.0
-        n_kinds = np.maximum(has_grams.astype(int) + has_words, 1)
-        share = 1.0 / np.sqrt(n_kinds)
-        return np.column_stack([has_grams * share, share * self.words.inverse_lengths])
+        share = 1.0 / np.sqrt(np.maximum(has_grams.astype(int) + has_words, 1))
+        vocabulary = self.vocabulary
+        grams = self.grams.rows.times(share * self.grams.inverse_lengths)
+        words = self.words.rows.times(share * self.words.inverse_lengths)
+        n_features = vocabulary.n_features
+        grams_of_all = grams.numbered(vocabulary.gram_columns).matrix(n_features)
+        words_of_all = words.numbered(vocabulary.word_columns).matrix(n_features)
+        return Rows.of_matrix(sp.csr_array(grams_of_all + words_of_all))
 
     def matrix(self, records: slice | np.ndarray = slice(None)) -> sp.csr_array:
-        """Return words and n-grams of records at unit length, shape (n, n_features).
+        """Return `unit_rows` of records as a matrix, shape (n, n_features)."""
+        X = self.unit_rows.matrix(self.vocabulary.n_features)
+        return sp.csr_array(X[records])
 
-        Features are numbered as in `vocabulary`.
-        """
-        numbers = np.arange(self.n_records)[records]
-        factors = self.cosine_factors[numbers]
-        grams = self.grams.take(numbers)
-        unit_grams = grams.rows.times(grams.inverse_lengths * factors[:, 0])
-        unit_words = self.words.rows.take(numbers).times(factors[:, 1])
-        vocabulary = self.vocabulary
-        n_features = len(vocabulary.names)
-        grams_of_all = unit_grams.numbered(vocabulary.gram_columns)
-        words_of_all = unit_words.numbered(vocabulary.word_columns)
-        X = grams_of_all.matrix(n_features) + words_of_all.matrix(n_features)
-        return sp.csr_array(X)
+    def spelling(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the cosine of the n-grams of pairs, 0 where a record has none."""
+        return np.nan_to_num(self.grams.cosine(pairs, n_jobs), copy=False)
 
     @cached_property
     def first_words(self) -> Rows:
         """Weights of the words that the first records had, at unit length."""
+        is_first = self.words.rows.arrays.indices < self.vocabulary.n_first_words
         words = self.words
-        if not self.vocabulary.is_unchanged():
-            is_first = words.rows.arrays.indices < self.vocabulary.n_first_words
+        if not is_first.all():
             words = Block.of_rows(words.rows.with_features(is_first))
         return words.rows.times(words.inverse_lengths)
 
@@ -241,6 +216,23 @@ class RecordFeatures:
         cosines = [block.cosine(pairs, n_jobs) for block in self._first_blocks()]
         return np.column_stack(cosines)
 
+    def cosine_of_column(
+        self, name: str, pairs: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return how alike pairs are in a column, by its n-grams."""
+        return self._columns[self.strings.columns.index(name)].cosine(pairs, n_jobs)
+
+    def cosine_of_records(
+        self, pairs: np.ndarray, n_jobs: int | None, *, kind: str
+    ) -> np.ndarray:
+        """Return how alike whole records are, by n-grams or by words with digits.
+
+        NaN where a record has none.
+        """
+        if kind == "words with digits":
+            return self._digits.cosine(pairs, n_jobs)
+        return self.grams.cosine(pairs, n_jobs)
+
     def _first_blocks(self) -> list[Block]:
         """Return the blocks that had features from the first."""
         blocks = [self.words, self._digits, self.grams, *self._columns]
@@ -255,7 +247,7 @@ class RecordFeatures:
         vocabulary = self.vocabulary
         n_words = vocabulary.n_first_words
         n_digits = int(vocabulary.has_digit[:n_words].sum())
-        n_grams = vocabulary.n_first - n_words
+        n_grams = vocabulary.n_first_grams
         return [n_words, n_digits] + [n_grams] * (1 + len(self._columns))
 
     @cached_property

@@ -1,0 +1,368 @@
+"""The probability that two records are one thing: a mixture of matches and other pairs.
+
+The model is that of Fellegi and Sunter. Each column has levels of agreement, and each
+level says how much more frequent it is in matches than in other pairs. Both frequencies
+and the rate of matches are fitted by EM to all pairs: candidates, and random pairs that
+stand for the rest. Pairs with a known answer are pairs whose side is given.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import binom
+
+from ..files.container import Arrays
+from ..files.tables import get_array
+from .agreement import N_LEVELS, UNLIKE, Compared
+
+#: Levels of matches before any is seen: nearly all columns agree.
+USUAL_MATCH = np.array([0.70, 0.08, 0.06, 0.04, 0.04, 0.05, 0.03])
+
+#: Matches that `USUAL_MATCH` counts as, in each column.
+PRIOR_MATCHES = 10.0
+
+#: Random pairs that stand for all pairs that are no candidates.
+N_RANDOM = 200_000
+
+#: Candidates that the mixture is fitted to; of more, a random part stands for all.
+MAX_CANDIDATES = 200_000
+
+#: A level that no pair of a class has is as frequent as by this part of a random pair.
+UNSEEN = 0.5
+
+#: How often matches differ in a column, at the most: so many may be among the pairs that
+#: differ in most other columns.
+MOST_DIFFERENT = 0.3
+
+#: Matches per record, at the most: as where each thing has thirty records.
+MOST_MATCHES = 15.0
+
+#: Rarities that differ by less are one, so that equal patterns of pairs are counted once.
+STEP = 0.25
+
+#: Matches per record, before any pair is seen.
+FIRST_RATE = 0.5
+
+MAX_ITER = 200
+
+#: The mixture has converged where no probability moves by more.
+TOLERANCE = 1e-3
+
+#: Decimals of a probability: more are not known.
+N_DECIMALS = 9
+
+
+class Sample(NamedTuple):
+    """Pairs that stand for all pairs of records.
+
+    `weights` are the numbers of pairs that each stands for.
+    """
+
+    pairs: np.ndarray
+    weights: np.ndarray
+
+
+class Mixture(NamedTuple):
+    """How frequent levels of agreement are in matches and in other pairs.
+
+    Attributes
+    ----------
+    matches, others : ndarray of shape (n_columns, n_levels)
+        Shares of the levels.
+    rate : float
+        Share of matches among all pairs.
+    ties : ndarray of shape (n_ties, 2)
+        Columns that depend on each other in pairs that do not match: a tree.
+    strength : ndarray of shape (n_ties, n_levels, n_levels)
+        The log of how much more frequent two levels are together than by chance, at
+        least 0.
+    """
+
+    matches: np.ndarray
+    others: np.ndarray
+    rate: float
+    ties: np.ndarray
+    strength: np.ndarray
+
+    def log_odds(self, compared: Compared) -> np.ndarray:
+        """Return the log odds of pairs."""
+        return self.prior + self.evidence(compared).sum(axis=1)
+
+    def probability(self, compared: Compared) -> np.ndarray:
+        """Return the probability of pairs."""
+        return as_probability(self.log_odds(compared))
+
+    @property
+    def prior(self) -> float:
+        """The log odds of a random pair."""
+        return float(logit(self.rate))
+
+    def evidence(self, compared: Compared) -> np.ndarray:
+        """Return what each column adds to the log odds of pairs.
+
+        A missing value adds nothing. An equal value adds the more the rarer it is. Where
+        two columns depend on each other, agreement that comes with the other's does not
+        count twice.
+        """
+        levels, rarity = compared
+        columns = np.arange(levels.shape[1])
+        is_there = levels >= 0
+        log_others = np.log(self.others)
+        added = np.log(self.matches) - log_others
+        evidence = np.where(is_there, added[columns, levels], 0.0)
+        rare = rarity.astype(np.float64)
+        rows = np.arange(len(levels))
+        for (a, b), strength in zip(self.ties.tolist(), self.strength, strict=True):
+            first, second = levels[:, a], levels[:, b]
+            chance_a = -log_others[a, first]
+            chance_b = -log_others[b, second]
+            weaker = np.where(chance_a < chance_b, a, b)
+            least = np.minimum(chance_a, chance_b)
+            both = is_there[:, a] & is_there[:, b]
+            tied = np.where(both, np.minimum(strength[first, second], least), 0.0)
+            evidence[rows, weaker] -= tied
+            rare[rows, weaker] *= 1.0 - tied / least
+        return evidence + rare
+
+    def to_arrays(self) -> Arrays:
+        """Return what a file holds."""
+        return {
+            "matches": self.matches,
+            "others": self.others,
+            "ties": self.ties,
+            "strength": self.strength,
+            "rate": np.array([self.rate]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, n_columns: int) -> Mixture:
+        """Return what `to_arrays` was called on; raise ValueError if it is none."""
+        shape = (n_columns, N_LEVELS)
+        matches = get_array(arrays, "matches", "f", shape)
+        others = get_array(arrays, "others", "f", shape)
+        ties = get_array(arrays, "ties", "iu", (None, 2))
+        strength = get_array(arrays, "strength", "f", (len(ties), N_LEVELS, N_LEVELS))
+        [rate] = get_array(arrays, "rate", "f", (1,)).tolist()
+        if not (0.0 < rate < 1.0 and (matches > 0.0).all() and (others > 0.0).all()):
+            raise ValueError("shares must be larger than 0")
+        if ties.size and not 0 <= ties.min() <= ties.max() < n_columns:
+            raise ValueError("ties are of columns that are not there")
+        return cls(matches, others, rate, ties.astype(np.int64), strength)
+
+
+def as_probability(log_odds: np.ndarray) -> np.ndarray:
+    """Return probabilities, to nine decimals."""
+    return np.round(expit(log_odds), N_DECIMALS)
+
+
+def draw_pairs(
+    candidates: np.ndarray, n_left: int, n_right: int | None, seed: int
+) -> Sample:
+    """Return candidates, and random other pairs that stand for all the rest.
+
+    Parameters
+    ----------
+    candidates : ndarray of shape (n_candidates, 2)
+        Each once, the smaller number first; they come first, if not all of them.
+    n_left, n_right : int
+        Records of both tables; None as `n_right` is one table.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    if n_right is None:
+        n_pairs = n_left * (n_left - 1) // 2
+        others = np.sort(rng.integers(n_left, size=(N_RANDOM, 2)), axis=1)
+        others = others[others[:, 0] < others[:, 1]]
+        if n_pairs <= N_RANDOM:
+            others = np.column_stack(np.triu_indices(n_left, 1))
+    else:
+        n_pairs = n_left * n_right
+        left = rng.integers(n_left, size=N_RANDOM)
+        others = np.column_stack([left, n_left + rng.integers(n_right, size=N_RANDOM)])
+        if n_pairs <= N_RANDOM:
+            left, right = np.divmod(np.arange(n_pairs), n_right)
+            others = np.column_stack([left, n_left + right])
+    width = n_left + (n_right or 0)
+    is_candidate = np.isin(others @ (width, 1), candidates @ (width, 1))
+    others = others[~is_candidate]
+    n_candidates = len(candidates)
+    if n_candidates > MAX_CANDIDATES:
+        chosen = rng.choice(n_candidates, MAX_CANDIDATES, replace=False)
+        candidates = candidates[np.sort(chosen)]
+    sizes = [len(candidates), len(others)]
+    stands_for = [n_candidates, n_pairs - n_candidates] / np.maximum(sizes, 1)
+    pairs = np.concatenate([candidates, others])
+    return Sample(pairs, np.repeat(stands_for, sizes))
+
+
+def fit_mixture(
+    compared: Compared, weights: np.ndarray, answers: np.ndarray, n_records: int
+) -> Mixture:
+    """Return the mixture that is fitted to pairs, some of which have an answer.
+
+    Columns are first taken as independent. Then pairs that differ in most other columns
+    show which ones depend on each other, and the mixture is fitted again.
+
+    Parameters
+    ----------
+    compared : Compared
+    weights : ndarray of shape (n_pairs,)
+        Pairs that each stands for.
+    answers : ndarray of shape (n_pairs,)
+        1 for a match, 0 for a known other pair, NaN where nothing is known.
+    n_records : int
+    """
+    counted = _Patterns.of_pairs(compared, weights, answers)
+    n_columns = compared.levels.shape[1]
+    no_ties = np.zeros((0, 2), dtype=np.int64)
+    no_strength = np.zeros((0, N_LEVELS, N_LEVELS))
+    first = Mixture(
+        matches=np.tile(USUAL_MATCH, (n_columns, 1)),
+        others=counted.shares_of_others(np.nan_to_num(counted.answers)),
+        rate=float(np.clip(FIRST_RATE * n_records / counted.total, 1e-12, 0.2)),
+        ties=no_ties,
+        strength=no_strength,
+    )
+    independent = counted.fit(first)
+    ties, strength = _ties(counted, independent, n_records)
+    if len(ties) == 0:
+        return independent
+    return counted.fit(first._replace(ties=ties, strength=strength))
+
+
+class _Patterns(NamedTuple):
+    """Pairs that agree alike and have the same answer, each kind once.
+
+    `weights` are the numbers of pairs of each kind; `unit` is the number of pairs that
+    one random pair stands for.
+    """
+
+    compared: Compared
+    weights: np.ndarray
+    answers: np.ndarray
+    unit: float
+
+    @classmethod
+    def of_pairs(
+        cls, compared: Compared, weights: np.ndarray, answers: np.ndarray
+    ) -> _Patterns:
+        """Return the kinds of pairs."""
+        steps = np.round(compared.rarity / STEP).astype(np.int16)
+        sides = np.nan_to_num(answers, nan=2.0)[:, None].astype(np.int16)
+        rows = np.column_stack([compared.levels.astype(np.int16), steps, sides])
+        rows = np.ascontiguousarray(rows)
+        keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+        _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+        return cls(
+            Compared(compared.levels[first], steps[first] * STEP),
+            np.bincount(kind.ravel(), weights),
+            answers[first],
+            float(weights.max(initial=1.0)),
+        )
+
+    @property
+    def total(self) -> float:
+        """How many pairs there are."""
+        return float(self.weights.sum())
+
+    def fit(self, mixture: Mixture) -> Mixture:
+        """Return the mixture of largest likelihood that EM reaches from another one."""
+        is_known = ~np.isnan(self.answers)
+        previous = np.zeros(len(self.weights))
+        for _ in range(MAX_ITER):
+            probability = expit(mixture.log_odds(self.compared))
+            probability[is_known] = self.answers[is_known]
+            rate = self.weights @ probability / self.total
+            mixture = mixture._replace(
+                matches=self._shares_of_matches(probability),
+                others=self.shares_of_others(probability),
+                rate=float(np.clip(rate, 1e-12, 0.5)),
+            )
+            if abs(probability - previous).max(initial=0.0) < TOLERANCE:
+                break
+            previous = probability
+        return mixture
+
+    def _shares_of_matches(self, probability: np.ndarray) -> np.ndarray:
+        counts = self._counts(self.weights * probability) + PRIOR_MATCHES * USUAL_MATCH
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def shares_of_others(self, probability: np.ndarray) -> np.ndarray:
+        """Return the shares of levels among pairs that do not match."""
+        counts = self._counts(self.weights * (1.0 - probability))
+        counts = counts + UNSEEN * self.unit / N_LEVELS
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def _counts(self, weights: np.ndarray) -> np.ndarray:
+        """Return how many pairs have each level, by column."""
+        rows = []
+        for levels in self.compared.levels.T:
+            is_there = levels >= 0
+            counts = np.bincount(levels[is_there], weights[is_there], N_LEVELS)
+            rows.append(counts)
+        return np.array(rows)
+
+
+def _ties(
+    counted: _Patterns, mixture: Mixture, n_records: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns that depend on each other in pairs that do not match.
+
+    Of two columns, the pairs that differ in most others show it, as few of them match;
+    and so do all pairs, where more are alike than can match. As many as may match are
+    left out of account. The strongest ties make a tree.
+    """
+    levels = counted.compared.levels
+    n_columns = levels.shape[1]
+    strengths = {}
+    gains = {}
+    for a in range(n_columns):
+        for b in range(a + 1, n_columns):
+            first, second = levels[:, a], levels[:, b]
+            rest = np.delete(levels, [a, b], axis=1)
+            n_there = (rest >= 0).sum(axis=1)
+            have_both = (first >= 0) & (second >= 0)
+            have_rest = have_both & (n_there > 0)
+            differ = have_rest & (2 * (rest >= UNLIKE).sum(axis=1) > n_there)
+            share = binom.sf(n_there // 2, n_there, MOST_DIFFERENT)
+            n_differing = mixture.rate * (counted.weights * have_rest) @ share
+            of_some = _strength(counted, (first, second), differ, n_differing)
+            n_matches = MOST_MATCHES * n_records
+            of_all = _strength(counted, (first, second), have_both, n_matches)
+            strengths[a, b] = np.maximum(of_some, of_all)
+            codes = first[have_both].astype(np.int64) * N_LEVELS + second[have_both]
+            gains[a, b] = counted.weights[have_both] @ strengths[a, b].ravel()[codes]
+    group = np.arange(n_columns)
+    ties = []
+    for a, b in sorted(gains, key=gains.__getitem__, reverse=True):
+        if group[a] != group[b] and gains[a, b] > 0.0:
+            ties.append((a, b))
+            group[group == group[b]] = group[a]
+    return (
+        np.array(ties, dtype=np.int64).reshape(-1, 2),
+        np.array([strengths[tie] for tie in ties]).reshape(-1, N_LEVELS, N_LEVELS),
+    )
+
+
+def _strength(
+    counted: _Patterns,
+    columns: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
+    n_matches: float,
+) -> np.ndarray:
+    """Return the log of how much more often levels come together than by chance.
+
+    Among some kinds of pairs, of which no more than `n_matches` match.
+    """
+    first, second = (levels[rows].astype(np.int64) for levels in columns)
+    codes = first * N_LEVELS + second
+    counts = np.bincount(codes, counted.weights[rows], N_LEVELS**2)
+    counts = counts.reshape(N_LEVELS, N_LEVELS)
+    total = max(counts.sum(), 1e-12)
+    by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    others = np.maximum(counts - n_matches * np.outer(USUAL_MATCH, USUAL_MATCH), 0.0)
+    ratio = (others + counted.unit) / (by_chance + counted.unit)
+    return np.log(np.maximum(ratio, 1.0))
