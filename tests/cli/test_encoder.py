@@ -82,7 +82,17 @@ def make_encoder(folder, width=WIDTH):
     return folder
 
 
-FIT = (*LABELLED, "--id", "id", "--encoder", "small", "--max-iter", 4, "--min-df", 1)
+FIT = (
+    *LABELLED,
+    "--id",
+    "id",
+    "--encoder",
+    "small",
+    "--max-iter",
+    4,
+    "--tokens",
+    "words",
+)
 
 
 def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(home):
