@@ -28,7 +28,6 @@ from sklearn.metrics import precision_recall_curve
 from hdsl import HDSL
 from hdsl.evaluate import wilson_interval
 from hdsl.linking import Linker
-from hdsl.linking.measures import EDGES, probability_bins
 from hdsl.search import top_k
 from hdsl.similarity.rows import unit_rows
 
@@ -71,6 +70,9 @@ PUBLISHED = {
     "wdc_cameras_small": Published(80.9, 0, 61.8, 68.6, 80.9, "Ditto"),
     "wdc_cameras_medium": Published(88.1, 0, 70.3, 76.5, 88.1, "Ditto"),
 }
+
+#: Limits of the bins of probability that reliability is shown for.
+EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 N_CANDIDATES = 10
 N_DRAWS = 1000
@@ -290,6 +292,12 @@ def _reliability(scores: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         mean = float(scores[inside].mean())
         lines.append([number, int(inside.sum()), mean, int(labels[inside].sum())])
     return {"reliability": lines}
+
+
+def probability_bins(probability: np.ndarray) -> np.ndarray:
+    """Return the bin of each probability, by the number of its lower edge."""
+    bins = np.searchsorted(EDGES, probability, side="right") - 1
+    return np.clip(bins, 0, len(EDGES) - 2)
 
 
 def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
