@@ -188,7 +188,7 @@ class LinkedRecords:
         if one_to_one:
             links = self.one_to_one(links)
             links = links.take(np.argsort(-links.probability, kind="stable"))
-        return links.take(slice(within_budget(links.probability, max_false)))
+        return links.take(np.arange(within_budget(links.probability, max_false)))
 
     def statement(self) -> str:
         """Return what tells matches, what is expected of the links, and what would help."""

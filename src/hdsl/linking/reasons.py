@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..explain import Explanation, explain
@@ -64,7 +66,7 @@ def _by_column(
     """Return what each column adds to the log odds of a random pair."""
     evidence = learned.mixture.evidence(compared)[0]
     corrected = learned.correction(log_odds)
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         name: {
             "name": name,
             "log_odds": float(evidence[number]),
