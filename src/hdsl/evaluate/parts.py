@@ -271,7 +271,11 @@ def _measures_of_comparisons(
     unit_of_row[held_out.compared[:, 0]] = units
     is_searched = np.zeros(X.shape[0], dtype=bool)
     anchors = np.unique(held_out.compared[:, 0])
-    is_clicked = said is not None and said.kind == CLICKS and said.shown is not None
+    is_clicked = (
+        judgements is not None
+        and judgements.kind == CLICKS
+        and judgements.shown is not None
+    )
     n_most = max(FEWEST_QUERIES, min(MOST_QUERIES, MOST_SCORES // X.shape[0]))
     if len(anchors) > n_most and not is_clicked:
         anchors = np.sort(rng.choice(anchors, n_most, replace=False))
