@@ -132,14 +132,14 @@ def _cgroup() -> int | None:
     return min((size for size in free if size is not None), default=None)
 
 
-def _groups(own: Path, root: Path) -> list[tuple[Path, str, str]]:
+def _groups(own_groups: Path, root: Path) -> list[tuple[Path, str, str]]:
     """Return the groups of a process, those around them, and the names of their files.
 
     In a container the root is often the group of the process, whatever its path says.
     """
     lines = []
     with suppress(OSError):
-        lines = own.read_text().splitlines()
+        lines = own_groups.read_text().splitlines()
     groups = [(root, *VERSION_2), (root / "memory", *VERSION_1)]
     for line in lines:
         _, _, group = line.partition(":")

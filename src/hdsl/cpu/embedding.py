@@ -87,8 +87,8 @@ class EmbeddedComparisons:
         weights = w.astype(dense.dtype)
         n_rows, width = dense.shape
         starts = np.arange(0, n_rows, BLOCK)
-        most = max(1, min(MOST_SHARES, MOST_NUMBERS // width**2))
-        n_shares = min(most, len(starts))
+        limit = max(1, min(MOST_SHARES, MOST_NUMBERS // width**2))
+        n_shares = min(limit, len(starts))
         bounds = len(starts) * np.arange(n_shares + 1) // n_shares
         sums = np.zeros((n_shares, width, width), dtype=dense.dtype)
 
@@ -112,8 +112,8 @@ class EmbeddedComparisons:
 
         def write(first: int, last: int) -> None:
             for block in range(first, last):
-                part = slice(block * BLOCK, (block + 1) * BLOCK)
-                out[part] = rows[part].astype(np.float64) @ vectors.T
+                chunk = slice(block * BLOCK, (block + 1) * BLOCK)
+                out[chunk] = rows[chunk].astype(np.float64) @ vectors.T
 
         self._multiply(write, -(-len(rows) // BLOCK))
         return out

@@ -78,12 +78,12 @@ class ClickedPairs:
         """
         scores = self._scores.scores(similarity, rankings)
         if memory is not None:
-            queries, place = np.unique(self._lines.queries, return_inverse=True)
+            queries, positions = np.unique(self._lines.queries, return_inverse=True)
             known = self._X[queries]
             if plain is not None:
                 known = plain.rewrite(known)
             remembered = memory.scores(known)
-            added = np.asarray(remembered[place, self._lines.rows]).ravel()
+            added = np.asarray(remembered[positions, self._lines.rows]).ravel()
             scores = {ranking: values + added for ranking, values in scores.items()}
         return {
             ranking: np.bincount(self._number, points_of(*np.split(values, 2)))

@@ -278,10 +278,10 @@ class JudgedSearch(Measure):
 
     def _quality(self, rows: np.ndarray) -> np.ndarray:
         """Return the nDCG of rankings; a query does not find itself."""
-        own = np.searchsorted(self._documents, self._searched)
-        own = own.clip(max=len(self._documents) - 1)
-        is_own = (self._documents[own] == self._searched)[:, None] & (
-            rows == own[:, None]
+        own_positions = np.searchsorted(self._documents, self._searched)
+        own_positions = own_positions.clip(max=len(self._documents) - 1)
+        is_own = (self._documents[own_positions] == self._searched)[:, None] & (
+            rows == own_positions[:, None]
         )
         order = np.argsort(is_own, axis=1, kind="stable")[:, :N_DOCUMENTS]
         rows = np.take_along_axis(rows, order, axis=1)
@@ -382,11 +382,11 @@ def products_between(X: Any, Y: Any) -> Callable[[Rewriter], np.ndarray]:
     def products(similarity: Rewriter) -> np.ndarray:
         scores = np.zeros(shape)
         if isinstance(similarity, Similarity) and similarity.takes_rows_as_they_are:
-            for part in similarity.fixed:
-                columns = (part.start, part.stop)
-                blocks[columns] = (part.block(X), part.block(Y))
-                if part.weight:
-                    scores += part.weight * plain_products(columns)
+            for fixed_part in similarity.fixed:
+                columns = (fixed_part.start, fixed_part.stop)
+                blocks[columns] = (fixed_part.block(X), fixed_part.block(Y))
+                if fixed_part.weight:
+                    scores += fixed_part.weight * plain_products(columns)
             if similarity.has_directions:
                 along = similarity.along_directions(X)
                 scores += along @ similarity.along_directions(Y).T

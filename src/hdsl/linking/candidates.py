@@ -247,18 +247,18 @@ class SearchedRecords:
             self._search_blocks(X, records, nearest, n_jobs)
             return nearest
         if self.tables.is_single and len(records) == self.n_records:
-            found = top_k(X, X, depth, exclude_self=True, n_jobs=n_jobs)
-            is_near = (found.rows >= 0) & (found.scores > 0.0)
-            nearest.neighbors[is_near] = found.rows[is_near]
-            nearest.scores[is_near] = found.scores[is_near]
+            hits = top_k(X, X, depth, exclude_self=True, n_jobs=n_jobs)
+            is_near = (hits.rows >= 0) & (hits.scores > 0.0)
+            nearest.neighbors[is_near] = hits.rows[is_near]
+            nearest.scores[is_near] = hits.scores[is_near]
             return nearest
         is_left = records < self.tables.n_left
         for side, queries in (("left", records[is_left]), ("right", records[~is_left])):
             index = np.array(self.searched_range(side))
             for block in row_blocks(len(queries), QUERIES_AT_A_TIME):
-                some = queries[block]
-                found = top_k(X[some], X[index], depth + 1, n_jobs=n_jobs)
-                _add_found(nearest, found, some, index)
+                chunk = queries[block]
+                hits = top_k(X[chunk], X[index], depth + 1, n_jobs=n_jobs)
+                _add_found(nearest, hits, chunk, index)
         return nearest
 
     def _search_blocks(
@@ -273,25 +273,25 @@ class SearchedRecords:
         is_query[records] = True
         depth = nearest.neighbors.shape[1]
         for group in self.blocks.groups(is_query, self.tables.n_left, GROUP_SIZE):
-            found, _ = neighbors_between(
+            hits, _ = neighbors_between(
                 (X[group.queries], group.query_keys),
                 (X[group.others], group.other_keys),
                 depth + 1,
                 0,
                 n_jobs=n_jobs,
             )
-            _add_found(nearest, found, group.queries, group.others)
+            _add_found(nearest, hits, group.queries, group.others)
 
     def compare_spelling(self, records: np.ndarray, n_jobs: int | None) -> None:
         """Find the nearest records of some by spelling, among those by the cosine."""
         for block in row_blocks(len(records), LISTS_AT_A_TIME):
-            some = records[block]
-            entries = Entries.of_lists(self.near[0].take(some))
-            pairs = np.column_stack([some[entries.rows], entries.records])
+            chunk = records[block]
+            entries = Entries.of_lists(self.near[0].take(chunk))
+            pairs = np.column_stack([chunk[entries.rows], entries.records])
             scores = self.records.spelling(pairs, n_jobs)
-            lists = entries._replace(scores=scores).lists(len(some), DEPTH)
-            self.spelling.neighbors[some] = lists.neighbors
-            self.spelling.scores[some] = lists.scores
+            lists = entries._replace(scores=scores).lists(len(chunk), DEPTH)
+            self.spelling.neighbors[chunk] = lists.neighbors
+            self.spelling.scores[chunk] = lists.scores
 
     # --- later records ----------------------------------------------------------------
 
@@ -362,15 +362,15 @@ class SearchedRecords:
 
 
 def _add_found(
-    nearest: NearestRecords, found: Neighbors, queries: np.ndarray, index: np.ndarray
+    nearest: NearestRecords, hits: Neighbors, queries: np.ndarray, index: np.ndarray
 ) -> None:
     """Write what was found into the lists of queries, beside what they have.
 
     No record is near itself.
     """
-    rows, ranks = np.nonzero((found.rows >= 0) & (found.scores > 0.0))
-    records = index[found.rows[rows, ranks]]
-    entries = Entries(rows, records, found.scores[rows, ranks])
+    rows, ranks = np.nonzero((hits.rows >= 0) & (hits.scores > 0.0))
+    records = index[hits.rows[rows, ranks]]
+    entries = Entries(rows, records, hits.scores[rows, ranks])
     entries = entries.where(queries[rows] != records)
     before = Entries.of_lists(nearest.take(queries))
     depth = nearest.neighbors.shape[1]

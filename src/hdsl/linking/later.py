@@ -84,17 +84,17 @@ class LaterRecords:
         of_later = [NO_ENTRIES]
         of_earlier = [NO_ENTRIES]
         for start, products in earlier.columns(self._side, number).products(X):
-            found = self._allowed(start, products, earlier.blocks, first)
-            enters = found.where(found.scores > worst[found.records])
-            of_later.append(_largest(found, depth))
+            hits = self._allowed(start, products, earlier.blocks, first)
+            enters = hits.where(hits.scores > worst[hits.records])
+            of_later.append(_largest(hits, depth))
             of_earlier.append(
                 Entries(enters.records, enters.rows + self.n_earlier, enters.scores)
             )
         if earlier.tables.is_single:
             for start, products in Columns(X).products(X):
-                found = self._allowed(start, products, self._blocks, 0)
-                found = _largest(found.where(found.rows != found.records), depth)
-                of_later.append(found._replace(records=found.records + self.n_earlier))
+                hits = self._allowed(start, products, self._blocks, 0)
+                hits = _largest(hits.where(hits.rows != hits.records), depth)
+                of_later.append(hits._replace(records=hits.records + self.n_earlier))
         every = Entries.joined(*of_later)
         every = every._replace(rows=every.rows + self.n_earlier)
         return Comers(every, Entries.joined(*of_earlier))
@@ -169,13 +169,13 @@ class LaterRecords:
         changed = row_of[self.changed()]
         changed = np.sort(changed[changed >= 0])
         pairs = searched.by_learned.candidates()
-        some = changed
+        respelled = changed
         if for_links:
             is_later = np.zeros(len(order), dtype=bool)
             is_later[row_of[later]] = True
             pairs = pairs[is_later[pairs].any(axis=1)]
-            some = np.intersect1d(changed, pairs)
-        searched.compare_spelling(some, self._n_jobs)
+            respelled = np.intersect1d(changed, pairs)
+        searched.compare_spelling(respelled, self._n_jobs)
         return Joined(searched, row_of[:-1], changed, pairs)
 
     def _near(
@@ -219,19 +219,19 @@ class Joined(NamedTuple):
     pairs: np.ndarray
 
 
-def _largest(found: Entries, depth: int) -> Entries:
+def _largest(hits: Entries, depth: int) -> Entries:
     """Return the entries of each row that may be among its first ones.
 
     The entries of a row are together.
     """
-    bounds = np.flatnonzero(np.diff(found.rows, prepend=-1, append=-1))
-    is_large = np.ones(len(found.rows), dtype=bool)
+    bounds = np.flatnonzero(np.diff(hits.rows, prepend=-1, append=-1))
+    is_large = np.ones(len(hits.rows), dtype=bool)
     for start, stop in pairwise(bounds.tolist()):
         if stop - start > depth:
-            scores = found.scores[start:stop]
+            scores = hits.scores[start:stop]
             least = np.partition(scores, -depth)[-depth]
             is_large[start:stop] = scores >= least
-    return found.where(is_large)
+    return hits.where(is_large)
 
 
 def _renumbered(
@@ -294,8 +294,8 @@ def add_later(
     width = len(row_of)
     codes = np.sort(row_of[before.pairs], axis=1) @ (width, 1)
     order = np.argsort(codes)
-    own = pairs @ (width, 1)
-    position = np.searchsorted(codes[order], own)
+    own_codes = pairs @ (width, 1)
+    position = np.searchsorted(codes[order], own_codes)
     position = order[np.minimum(position, len(order) - 1)] if len(order) else position
     is_changed = np.zeros(width, dtype=bool)
     is_changed[changed] = True

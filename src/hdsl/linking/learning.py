@@ -368,8 +368,8 @@ class _Classifying:
         models: list[HDSL] = []
         if self._settings.similarity == "learned" and self.learned.agreement.is_wide:
             models = self._similarities()
-            near = [self._near(model, fold) for fold, model in enumerate(models)]
-            unknown = unique_pairs(np.concatenate([unknown, *near]))
+            near_pairs = [self._near(model, fold) for fold, model in enumerate(models)]
+            unknown = unique_pairs(np.concatenate([unknown, *near_pairs]))
         n_jobs = self._settings.n_jobs
         log_odds = self.learned.log_odds(self._searched, unknown, n_jobs)
         pairs = np.concatenate([mixing.known_pairs, unknown])
@@ -488,12 +488,14 @@ class _Classifying:
         mixing = self._mixing
         matches = mixing.known_pairs[mixing.labels == 1.0]
         is_near = np.isin(mixing.candidates, matches).any(axis=1)
-        near = mixing.candidates[is_near]
-        log_odds = self.learned.log_odds(self._searched, near, self._settings.n_jobs)
-        answers = mixing.consequences.answers(near)
+        near_pairs = mixing.candidates[is_near]
+        log_odds = self.learned.log_odds(
+            self._searched, near_pairs, self._settings.n_jobs
+        )
+        answers = mixing.consequences.answers(near_pairs)
         labels = np.where(np.isnan(answers), expit(log_odds), answers)
         is_sure = (labels == 1.0) & ~np.isnan(answers) | (labels <= UNLIKELY)
-        pairs = np.concatenate([mixing.known_pairs, near[is_sure]])
+        pairs = np.concatenate([mixing.known_pairs, near_pairs[is_sure]])
         is_match = np.concatenate([mixing.labels, labels[is_sure]]) > 0.5
         return pairs, is_match
 

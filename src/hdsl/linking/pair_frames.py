@@ -26,11 +26,13 @@ def read_pairs(frame: Any, tables: Tables) -> Tables:
 
     Parameters
     ----------
-    frame : DataFrame or mapping of columns
+    frame : DataFrame, batch of Arrow or mapping of columns
         Columns as ``name_left`` and ``name_right``, ``left_name`` and ``right_name``, or
         ``name_l`` and ``name_r``. One that is not there is empty.
     tables : Tables
     """
+    if hasattr(frame, "to_pydict"):  # a table or a batch of Arrow
+        frame = frame.to_pydict()
     values = columns_of(frame)
     n_rows = max(map(len, values.values()), default=0)
     return Tables(
@@ -41,11 +43,11 @@ def read_pairs(frame: Any, tables: Tables) -> Tables:
 
 def _side(values: dict[str, list[Any]], table: Table, side: str, n_rows: int) -> Table:
     """Return the records of one side."""
-    found = {}
+    source_of = {}
     for name in table.columns:
         names = [pattern.format(name) for pattern in PATTERNS[side]]
-        found[name] = next((each for each in names if each in values), None)
-    if not any(found.values()):
+        source_of[name] = next((each for each in names if each in values), None)
+    if not any(source_of.values()):
         name = next(iter(table.columns))
         raise ValueError(
             f"score_pairs expected columns of the {side} record, such as "
@@ -55,7 +57,7 @@ def _side(values: dict[str, list[Any]], table: Table, side: str, n_rows: int) ->
     empty = [""] * n_rows
     columns = {
         name: texts_of(values[source], name) if source else empty
-        for name, source in found.items()
+        for name, source in source_of.items()
     }
     return make_table(columns, [*range(n_rows)])
 

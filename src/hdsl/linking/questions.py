@@ -182,12 +182,12 @@ class Audit(NamedTuple):
         >>> print(Audit.of_answers(2310, 100, 0).sentence())
         None of 100 is wrong: of 2,310 links at most 3.0 % are (95 %).
         """
-        most = 1.0
+        bound = 1.0
         if n_wrong < n_audited:
-            most = float(beta.ppf(CONFIDENCE, n_wrong + 1, n_audited - n_wrong))
+            bound = float(beta.ppf(CONFIDENCE, n_wrong + 1, n_audited - n_wrong))
         if n_audited >= n_links:
-            most = n_wrong / max(n_links, 1)
-        return cls(n_links, n_audited, n_wrong, most)
+            bound = n_wrong / max(n_links, 1)
+        return cls(n_links, n_audited, n_wrong, bound)
 
     def sentence(self) -> str:
         """Return the audit in words."""

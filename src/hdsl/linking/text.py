@@ -177,8 +177,8 @@ def _counts(
     tokens = _ones(np.array(numbers, dtype=np.int64), ends, len(number_of_token))
     features: list[np.ndarray] = []
     for token in number_of_token:
-        found = [number_of(name) for name in words_and_grams(token)]
-        features.append(np.array([k for k in found if k >= 0], dtype=np.int32))
+        numbers = [number_of(name) for name in words_and_grams(token)]
+        features.append(np.array([k for k in numbers if k >= 0], dtype=np.int32))
     ends = np.cumsum([0, *map(len, features)]).tolist()
     indices = np.concatenate([*features, np.zeros(0, dtype=np.int32)])
     n_features = max(n_features, 1 + int(indices.max(initial=-1)))

@@ -132,8 +132,10 @@ def _index(collection: Any, X: sp.csr_array) -> dict[str, Any]:
         (compared.data * is_word, compared.indices, compared.indptr), compared.shape
     )
     fixed = np.zeros(compared.shape[1])
-    for part in similarity.fixed:
-        fixed[part.start : part.stop_in(compared.shape[1])] += part.weight
+    for fixed_part in similarity.fixed:
+        fixed[fixed_part.start : fixed_part.stop_in(compared.shape[1])] += (
+            fixed_part.weight
+        )
     return {
         "X": compared,
         "names": [str(name) for name in scored.names(collection.feature_names)],

@@ -294,13 +294,13 @@ class QueryMemory:
         similarities = self.similarities(query)[0]
         weights = self._weights(similarities[None, :])[0]
         reasons = []
-        for place in np.flatnonzero(self.relevance.documents == document).tolist():
-            number = int(self.relevance.queries[place])
+        for position in np.flatnonzero(self.relevance.documents == document).tolist():
+            number = int(self.relevance.queries[position])
             reason = Remembered(
                 query=str(self.names[number]),
                 similarity=float(similarities[number]),
-                grade=float(self.relevance.grades[place]),
-                value=float(self.weight * weights[number] * self.unit_grades[place]),
+                grade=float(self.relevance.grades[position]),
+                value=float(self.weight * weights[number] * self.unit_grades[position]),
             )
             if reason.value > 0.0:
                 reasons.append(reason)
