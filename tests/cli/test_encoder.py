@@ -344,8 +344,8 @@ def test_hdsl_help_names_the_encoder():
 
 
 def test_what_is_learned_inside_the_embedding_goes_all_the_way(home):
-    learned = ("--prior", 2, "--embedding-scale", 4, "--no-class-scores")
-    facts = told("fit", "texts.csv", *FIT, *learned)
+    learned = ("--prior", 0.5, "--embedding-scale", 4, "--embedding-weight", 0.05)
+    facts = told("fit", "texts.csv", *FIT, *learned, "--no-class-scores")
     n_directions = facts["embedding directions"]
     assert n_directions > 0
     assert told("info", "model.hdsl")["embedding directions"] == n_directions
