@@ -261,7 +261,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     >>> SimilarityKNeighborsClassifier(1).fit(X, y).predict([[0, 1, 0], [1, 0, 0]]).tolist()
     ['b', 'a']
     >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, y)
-    >>> knn = SimilarityKNeighborsClassifier(1, similarity=model).fit(X, y)
+    >>> knn = SimilarityKNeighborsClassifier(1, similarity=model, cosine=False).fit(X, y)
     >>> scores, rows = knn.kneighbors([[1, 0, 9]])
     >>> scores.round(2).tolist(), rows.tolist()
     ([[0.1]], [[0]])

@@ -34,7 +34,7 @@ class HDSL(hdsl_module.HDSL):
     ----------
     scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
         As in `hdsl.HDSL`.
-    prior, embedding_weight, validation_fraction
+    prior, goal, embedding_weight, validation_fraction
         As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
         chosen on a sample of the rows, on the client.
     embedding : int, slice, list of str or None, default=None
