@@ -246,3 +246,17 @@ def test_rows_that_are_found_less_well_are_said_before_the_model_is_written(
     assert "--prior" in shown.stderr
     monkeypatch.setattr("hdsl.cli.fit.LEAST_MRR", 0.0)
     assert "mean reciprocal" not in good(*command, "-o", tmp_path / "m.hdsl").stderr
+
+
+def test_groups_are_held_out_together_and_the_goal_is_taken(tmp_path):
+    rows = [(*row, f"user {k // 5}") for k, row in enumerate(texts())]
+    write_csv(tmp_path / "texts.csv", rows, ("id", "topic", "body", "user"))
+    out = tmp_path / "model.hdsl"
+    options = ("--goal", "search", "--group", "user", "--no-class-scores", "-o", out)
+    facts = told("fit", tmp_path / "texts.csv", *LABELLED, *options)
+    is_new = load(out).documents.is_new
+    users = np.arange(90) // 5
+    assert not {*users[is_new]} & {*users[~is_new]}
+    assert facts["rows held out"] == is_new.sum() > 0
+    assert load(out).learned.goal == "search"
+    assert "neighbors" in load(out).learned.choice_

@@ -97,7 +97,8 @@ def cut_path(path, cut_run):
 
 
 def test_a_cut_run_goes_on_with_the_weight_of_its_embedding(tmp_path, path):
-    rows = (X, RNG.random((60, 4)).astype(np.float32) + np.eye(4)[Y].astype(np.float32))
+    noise = 2.0 * RNG.random((60, 4))
+    rows = (X, (noise + np.eye(4)[Y]).astype(np.float32))
     whole = small(prior="auto").fit(rows, Y)
     cut(small(path, prior="auto"), 13, rows)
     resumed = small(path, prior="auto").fit(rows, Y)

@@ -110,10 +110,10 @@ def position_power(shown: ShownRows) -> float:
     Examples
     --------
     >>> position = np.tile([1.0, 4.0], 4000)
-    >>> is_clicked = np.arange(8000) % 8 < np.where(position == 1, 8, 3)
+    >>> is_clicked = np.arange(8000) % 8 < np.where(position == 1, 8, 4)
     >>> rows = np.zeros(8000, dtype=int)
     >>> shown = ShownRows(np.arange(8000), rows, rows, position, is_clicked)
-    >>> 0.4 < position_power(shown) < 0.9
+    >>> 0.4 < position_power(shown) < 0.6
     True
     """
     if not len(shown.rows):

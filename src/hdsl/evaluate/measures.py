@@ -37,6 +37,14 @@ N_DOCUMENTS = 10
 #: are known to a hundredth.
 MOST_QUERIES = 1000
 
+#: Most scores of queries and rows of a search, which takes seconds, or of one that is
+#: held in memory, 128 MB; and the fewest queries, whatever that takes.
+MOST_SCORES = 2**27
+
+MOST_DENSE_SCORES = 2**24
+
+FEWEST_QUERIES = 50
+
 
 class Units(NamedTuple):
     """What is measured, one line per held-out row, comparison, query or click.
@@ -309,8 +317,9 @@ class KnownRows(Measure):
         has_half = np.diff(sparse_block(X).indptr)[rows] >= 2
         rows = rows[has_half]
         units = units[has_half]
-        if len(rows) > MOST_QUERIES:
-            chosen = np.sort(rng.choice(len(rows), MOST_QUERIES, replace=False))
+        n_most = min(MOST_QUERIES, max(1, MOST_DENSE_SCORES // X.shape[0]))
+        if len(rows) > n_most:
+            chosen = np.sort(rng.choice(len(rows), n_most, replace=False))
             rows = rows[chosen]
             units = units[chosen]
         self.units = Units(units, np.ones(len(rows)))

@@ -20,7 +20,9 @@ from ..triplets.rows import CLICKS, JUDGED
 from .clicks import position_power
 from .measures import (
     COMPARISONS,
+    FEWEST_QUERIES,
     MOST_QUERIES,
+    MOST_SCORES,
     NEIGHBORS,
     SEARCH,
     HeldOutClicks,
@@ -143,6 +145,8 @@ def make_parts(
         data = replace(data.compare(Mining.of(model), rng), is_mined=False)
         goal = COMPARISONS if goal == NEIGHBORS else goal
     data = data.present()
+    if data.X.shape[0] > MOST_ORDERED:
+        data = _smaller(data, goal, rng)
     keys = np.arange(data.X.shape[0])
     if data.X.shape[0] <= MOST_ORDERED:
         data, keys = in_own_order(data)
@@ -180,6 +184,15 @@ def make_parts(
             if n_held_out >= ENOUGH_HELD_OUT:
                 return parts
     return parts
+
+
+def _smaller(data: Any, goal: str, rng: np.random.Generator) -> Any:
+    """Return a sample of many rows that is large enough for each part; a search sees all."""
+    if isinstance(data, LabeledRows):
+        return data.sample(MOST_ORDERED, rng)
+    if goal == COMPARISONS and data.groups is None:
+        return data.sample(MOST_TRAIN + MOST_HELD_OUT, rng)
+    return data
 
 
 def n_repeats(data: Any) -> int:
@@ -258,8 +271,10 @@ def _measures_of_comparisons(
     unit_of_row[held_out.compared[:, 0]] = units
     is_searched = np.zeros(X.shape[0], dtype=bool)
     anchors = np.unique(held_out.compared[:, 0])
-    if len(anchors) > MOST_QUERIES:
-        anchors = np.sort(rng.choice(anchors, MOST_QUERIES, replace=False))
+    is_clicked = said is not None and said.kind == CLICKS and said.shown is not None
+    n_most = max(FEWEST_QUERIES, min(MOST_QUERIES, MOST_SCORES // X.shape[0]))
+    if len(anchors) > n_most and not is_clicked:
+        anchors = np.sort(rng.choice(anchors, n_most, replace=False))
     is_searched[anchors] = True
 
     def hold() -> Measure:
