@@ -75,8 +75,8 @@ print(shortened[columns].to_string(index=False))
 # ----------------------
 # ``queries`` says that anchors are typed texts. They stand as rows after the documents.
 # ``position`` names the rank at which an item was shown: a click far down says more.
-# The prior is chosen on queries that are held out, by what a model brings up among all
-# documents: where nothing is gained for certain, it stays close to the cosine.
+# The prior is chosen on queries that are held out, by what they clicked beside what was
+# shown with it, whichever engine showed it.
 
 
 def learn(log):
@@ -99,8 +99,9 @@ def quality(model):
     rows = Q[n_known:]
     index = D
     if model is not None:
-        rows = model.rewrite(rows, cosine=True)
-        index = model.index_rows(D, cosine=True)
+        is_cosine = model.ranking_ == "cosine"
+        rows = model.rewrite(rows, cosine=is_cosine)
+        index = model.index_rows(D, cosine=is_cosine)
     return ranking_quality(top_k(rows, index, 100).rows, relevant[n_known:])
 
 

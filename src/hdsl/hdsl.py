@@ -44,8 +44,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
         "auto" is chosen on rows, comparisons or queries that are held out, by the
         measure of the goal, from nothing learned, 64, 32, 16, 8, 4, 2 and 1 over the
         mean ‖x‖²: the one of the largest expected gain. Where all are expected to
-        lose, nothing is learned, and a warning says so. ``choice_`` has it all. It is
-        64 where too little can be held out.
+        lose, nothing is learned; a warning says so unless the goal is "neighbors".
+        ``choice_`` has it all. It is 64 where too little can be held out.
     goal : {"auto", "neighbors", "comparisons", "search"}, default="auto"
         What the model is for, which decides what is left "auto" on held-out data:
         the errors of nearest neighbours, the share of comparisons that hold, or what a

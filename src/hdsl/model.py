@@ -275,6 +275,46 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             similarity, **checked, by=by, feature_names=names, top=top
         )
 
+    def strongest_directions(
+        self,
+        x: Any,
+        y: Any,
+        X: Any,
+        texts: Any = None,
+        *,
+        top: int = 3,
+        n_ends: int = 3,
+    ) -> list[explain_module.Direction]:
+        """Return the learned directions of the embedding that add most to S(x, y).
+
+        Parameters
+        ----------
+        x, y : Rows or array-like of one row
+        X : Rows or array-like of shape (n_rows, n_features)
+            Rows to show at both ends of a direction, such as those learned from.
+        texts : sequence of length n_rows, default=None
+            What to show of them; None is their numbers.
+        top : int, default=3
+            How many directions.
+        n_ends : int, default=3
+            How many rows per end.
+
+        Returns
+        -------
+        list of hdsl.explain.Direction
+            Each has ``value``, what it adds, and the rows at its ends, ``low`` and
+            ``high``. Over all directions the values sum to *meaning, learned*.
+        """
+        similarity = self.similarity_
+        checked = [
+            self._check(one_row(x), "x"),
+            self._check(one_row(y), "y"),
+            self._check(X),
+        ]
+        return explain_module.strongest_directions(
+            similarity, *checked, texts, top=top, n_ends=n_ends
+        )
+
     def importance(
         self,
         X: Any = None,

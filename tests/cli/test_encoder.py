@@ -83,7 +83,11 @@ def make_encoder(folder, width=WIDTH):
 
 
 SMALL = ("--encoder", "small")
-FIT = (*LABELLED, "--id", "id", *SMALL, "--max-iter", 4, "--min-df", 1)
+FIT = (
+    *LABELLED,
+    *("--id", "id", *SMALL, "--max-iter", 4, "--min-df", 1),
+    *("--tokens", "words", "--embedding-weight", 1),
+)
 
 
 def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(home):
@@ -204,7 +208,7 @@ def test_an_export_has_words_and_embedding(home):
 
 
 def test_a_text_index_leaves_the_embedding_out_and_says_so(home):
-    good("fit", "texts.csv", *FIT, "--tokens", "words")
+    good("fit", "texts.csv", *FIT)
     result = good("export", "model.hdsl", "--to", "sqlite", "--query", "goal")
     assert "the embedding" in result.stderr
     assert "'\"goal\"'" in result.stdout
@@ -340,7 +344,8 @@ def test_hdsl_help_names_the_encoder():
 
 
 def test_what_is_learned_inside_the_embedding_goes_all_the_way(home):
-    facts = told("fit", "texts.csv", *FIT, "--prior", 2, "--embedding-scale", 4)
+    learned = ("--prior", 0.5, "--embedding-scale", 4, "--embedding-weight", 0.05)
+    facts = told("fit", "texts.csv", *FIT, *learned, "--no-class-scores")
     n_directions = facts["embedding directions"]
     assert n_directions > 0
     assert told("info", "model.hdsl")["embedding directions"] == n_directions

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from commands import bad, good, told
+from commands import LABELLED, bad, good, told
 from hdsl import load, save
 from hdsl.serving.full_text import TEXT_FORMATS
 from hdsl.serving.vector_engines import FORMATS
@@ -111,3 +111,11 @@ def test_what_is_exported_and_searched_is_what_was_measured(folder, tmp_path):
     as_measured = (tmp_path / "as_measured.jsonl").read_text(encoding="utf-8")
     assert as_measured == (tmp_path / "S.jsonl").read_text(encoding="utf-8")
     assert as_measured != (tmp_path / "cosine.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_text_index_has_no_ngrams_of_characters(folder, tmp_path):
+    model = tmp_path / "m.hdsl"
+    command = ("fit", folder / "texts.csv", *LABELLED, "--max-iter", 2, "-o", model)
+    good(*command, "--tokens", "characters")
+    message = bad("export", model, "--to", "sqlite", "--query", "goal")
+    assert "--tokens words" in message

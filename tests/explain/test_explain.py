@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import reference
 from hdsl import HDSL
-from hdsl.explain import explain, importance
+from hdsl.explain import explain, importance, strongest_directions
 from hdsl.explain.parts import DIRECTIONS, LEARNED_MEANING, MEANING
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.fixed import NO_FEATURE
@@ -551,3 +551,25 @@ def test_importance_says_when_no_pair_is_large():
     similarity = Similarity(atoms, weights, 1e-3, (FixedPart("prior", 1.0),), 6)
     assert repr(importance(similarity, X)).endswith("2 small ones.")
     assert importance(similarity).note == ""
+
+
+@given(case=cases(), top=st.integers(1, 3))
+def test_directions_sum_to_what_is_learned_inside_the_embedding(case, top):
+    similarity, (x, y, z) = case
+    rows = np.array([x, y, z])
+    found = strongest_directions(similarity, rows[:1], rows[1:2], rows, top=10)
+    along = x @ reference.embedding_part(similarity) @ y
+    total = sum(direction.value for direction in found)
+    assert_allclose(total, along, rtol=0, atol=rounding(similarity, x, y) + 1e-300)
+    sizes = [abs(direction.value) for direction in found]
+    assert sizes == sorted(sizes, reverse=True)
+    for direction in found:
+        v = similarity.directions[direction.number]
+        places = rows[:, similarity.n_paired :] @ v
+        assert places[direction.low[0]] == pytest.approx(places.min())
+        assert places[direction.high[0]] == pytest.approx(places.max())
+    few = strongest_directions(similarity, rows[:1], rows[1:2], rows, "abc", top=top)
+    assert [direction.number for direction in few] == [
+        direction.number for direction in found[:top]
+    ]
+    assert all(set(direction.low) <= set("abc") for direction in few)

@@ -89,7 +89,7 @@ def test_candidate_pairs_of_duckdb(case):
     duckdb = pytest.importorskip("duckdb")
     linker, frame = case
     pairs = duckdb.sql("SELECT * FROM frame WHERE price_left = price_right")
-    reader = pairs.fetch_record_batch(16)
+    reader = pairs.to_arrow_reader(16)
     found = np.concatenate([linker.score_pairs(batch) for batch in reader])
     is_pair = frame["price_left"] == frame["price_right"]
     np.testing.assert_allclose(

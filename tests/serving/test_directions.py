@@ -1,5 +1,6 @@
 """What is learned inside an embedding, at every door: W = VᵀV beside words."""
 
+import dataclasses
 import json
 import re
 
@@ -11,6 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
 from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier
+from hdsl.evaluate import (
+    compare_errors,
+    compare_triplets,
+    knn_error,
+    triplet_accuracy,
+)
 from hdsl.search import above, top_k
 from hdsl.serving import export_query, export_rows
 from hdsl.text import Collection, Documents, TextEncoder, Words
@@ -157,7 +164,8 @@ def test_searches_neighbors_and_transform_compare_by_S(fitted, weight, tmp_path)
     assert_allclose(top_k(queries, index, 3).scores, best, atol=1e-5)
     threshold = float(best[0, -1]) - 1e-3
     assert above(queries, index, threshold).nnz == (expected >= threshold).sum()
-    classifier = SimilarityKNeighborsClassifier(3, similarity=model).fit(ROWS, Y)
+    classifier = SimilarityKNeighborsClassifier(3, similarity=model, cosine=False)
+    classifier.fit(ROWS, Y)
     similarities, _ = classifier.kneighbors(QUERIES)
     assert_allclose(similarities, best, atol=1e-5)
     model.save(tmp_path / "model.hdsl")
@@ -198,3 +206,29 @@ def test_a_collection_searches_by_what_is_learned_inside_the_embedding(
     assert_allclose(
         [hit["similarity"] for hit in again], np.sort(others)[::-1][:3], atol=1e-5
     )
+
+
+def test_measures_see_what_is_learned_and_the_plain_cosine_does_not(fitted):
+    model = with_directions(fitted[0.5], 2.0 * np.eye(WIDTH)[:2])
+    plain = dataclasses.replace(
+        model.similarity_,
+        atoms=np.empty((0, 3), dtype=int),
+        weights=np.empty(0),
+        directions=None,
+    )
+    rng = np.random.default_rng(0)
+    triplets = np.array([rng.permutation(len(ROWS))[:3] for _ in range(200)])
+    compared = compare_triplets(model, ROWS, triplets, cosine=True)
+    before, after = (
+        triplet_accuracy(similarity, ROWS, triplets, cosine=True)
+        for similarity in (plain, model)
+    )
+    assert compared.before.share == pytest.approx(1.0 - before)
+    assert compared.after.share == pytest.approx(1.0 - after)
+    errors = compare_errors(model, ROWS[:30], Y[:30], ROWS[30:], Y[30:], cosine=True)
+    for measured, similarity in ((errors.before, plain), (errors.after, model)):
+        expected = knn_error(
+            similarity, ROWS[:30], Y[:30], ROWS[30:], Y[30:], cosine=True
+        )
+        assert measured.share == pytest.approx(expected)
+    assert before != after

@@ -104,9 +104,17 @@ def _is_cosine(collection: Any, arguments: Namespace) -> bool:
 
 
 def _name_what_is_left_out(collection: Any, engine: str) -> None:
-    """Say what a text index does not see: class scores, and an embedding."""
+    """Say what a text index does not see: class scores, and an embedding.
+
+    Raise ValueError where it sees nothing: it has words, and no n-grams of characters.
+    """
     if engine not in FULL_TEXT:
         return
+    if collection.words is not None and collection.words.unit == "characters":
+        raise ValueError(
+            f"{engine} searches by words, but the model reads texts as n-grams of "
+            "characters: fit with --tokens words, or export with --to pgvector."
+        )
     left_out = []
     if collection.scored.n_scores:
         left_out.append("what was learned of the class scores")

@@ -38,7 +38,7 @@ from .gains import (
     interval_of,
 )
 from .measures import COMPARISONS, NEIGHBORS, SEARCH
-from .parts import Part, make_parts
+from .parts import Part, goal_of, make_parts
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -380,7 +380,9 @@ def choose(
     table = walker.table(chosen, ranking, gain, effects)
     reason = walker.reason(chosen, n_iter, gain, effects)
     if best < 0:
-        warn(f"Nothing is learned: {reason}.")
+        reason = f"nothing is learned: {reason}"
+        if goal_of(model.goal, data) != NEIGHBORS:
+            warn(f"{reason[0].upper()}{reason[1:]}.")
         prior = FIXED_PRIOR if is_free else float(model.prior)
         return Choice(prior, 0, reason, table)
     return Choice(chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale)

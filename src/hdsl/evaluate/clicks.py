@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..similarity.cosine import COSINE, ranking_with
+from ..similarity.cosine import PRODUCT, PlainCosine, ranking_with
 from ..similarity.pairwise import as_rewriter
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
-from ..similarity.unlearned import unlearned
 from ..triplets import Judgements, ShownRows
 from .comparisons import PairScores, points_of
 from .errors import ErrorComparison
@@ -70,15 +69,20 @@ class ClickedPairs:
         similarity: Rewriter,
         rankings: Sequence[str],
         memory: QueryMemory | None = None,
+        plain: Rewriter | None = None,
     ) -> dict[str, np.ndarray]:
         """Return the share of the rows beside each click that are below it; ties count half.
 
-        What is remembered of judged queries is added to the scores.
+        What is remembered of judged queries is added to the scores; `plain` compares
+        queries with those.
         """
         scores = self._scores.scores(similarity, rankings)
         if memory is not None:
             queries, positions = np.unique(self._lines.queries, return_inverse=True)
-            remembered = memory.scores(self._X[queries])
+            known = self._X[queries]
+            if plain is not None:
+                known = plain.rewrite(known)
+            remembered = memory.scores(known)
             added = np.asarray(remembered[positions, self._lines.rows]).ravel()
             scores = {ranking: values + added for ranking, values in scores.items()}
         return {
@@ -208,9 +212,10 @@ def compare_clicks(
         )
     ranking = ranking_with(model, cosine)
     learned = as_rewriter(model, X.shape[1], "model")
+    plain = PlainCosine(model)
     return ErrorComparison.from_trials(
-        before=1.0 - pairs.shares(unlearned(X), (COSINE,))[COSINE],
-        after=1.0 - pairs.shares(learned, (ranking,), memory)[ranking],
+        before=1.0 - pairs.shares(plain, (PRODUCT,))[PRODUCT],
+        after=1.0 - pairs.shares(learned, (ranking,), memory, plain)[ranking],
         sample_weight=pairs.weights,
         groups=pairs.queries,
         supervision="judgements",

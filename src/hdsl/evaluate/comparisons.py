@@ -10,7 +10,13 @@ import scipy.sparse as sp
 
 from ..input.comparisons import check_comparisons, check_weights
 from ..rows import Rows
-from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
+from ..similarity.cosine import (
+    COSINE,
+    PRODUCT,
+    LearnedCosine,
+    PlainCosine,
+    ranking_with,
+)
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, row_products
 from ..similarity.rewriter import Rewriter
@@ -205,7 +211,7 @@ def compare_triplets(
     learned = as_rewriter(model, X.shape[1], "model")
     compared = ComparedPairs(X, triplets)
     return ErrorComparison.from_trials(
-        before=1.0 - compared.points(unlearned(X), (COSINE,))[COSINE],
+        before=1.0 - compared.points(PlainCosine(model), (PRODUCT,))[PRODUCT],
         after=1.0 - compared.points(learned, (ranking,))[ranking],
         sample_weight=weights,
         groups=triplets[:, 0],

@@ -20,6 +20,7 @@ from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..relevance import Relevance
 from ..rows import Rows, count_features, stack_rows
+from ..similarity.cosine import PlainCosine
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
@@ -250,7 +251,10 @@ def measure_labels(
             classifier_facts, X.shape[0], X_test.shape[0]
         )
         if classifier is None:
-            classifier = _classifier_error(X, y, X_test, y_test)
+            plain = PlainCosine(similarity)
+            classifier = _classifier_error(
+                plain.index_rows(X), y, plain.rewrite(X_test), y_test
+            )
     return Measured(
         errors=errors,
         known_items=_known_items(similarity, searched, np.arange(errors.before.n)),
@@ -371,13 +375,13 @@ def _known_items(
     if not (count_features(X)[rows] >= 2).any():
         return {}
     return {
-        "cosine": _search_known_items(None, X, rows),
+        "cosine": _search_known_items(PlainCosine(similarity), X, rows),
         "learned": _search_known_items(similarity, X, rows),
     }
 
 
 def _search_known_items(
-    similarity: Rewriter | None, X: sp.csr_array, rows: np.ndarray
+    similarity: Rewriter, X: sp.csr_array, rows: np.ndarray
 ) -> KnownItem:
     """Return the ranks of a sample of rows; the queries do not depend on the similarity."""
     return known_item(

@@ -9,6 +9,7 @@ import numpy as np
 from ..input.labels import check_one_label_per_row, check_same_labels
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
+from ..similarity.cosine import PlainCosine
 from ..similarity.rewriter import Rewriter
 from .errors import ErrorComparison
 from .rows import checked_rows, compares_embeddings
@@ -155,6 +156,6 @@ def compare_errors(
         )
         return _errors(knn.fit(X, y), X_test, truth, which)
 
-    before = errors(None, cosine=True)
+    before = errors(PlainCosine(model), cosine=False)
     after = errors(model, cosine=cosine)
     return ErrorComparison.from_trials(before, after)

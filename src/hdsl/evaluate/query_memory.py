@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..relevance import Relevance
 from ..search import top_k
-from ..similarity.cosine import ranked_by, ranking_of
+from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import products
 from ..similarity.query_memory import (
@@ -90,7 +90,10 @@ def remember(
     Q = checked_rows(model, queries)
     D = checked_rows(model, documents)
     relevance = as_relevance(relevant)
-    memory = QueryMemory(Q, relevance, D.shape[0], weight=0.0, power=1.0, names=names)
+    known = PlainCosine(model).rewrite(Q)
+    memory = QueryMemory(
+        known, relevance, D.shape[0], weight=0.0, power=1.0, names=names
+    )
     searched = None
     if model is not None:
         rewriter = as_rewriter(model, D.shape[1], "model")
@@ -99,7 +102,7 @@ def remember(
         searched = (ranked.rewrite(Q[judged]), ranked.index_rows(D))
     return choose_memory(
         memory,
-        unit_rows(D),
+        PlainCosine(model).index_rows(D),
         searched=searched,
         random_state=random_state,
         n_jobs=n_jobs,

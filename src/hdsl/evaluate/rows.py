@@ -15,12 +15,12 @@ from ..similarity import Similarity
 def checked_rows(model: Any, X: Any) -> Any:
     """Return X as a CSR array of float64, with the features of the model if it has any.
 
-    With an embedding they are mixed, as the model compares them before learning.
+    With an embedding they are `hdsl.Rows`.
     """
     if compares_embeddings(model):
         if isinstance(model, BaseEstimator):
             X = check_rows(model, X, reset=False)
-        return similarity_of(model).blended_rows(X)
+        return features_as_float64(similarity_of(model).in_blocks(X))
     if has_embedding(X):
         return features_as_float64(as_rows(X))
     if isinstance(model, BaseEstimator):

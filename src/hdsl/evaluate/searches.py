@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..search import top_k
-from ..similarity.cosine import ranked_by, ranking_of
+from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
-from ..similarity.rows import unit_rows
 from .chance import McNemar, mcnemar
 from .rankings import RankingQuality, ranking_quality
 from .rows import checked_rows
@@ -232,7 +231,9 @@ def compare_searches(
     _check_relevant(relevant, D.shape[0])
     left_out = _left_out(leave_out, Q.shape[0])
     learned = ranked_by(ranking_of(model), as_rewriter(model, D.shape[1], "model"))
-    by_cosine = top_k(unit_rows(Q), unit_rows(D), n_ranked, n_jobs=n_jobs)
+    plain = PlainCosine(model)
+    unit_queries = plain.rewrite(Q)
+    by_cosine = top_k(unit_queries, plain.index_rows(D), n_ranked, n_jobs=n_jobs)
     rewritten = learned.rewrite(Q)
     index = learned.index_rows(D)
     by_learned = top_k(rewritten, index, n_ranked, n_jobs=n_jobs)
@@ -244,7 +245,7 @@ def compare_searches(
     )
     if memory is None or memory.weight == 0.0:
         return rankings.compare(relevant)
-    with_memory = memory.top_k(rewritten, index, Q, n_ranked, n_jobs=n_jobs)
+    with_memory = memory.top_k(rewritten, index, unit_queries, n_ranked, n_jobs=n_jobs)
     remembering = rankings._replace(learned=_results(with_memory.rows, left_out, depth))
     judged = set(memory.documents.tolist())
     return replace(

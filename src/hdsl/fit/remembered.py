@@ -17,10 +17,10 @@ from ..similarity.fixed import parts_of_rows
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rows import unit_rows
 from ..triplets import Judgements
+from .path import FitOutcome, LearnedParts
 
 if TYPE_CHECKING:
     from .inputs import CheckedInput
-    from .path import FitOutcome
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,20 @@ class JudgedQueries:
 
     def _searched(self, outcome: FitOutcome) -> tuple[Any, Any]:
         """Return the queries and the documents as the model of an outcome ranks them."""
+        result = outcome.result
+        scale = None
+        if outcome.embedding_weight:  # rows have the embedding times its root
+            scale = outcome.embedding_scale / outcome.embedding_weight
+        learned = LearnedParts.of(
+            result.atoms, result.weights, result.directions, scale
+        )
         similarity = Similarity(
-            outcome.result.atoms,
-            outcome.result.weights,
+            learned.atoms,
+            learned.weights,
             outcome.scale,
             parts_of_rows(self.X, outcome.prior),
             self.X.shape[1],
+            learned.directions,
         )
         ranked = ranked_by(outcome.ranking, similarity)
         queries = ranked.rewrite(self.X[self.queries])

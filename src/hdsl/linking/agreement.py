@@ -331,7 +331,7 @@ def of_ranks(
     levels = np.searchsorted(
         RANKS, np.maximum(standing.rank_left, standing.rank_right), side="left"
     )
-    has_any = np.asarray((nearest.neighbors >= 0).any(axis=1))
+    has_any = nearest.neighbors.max(axis=1, initial=-1) >= 0
     is_candidate = (first <= N_CANDIDATES) & has_any[pairs].any(axis=1)
     return np.where(is_candidate, levels, MISSING)
 

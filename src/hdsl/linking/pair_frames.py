@@ -26,11 +26,13 @@ def read_pairs(frame: Any, tables: Tables) -> Tables:
 
     Parameters
     ----------
-    frame : DataFrame or mapping of columns
+    frame : DataFrame, batch of Arrow or mapping of columns
         Columns as ``name_left`` and ``name_right``, ``left_name`` and ``right_name``, or
         ``name_l`` and ``name_r``. One that is not there is empty.
     tables : Tables
     """
+    if hasattr(frame, "to_pydict"):  # a table or a batch of Arrow
+        frame = frame.to_pydict()
     values = columns_of(frame)
     n_rows = max(map(len, values.values()), default=0)
     return Tables(

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ..rows import features_as_float64
 from .products import row_products
 from .rewriter import Rewriter
-from .rows import divide_rows, lengths_from_squares
+from .rows import divide_rows, lengths_from_squares, unit_rows
 from .similarity import Similarity
 
 #: How rows are ranked: by the learned cosine, or by S as it is.
@@ -37,6 +38,33 @@ def ranking_with(model: Any, cosine: bool | None) -> str:
     if cosine:
         return COSINE
     return PRODUCT
+
+
+class PlainCosine:
+    """The cosine before anything is learned: of words and embedding as a model weighs them.
+
+    Parameters
+    ----------
+    model : object, default=None
+        A model or a similarity. Rows of others, and for None, are compared as they are.
+    """
+
+    #: Rows are at unit length already.
+    ranking = PRODUCT
+
+    def __init__(self, model: Any = None) -> None:
+        similarity = getattr(model, "similarity_", model)
+        self._similarity = similarity if isinstance(similarity, Similarity) else None
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the rows at unit length, in float64."""
+        if self._similarity is not None:
+            X = self._similarity.blended_rows(X)
+        return unit_rows(features_as_float64(X))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side, which is the same."""
+        return self.rewrite(X)
 
 
 class LearnedCosine:

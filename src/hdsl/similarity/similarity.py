@@ -140,11 +140,19 @@ class Similarity:
         return _side_by_side([fixed_part.rows(X) for fixed_part in self.fixed])
 
     def blended_rows(self, X: Any) -> Any:
-        """Return rows as S compares them, the embedding times the root of its weight.
+        """Return rows that are compared as before learning: words and weighed embedding.
 
         Their dot products are those of the fixed parts over the weight of the first.
+        Rows without an embedding stay as they are; one without a weight is left out.
         """
-        return self.index_rows(X).with_embedding_weight(self.embedding_weight)
+        if self.n_paired == self.n_features:
+            return X
+        rows = self.index_rows(X)
+        if not isinstance(rows, Rows):
+            return rows
+        if not self.embedding_weight:
+            return rows.sparse
+        return rows.with_embedding_weight(self.embedding_weight)
 
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are the similarity.

@@ -44,8 +44,8 @@ _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 _LETTER_OF_TOKENS = {"identifiers": r"[^\W\d_]"}
 
 #: Where the median text has fewer different words, "auto" takes n-grams of characters:
-#: they make fewer errors up to 4 words per text, and more from 6 on
-#: (benchmarks/few_words.py).
+#: of sentences they make fewer errors up to 4 words per text, and more from 6 on
+#: (benchmarks/reading.py).
 FEW_WORDS = 5
 
 #: Most texts that "auto" looks at: a median needs no more.
