@@ -477,7 +477,7 @@ def test_a_fixed_model_below(data):
     as_given = np.empty(len(order))
     as_given[order] = below
     ours = twin.layout.problem(
-        losses.get(dense.loss), dense.scale, (dense.prior,), as_given
+        losses.get(dense.loss), dense.scale, (dense.prior,), other_margins=as_given
     )
     offset = dense.offset + below
     room = 1e-12 * (dense.margin_size() + np.abs(offset).max())

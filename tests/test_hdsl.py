@@ -23,7 +23,10 @@ from sklearn_checks import every_check
 from small_fits import D, N, T, X, Y, as_quadruplets, assert_same_model, frame, small
 
 # scikit-learn's checks, and the sentences below, have small classes.
-pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:There is one row only:UserWarning",
+    "ignore:Nothing is learned:UserWarning",
+)
 
 SENTENCES = [
     "The central bank raised interest rates to slow inflation.",

@@ -306,13 +306,11 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             ``high``. Over all directions the values sum to *meaning, learned*.
         """
         similarity = self.similarity_
-        checked = [
-            self._check(one_row(x), "x"),
-            self._check(one_row(y), "y"),
-            self._check(X),
-        ]
+        x = self._check(one_row(x), "x")
+        y = self._check(one_row(y), "y")
+        X = self._check(X)
         return explain_module.strongest_directions(
-            similarity, *checked, texts, top=top, n_ends=n_ends
+            similarity, x, y, X, texts, top=top, n_ends=n_ends
         )
 
     def importance(

@@ -339,13 +339,22 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the share of the votes of each class, shape (n_queries, n_classes).
 
-        X as in `predict`.
+        X as in `predict`. Of equal shares that of the predicted class is larger by
+        rounding, so that the largest is always what is predicted.
         """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
             weights = _vote_weights(scores, self.weights)
             return self._codes.votes(rows, weights).toarray()
-        return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
+        shares = knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
+        predicted = knn_predict(
+            rows, scores, self._codes, len(self.classes_), self.weights
+        )
+        is_largest = shares == shares.max(axis=1, keepdims=True)
+        tied = np.flatnonzero(is_largest.sum(axis=1) > 1)
+        winners = (tied, predicted[tied])
+        shares[winners] = np.nextafter(shares[winners], 1.0)
+        return shares
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label, or all of whose labels, are predicted."""

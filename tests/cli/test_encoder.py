@@ -91,7 +91,7 @@ FIT = (
 
 
 def test_texts_are_learned_searched_explained_and_measured_with_an_embedding(home):
-    facts = told("fit", "texts.csv", *FIT)
+    facts = told("fit", "texts.csv", *FIT, "--embedding-weight", 1)
     assert facts["embedding"] == WIDTH
     assert facts["embedding weight"] > 0
     assert facts["error"]["learned"] <= facts["error"]["cosine"]
@@ -184,7 +184,7 @@ def test_another_encoder_is_refused(home):
 
 
 def test_an_export_has_words_and_embedding(home):
-    good("fit", "texts.csv", *FIT)
+    good("fit", "texts.csv", *FIT, "--embedding-weight", 1)
     hits = told("search", "model.hdsl", "goal keeper", "-k", 90, *SMALL)["neighbours"]
     good("export", "model.hdsl", "--to", "jsonl", "-o", "index.jsonl")
     lines = [

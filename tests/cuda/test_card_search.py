@@ -213,8 +213,8 @@ def test_rows_are_sent_to_the_device_once(device, monkeypatch):
     """By an index, and by the classifier; a copy, a pickle and a new fit begin anew."""
     X, topic = text_like(80, 60, seed=3, n_topics=4)
     launched = count_launches(monkeypatch, device)
-    knn = SimilarityKNeighborsClassifier(3, device="cuda").fit(X, topic)
-    expected = SimilarityKNeighborsClassifier(3).fit(X, topic)
+    knn = SimilarityKNeighborsClassifier(3, cosine=False, device="cuda").fit(X, topic)
+    expected = SimilarityKNeighborsClassifier(3, cosine=False).fit(X, topic)
 
     def n_sent():
         return launched.count("feature_levels")  # once per set of rows

@@ -96,7 +96,7 @@ def test_a_saved_model_knows_nothing_of_the_device(device, tmp_path):
 
 @needs_device
 def test_a_choice_on_the_card_ranks_rows_as_on_the_cpu(device, tmp_path, monkeypatch):
-    monkeypatch.setattr("hdsl.choose.choice.PRIORS", (16.0, 8.0))
+    monkeypatch.setattr("hdsl.evaluate.choose.PRIORS", (16.0, 8.0))
     rows, triplets = better_by_product()
     on_cpu, on_gpu = (
         HDSL(device=where, max_iter=2, random_state=0).fit(rows, triplets=triplets)

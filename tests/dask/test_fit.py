@@ -245,7 +245,7 @@ def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
         ("other numbers of blocks", "blocks of the same rows"),
         ("other rows in a block", "rows of features"),
         ("other rows in all", "the same rows"),
-        ("a sparse embedding in blocks", "embedding is dense"),
+        ("a sparse embedding in blocks", "An embedding is dense"),
         ("a pair as a list", "tuple"),
         ("not a number", "NaN"),
         ("too large", "largest absolute value of the embedding"),

@@ -102,7 +102,8 @@ def test_shards_have_few_rows_in_common():
     pairs = np.array(
         [(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)]
     )
-    summary = ComparisonSummary(np.arange(400), np.full(400, 6), 2400.0, pairs)
+    rows = np.arange(400)
+    summary = ComparisonSummary(rows, np.full(400, 6), 2400.0, pairs, rows)
     shards = choose_partition(summary, 400).shards
     assert np.bincount(shards).tolist() == [200, 200]
     n_rows = sum(len(np.unique(pairs[shards[pairs[:, 0]] == k])) for k in range(2))

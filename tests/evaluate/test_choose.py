@@ -25,7 +25,7 @@ def rows_of(topics, seed=0):
     """Return rows with words of their topics, and words of any."""
     rng = np.random.default_rng(seed)
     X = rng.random((len(topics), N_TOPICS * N_WORDS))
-    X *= rng.random(X.shape) < 0.08
+    X *= rng.random(X.shape) < 0.2
     for row, topic in enumerate(topics):
         words = topic * N_WORDS + rng.integers(N_WORDS, size=2)
         X[row, words] += 0.5 + rng.random(2)

@@ -348,12 +348,7 @@ def choose(
         runs.append(PartRun(part, fits, fits.unit if is_free else 1.0))
     scores = Scores.of(runs)
     walker = _Walker(runs, scores, progress)
-    priors = PRIORS if is_free else (float(model.prior),)
-    if runs[0].learns:
-        walker.try_priors([Candidate(prior) for prior in priors])
-    if runs[0].can_learn_inside:
-        prior = PRIOR_INSIDE if is_free else float(model.prior)
-        walker.try_inside([Candidate(prior, embedding_scale=size) for size in INSIDE])
+    walker.try_all(None if is_free else float(model.prior))
     paths = walker.paths
     if not paths:
         return _without_data(model)
@@ -433,6 +428,18 @@ class _Walker:
     def start(self) -> tuple[Candidate, str]:
         """What is there before anything is learned."""
         return self.tried[0], COSINE
+
+    def try_all(self, prior: float | None) -> None:
+        """Try what can be learned, with a given prior or with several."""
+        first = self.runs[0]
+        if first.learns:
+            priors = PRIORS if prior is None else (prior,)
+            self.try_priors([Candidate(prior) for prior in priors])
+        if first.can_learn_inside:
+            inside = PRIOR_INSIDE if prior is None else prior
+            self.try_inside(
+                [Candidate(inside, embedding_scale=size) for size in INSIDE]
+            )
 
     def try_priors(self, candidates: Sequence[Candidate]) -> None:
         """Try ever smaller priors, until they have become worse."""

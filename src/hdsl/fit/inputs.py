@@ -64,11 +64,17 @@ class FitInput:
         object.__setattr__(self, TRIPLETS_BY_WIDTH[width], self.X)
         object.__setattr__(self, "X", self.X.X)
 
-    def check_supervision(self, estimator_name: str, X: Any) -> Any:
-        """Return labels or comparisons of the rows X, checked."""
+    def check_supervision(
+        self, estimator_name: str, X: Any, *, routes_judgements: bool = False
+    ) -> Any:
+        """Return labels or comparisons of the rows X, checked.
+
+        A pipeline passes y to all its steps: beside judgements that are routed to this
+        one it is for the others.
+        """
         judgements = {"triplets": self.triplets, "quadruplets": self.quadruplets}
         passed = [name for name, value in judgements.items() if value is not None]
-        if self.y is not None and passed:
+        if self.y is not None and passed and not routes_judgements:
             raise ValueError(
                 f"fit takes labels or judgements, but got y and {' and '.join(passed)}: "
                 f"leave out y to learn from {passed[0]}, or {passed[0]} to learn from y."
@@ -157,13 +163,21 @@ class CheckedInput:
         return self.checkpoint is not None and self.checkpoint.arrays is not None
 
 
+def _routes_judgements(model: Any) -> bool:
+    """Whether `model` asks for judgements by ``set_fit_request``."""
+    requests = model.get_metadata_routing().fit.requests
+    return any(requests.get(name) is True for name in TRIPLETS_BY_WIDTH.values())
+
+
 def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInput:
     """Check what a fit is given; `continues` is whether the path so far goes on."""
     check_parameters(model)
     earlier = earlier_path(model, continues)
     learned = copy(model)
     X = as_problem_matrix(check_rows(learned, fit_input.X, reset=earlier is None))
-    data = fit_input.check_supervision(type(model).__name__, X)
+    data = fit_input.check_supervision(
+        type(model).__name__, X, routes_judgements=_routes_judgements(model)
+    )
     # A function that makes triplets takes all rows, whatever they weigh.
     counted_rows = X if callable(model.mining) else data.rows_that_count()
     norm, columns = row_norm(model, counted_rows, earlier is not None)

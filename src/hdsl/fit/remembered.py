@@ -123,7 +123,8 @@ class JudgedQueries:
         """Return the queries and the documents as the model of an outcome ranks them."""
         result = outcome.result
         scale = None
-        if outcome.embedding_weight:  # rows have the embedding times its root
+        # Rows have the embedding times its root.
+        if outcome.embedding_weight and outcome.embedding_scale is not None:
             scale = outcome.embedding_scale / outcome.embedding_weight
         learned = LearnedParts.of(
             result.atoms, result.weights, result.directions, scale

@@ -288,6 +288,12 @@ class Similarity:
     def own_lengths(self, X: Any) -> np.ndarray:
         """Return sqrt(S(x, x)) of each row, 1 for a row without."""
         rows = features_as_float64(self.index_rows(X))
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = self._own_products(rows)
+        return lengths_from_squares(check_result(squares, "The length of a row of X"))
+
+    def _own_products(self, rows: Any) -> np.ndarray:
+        """Return S(x, x) of rows as S compares them; infinite where float64 ends."""
         learned = self.learned(rows)
         squares = row_products(learned, learned)
         for fixed_part in self.fixed:
@@ -301,7 +307,7 @@ class Similarity:
         if self.has_directions:
             along = self.along_directions(rows)
             squares = squares + dense_row_products(along, along)
-        return lengths_from_squares(squares)
+        return squares
 
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y, or its cosine, dense."""
