@@ -180,7 +180,7 @@ def test_the_two_classes_are_those_that_pairs_were_drawn_from():
     assert mixture.matches[0, EQUAL] == pytest.approx(0.8, abs=0.05)
     known = np.where(is_match, 1.0, 0.0)
     told = fit_mixture(compared, np.ones(20_000), known, 400)
-    assert told.rate == pytest.approx(is_match.mean())
+    assert told.rate == pytest.approx(is_match.mean(), rel=0.05)
 
 
 def test_random_pairs_stand_for_all_pairs():

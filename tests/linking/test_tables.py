@@ -108,10 +108,12 @@ def test_a_cell_that_is_nearly_a_number_takes_no_time():
 
 def test_characters_written_in_another_way_are_the_same():
     text = "café crème brûlée"
-    linker = Linker().fit(
-        [text, "thé vert"], ["thé noir", unicodedata.normalize("NFD", text)]
+    other_way = unicodedata.normalize("NFD", text)
+    as_is, otherwise = (
+        Linker().fit([text, "thé vert"], ["thé noir", same]).predict_proba([(0, 1)])
+        for same in (text, other_way)
     )
-    assert linker.predict_proba([(0, 1)])[0] > 0.99
+    assert as_is == otherwise > 0.3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from .agreement import N_LEVELS, UNLIKE, Compared
 #: Levels of matches before any is seen: nearly all columns agree.
 USUAL_MATCH = np.array([0.70, 0.08, 0.06, 0.04, 0.04, 0.05, 0.03])
 
-#: Matches that `USUAL_MATCH` counts as, in each column.
+#: Matches that `USUAL_MATCH` counts as, in each column, and `FIRST_RATE`: else equal
+#: records of a few would be no match.
 PRIOR_MATCHES = 10.0
 
 #: Random pairs that stand for all pairs that are no candidates.
@@ -270,12 +271,14 @@ class _Patterns(NamedTuple):
 
     def fit(self, mixture: Mixture) -> Mixture:
         """Return the mixture of largest likelihood that EM reaches from another one."""
+        first_rate = mixture.rate
         is_known = ~np.isnan(self.answers)
         previous = np.zeros(len(self.weights))
         for _ in range(MAX_ITER):
             probability = expit(mixture.log_odds(self.compared))
             probability[is_known] = self.answers[is_known]
-            rate = self.weights @ probability / self.total
+            n_matches = self.weights @ probability + PRIOR_MATCHES
+            rate = n_matches / (self.total + PRIOR_MATCHES / first_rate)
             mixture = mixture._replace(
                 matches=self._shares_of_matches(probability),
                 others=self.shares_of_others(probability),
