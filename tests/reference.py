@@ -705,15 +705,6 @@ def grades_of_triplets(triplets, weights):
     }
 
 
-def merged_list(neighbors, scores, entries, depth):
-    """The best of a list and of entries, (number, score) each; -1 and -inf at the end."""
-    every = [*zip(neighbors, scores, strict=True), *entries]
-    known = [(number, score) for number, score in every if number >= 0]
-    best = sorted(known, key=lambda entry: (-entry[1], entry[0]))[:depth]
-    missing = [(-1, -np.inf)] * (len(neighbors) - len(best))
-    return [*best, *missing]
-
-
 def column_keys(X, compared):
     """Return the compared rows per column, and their sums of |x_j| (Σ |x|)²."""
     rows = np.abs(X[np.unique(compared)])

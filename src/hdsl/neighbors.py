@@ -224,14 +224,14 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         all neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
-        dot products with the original rows are the similarity. None is the plain cosine.
+        dot products with the original rows are the similarity. None is the dot product.
         Rows are compared by what the model has learned when the classifier is fitted,
         also if the model is fitted again. A clone, as in a grid search, loses what an
         estimator has learned: pass ``model.similarity_`` there.
     cosine : bool or None, default=None
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
-        itself. None: as the model ranks, ``ranking_``. Changes when the classifier is
-        fitted again.
+        itself. None: as the model ranks, ``ranking_``; False without a model. Changes
+        when the classifier is fitted again.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
@@ -261,7 +261,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     >>> SimilarityKNeighborsClassifier(1).fit(X, y).predict([[0, 1, 0], [1, 0, 0]]).tolist()
     ['b', 'a']
     >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, y)
-    >>> knn = SimilarityKNeighborsClassifier(1, similarity=model).fit(X, y)
+    >>> knn = SimilarityKNeighborsClassifier(1, similarity=model, cosine=False).fit(X, y)
     >>> scores, rows = knn.kneighbors([[1, 0, 9]])
     >>> scores.round(2).tolist(), rows.tolist()
     ([[0.1]], [[0]])
@@ -480,7 +480,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     def _compared_by(self, n_features: int) -> Rewriter:
         """Return what rows are compared by: what is learned now, not later."""
         if self.similarity is None:
-            return _plain_similarity(ranking_with(None, self.cosine) == COSINE)
+            return _plain_similarity(bool(self.cosine))
         name = f"The 'similarity' parameter of {type(self).__name__}"
         similarity = as_rewriter(self.similarity, n_features, name)
         if ranking_with(self.similarity, self.cosine) == COSINE:

@@ -81,8 +81,7 @@ def test_later_records_are_compared_as_if_they_had_been_there(similarities):
     tables = read_tables(LEFT, RIGHT | {"since": ["soon"] * 3}, None, None)
     later = StringSimilarities.of_tables(tables, kinds)
     assert later.column_kinds == kinds
-    copies = similarities.take(np.array([3, 4]))
-    joined = similarities.joined(copies, np.arange(8))
+    joined = similarities.joined(similarities, np.array([*range(6), 6 + 3, 6 + 4]))
     values = joined.compare(np.array([[0, 3], [0, 6], [1, 4], [1, 7]]))
     np.testing.assert_array_equal(values[[0, 2]], values[[1, 3]])
     assert np.isnan(numbers_of(later, 0, 3)["since", "days apart"])

@@ -9,7 +9,7 @@ import numpy as np
 from ..input.labels import check_one_label_per_row, check_same_labels
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity.cosine import PlainCosine
+from ..similarity.cosine import COSINE, PlainCosine, ranking_with
 from ..similarity.rewriter import Rewriter
 from .errors import ErrorComparison
 from .rows import checked_rows, compares_embeddings
@@ -53,8 +53,9 @@ def knn_error(
     >>> knn_error(None, X, ["a", "b", "b"], X_test, ["a", "a"], n_neighbors=1)
     0.5
     """
+    is_cosine = ranking_with(model, cosine) == COSINE
     knn = SimilarityKNeighborsClassifier(
-        n_neighbors, similarity=model, cosine=cosine, n_jobs=n_jobs
+        n_neighbors, similarity=model, cosine=is_cosine, n_jobs=n_jobs
     ).fit(X, y)
     return float(_errors(knn, X_test, y_test, "_test").mean())
 

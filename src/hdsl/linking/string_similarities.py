@@ -82,11 +82,6 @@ class Comparison(ABC):
     def compare(self, left: np.ndarray, right: np.ndarray, n_jobs: int) -> np.ndarray:
         """Return the numbers of pairs, shape (n_pairs, n_names)."""
 
-    def take(self, records: np.ndarray) -> Self:
-        """Return the comparison of some records, in the order of their numbers."""
-        rows = {name: _taken(values, records) for name, values in self._rows().items()}
-        return replace(self, **rows)
-
     def joined(self, later: Self, records: np.ndarray) -> Self:
         """Return the comparison of some of these records and of later ones.
 
@@ -330,10 +325,6 @@ class StringSimilarities:
         ]
         return column.amounts
 
-    def take(self, records: np.ndarray) -> StringSimilarities:
-        """Return the comparisons of some records, in the order of their numbers."""
-        return StringSimilarities([each.take(records) for each in self.comparisons])
-
     def joined(
         self, later: StringSimilarities, records: np.ndarray
     ) -> StringSimilarities:
@@ -388,13 +379,6 @@ def _indicators(hashes: list[list[int]]) -> Rows:
 
 def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % N_HASHES
-
-
-def _taken(values: Any, records: np.ndarray) -> Any:
-    """Return the rows of some records, of an array or as sparse rows."""
-    if isinstance(values, Rows):
-        return values.take(records)
-    return values[records]
 
 
 def _joined(first: Any, later: Any, records: np.ndarray) -> Any:
