@@ -353,11 +353,7 @@ def choose(
     if not paths:
         return _without_data(model)
     walks = [walker.gains(path, ranking) for path, ranking in paths]
-    walk, best = 0, 0
-    if is_free or runs[0].can_learn_inside:
-        walk, best = best_of_walks(walks)
-    if best < 0 and not is_free and runs[0].learns:
-        best = 0  # the prior is given
+    walk, best = _best(walks, runs[0], is_free)
     path, ranking = paths[walk]
     chosen = walker.tried[0] if best < 0 else path[best]
     n_iter = FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
@@ -375,12 +371,29 @@ def choose(
     table = walker.table(chosen, ranking, gain, effects)
     reason = walker.reason(chosen, n_iter, gain, effects)
     if best < 0:
-        reason = f"nothing is learned: {reason}"
-        if goal_of(model.goal, data) != NEIGHBORS:
-            warn(f"{reason[0].upper()}{reason[1:]}.")
-        prior = FIXED_PRIOR if is_free else float(model.prior)
-        return Choice(prior, 0, reason, table)
+        return _nothing_learned(model, data, reason, table)
     return Choice(chosen.prior, n_iter, reason, table, ranking, chosen.embedding_scale)
+
+
+def _best(walks: Sequence[Gains], run: PartRun, is_free: bool) -> tuple[int, int]:
+    """Return the best walk and its best candidate; a given prior is the least that is taken."""
+    if not is_free and not run.can_learn_inside:
+        return 0, 0
+    walk, best = best_of_walks(walks)
+    if best < 0 and not is_free and run.learns:
+        return 0, 0
+    return walk, best
+
+
+def _nothing_learned(
+    model: Any, data: Supervision, reason: str, table: dict[str, np.ndarray]
+) -> Choice:
+    """Return the choice of the start; a warning says so where comparisons were given."""
+    reason = f"nothing is learned: {reason}"
+    if goal_of(model.goal, data) != NEIGHBORS:
+        warn(f"{reason[0].upper()}{reason[1:]}.")
+    prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
+    return Choice(prior, 0, reason, table)
 
 
 def _without_data(model: Any) -> Choice:
