@@ -127,7 +127,9 @@ def test_default_is_the_dot_product():
 def test_model_as_parameter_or_before_it_in_a_pipeline(form, prior):
     model = HDSL(scale=50.0, prior=prior, n_targets=3, max_iter=40, random_state=0)
     pipeline = make_pipeline(model, SimilarityKNeighborsClassifier(3)).fit(form(X), Y)
-    knn = SimilarityKNeighborsClassifier(3, similarity=model).fit(form(X), Y)
+    knn = SimilarityKNeighborsClassifier(3, similarity=model, cosine=False).fit(
+        form(X), Y
+    )
     transformed = model.transform(form(X))
     assert_allclose(knn.kneighbors(form(X))[0], pipeline[-1].kneighbors(transformed)[0])
     assert_array_equal(knn.predict(form(X)), pipeline.predict(form(X)))

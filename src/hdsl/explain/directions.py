@@ -71,10 +71,14 @@ def strongest_directions(
         )
     if not similarity.has_directions:
         return []
-    left, right, all_rows = (
-        similarity.along_directions(similarity.index_rows(rows)).astype(np.float64)
-        for rows in (x, y, X)
-    )
+
+    def along(rows: Any) -> np.ndarray:
+        compared = similarity.index_rows(rows)
+        return similarity.along_directions(compared).astype(np.float64)
+
+    left = along(x)
+    right = along(y)
+    all_rows = along(X)
     values = left[0] * right[0]
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     directions = []

@@ -440,7 +440,10 @@ class Linker(LinkedToPages, BaseEstimator):
 
         Examples
         --------
-        >>> table = [f"{name} smith {k}" for k in range(9) for name in ("anna", "ann")]
+        >>> names = "anna bert carl dora emil frida gustav hanna ida jonas".split()
+        >>> towns = "bonn jena kiel lyon oslo pisa riga rome turin york".split()
+        >>> pairs = list(zip(names, towns))
+        >>> table = [f"{a} {b} {road}" for a, b in pairs for road in ("long road", "lnog")]
         >>> linker = Linker(random_state=0).fit(table)
         >>> drawn = linker.audit(5)
         >>> audit = linker.audited([*zip(drawn.left, drawn.right)])

@@ -360,7 +360,8 @@ def _strength(
 
     Among some kinds of pairs, of which no more than `n_matches` match.
     """
-    first, second = (levels[rows].astype(np.int64) for levels in columns)
+    first = columns[0][rows].astype(np.int64)
+    second = columns[1][rows].astype(np.int64)
     codes = first * N_LEVELS + second
     counts = np.bincount(codes, counted.weights[rows], N_LEVELS**2)
     counts = counts.reshape(N_LEVELS, N_LEVELS)

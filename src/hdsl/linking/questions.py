@@ -256,7 +256,7 @@ def within_budget(probability: np.ndarray, max_false: float) -> int:
 
     Examples
     --------
-    >>> within_budget(np.array([1.0, 1.0, 0.9, 0.2]), max_false=0.5)
+    >>> within_budget(np.array([1.0, 1.0, 0.9, 0.2]), max_false=0.25)
     3
     """
     numbers = np.arange(1, len(probability) + 1)
