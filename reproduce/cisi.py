@@ -193,7 +193,7 @@ def fit(collection: Collection, queries: np.ndarray, hard_share: float) -> HDSL:
     )
     model = HDSL(random_state=0, n_jobs=1)
     with warnings.catch_warnings(action="ignore"):  # of a fit that learns nothing
-        model.fit(judged.X, triplets=judged.triplets, sample_weight=judged.weights)
+        model.fit(judged)
     return finished(model)
 
 

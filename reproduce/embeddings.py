@@ -243,7 +243,7 @@ def learn_judged(
         random_state=0,
     )
     model = HDSL(random_state=0, **options)
-    model.fit(judged.X, triplets=judged.triplets, sample_weight=judged.weights)
+    model.fit(judged)
     return finished(model)
 
 

@@ -76,10 +76,10 @@ def model_folder(settings: Settings) -> Path:
 
 
 def sentence_model(settings: Settings, device: str | None = None) -> Any:
-    """Return MiniLM, loaded anew."""
+    """Return MiniLM, loaded anew, in float32 whatever its file has."""
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(str(model_folder(settings)), device=device)
+    return SentenceTransformer(str(model_folder(settings)), device=device).float()
 
 
 @lru_cache(maxsize=2)
