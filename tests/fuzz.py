@@ -26,6 +26,7 @@ import time
 import traceback
 import warnings
 import zipfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -227,9 +228,10 @@ def read_texts(path):
 def read_triplets(path):
     """Read judgements by row number, as the command line does."""
     from hdsl.cli.data import Data
-    from hdsl.cli.judgements import read_comparisons
+    from hdsl.cli.judgements import read_judgements_of
 
-    read_comparisons("triplets", path, Data(path, np.eye(4)))
+    source = Namespace(group=None, max_unknown=0.1)
+    read_judgements_of("triplets", path, Data(path, np.eye(4)), source)
 
 
 TARGETS = {

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..input.errors import NoTripletError
-from ..rows import sparse_block, stack_rows
+from ..rows import Rows, sparse_block, stack_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.labeled_rows import MOST_MINED, LabeledRows
 from ..supervision.mining import Mining
 from ..supervision.supervision import Supervision
 from ..triplets.rows import CLICKS, JUDGED
+from ..wide_matrices import drop_unused_columns
 from .clicks import position_power
 from .measures import (
     COMPARISONS,
@@ -117,8 +118,19 @@ def in_own_order(data: Any) -> tuple[Any, np.ndarray]:
 
     Names of labels, and the order in which rows and columns come, then change nothing.
     """
+    data = replace(data, X=_without_unused_columns(data.X))
     rows, columns, keys = orders_of_their_own(data.X)
     return data.reordered(rows, columns), keys[rows]
+
+
+def _without_unused_columns(X: Any) -> Any:
+    """Return rows on the columns that they use where there are far more, as hashing makes."""
+    (features,), columns = drop_unused_columns(sparse_block(X))
+    if columns is None:
+        return X
+    if isinstance(X, Rows):
+        return Rows(features, X.dense)
+    return features
 
 
 def make_parts(
