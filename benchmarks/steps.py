@@ -99,7 +99,8 @@ def _marks(seconds: np.ndarray) -> list[int]:
 
 
 def _error(model: HDSL | None, problem: Problem) -> float:
-    return knn_error(model, problem.X, problem.y, problem.X_valid, problem.y_valid)
+    valid = (problem.X_valid, problem.y_valid)
+    return knn_error(model, problem.X, problem.y, *valid, cosine=False)
 
 
 def steps_table(records: list[Record]) -> str:

@@ -219,7 +219,8 @@ def rotation(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> A = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]] * 9)
-    >>> rotation(A, A[:, [1, 0, 2]]).round(3).tolist()
+    >>> R = rotation(A, A[:, [1, 0, 2]])
+    >>> (R.round(3) + 0.0).tolist()  # -0.0 + 0.0 is 0.0
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     U, _, Vt = np.linalg.svd(A.T @ B + np.eye(A.shape[1]))

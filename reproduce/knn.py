@@ -286,9 +286,10 @@ def _diagonal(cell: Cell, parts: Parts) -> dict[str, Any]:
 def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     """Return the errors of the best model of a path, and the path's."""
     model = _path(settings, cell, parts)
+    valid = (parts.X_val, parts.y_val)
     curve = paths.errors_along(
         model,
-        lambda m: knn_error(m, parts.X, parts.y, parts.X_val, parts.y_val),
+        lambda m: knn_error(m, parts.X, parts.y, *valid, cosine=False),
         settings.by_size(full=paths.N_MARKS, quick=8),
     )
     if "fold" in cell:

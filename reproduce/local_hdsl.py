@@ -199,7 +199,7 @@ class RegionFitter:
             fits.loss,
             self.similarity.scale,
             (prior,),
-            learned_margins(shared, self.data),
+            other_margins=learned_margins(shared, self.data),
         )
         self.path = fits.follow(problem, max_iter, self.path)
         self.similarity = replace(
@@ -433,7 +433,7 @@ class LocalHDSL(SimilarityModel):
                 region.learn(similarity, prior, (n_round + 1) * n_more)
                 other_margins[region.chosen] = region.margins()
             problem = whole.layout.problem(
-                whole.loss, whole.scale, (prior,), other_margins
+                whole.loss, whole.scale, (prior,), other_margins=other_margins
             )
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)

@@ -16,6 +16,7 @@ from hdsl.input.errors import warn
 from hdsl.input.estimators import TakesSparse, replace_fitted
 from hdsl.input.matrices import as_problem_matrix, check_matrix
 from hdsl.input.parameters import check_number, check_word, generator
+from hdsl.similarity.cosine import PRODUCT
 from hdsl.similarity.pairwise import Pairwise
 from hdsl.supervision.check import check_supervision
 from hdsl.supervision.mining import METHODS, Mining
@@ -63,6 +64,9 @@ class BilinearSimilarity(Pairwise):
     rest: float
     n_features: int
 
+    #: S(x, x) may be negative: there is no cosine.
+    ranking = PRODUCT
+
     def rewrite(self, X: Any) -> Any:
         """Return XW, the query side: its dot products with rows y are S(x, y)."""
         listed = X[:, self.features]
@@ -94,6 +98,8 @@ class TripletLearner(TakesSparse, BaseEstimator, ABC):
     words: ClassVar[dict[str, Any]] = {}
     #: Dense matrices, of the features that X has, that a fit keeps in memory.
     n_matrices: ClassVar[int] = 0
+    #: Rows are ranked by S as it is, as in the paper.
+    ranking = PRODUCT
 
     mining: str | Callable[..., np.ndarray]
     n_targets: int

@@ -72,7 +72,7 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     ... ]
     >>> models = [path.at(k) for path in paths for k in range(1, path.n_iter_ + 1)]
     >>> def error(model):
-    ...     return knn_error(model, X[:40], y[:40], X[40:], y[40:])
+    ...     return knn_error(model, X[:40], y[:40], X[40:], y[40:], cosine=False)
     >>> best = min(models, key=error)
     >>> best.prior_, float(best.weights_.sum().round(6)), 0 in best.atoms_[:, :2]
     (0.0, 1.0, True)

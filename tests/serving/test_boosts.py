@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from benchmarks.engines import PostgreSQL
-from hdsl import HDSL
+from hdsl import HDSL, Rows
 from hdsl.serving import export_query, export_rows, full_text_query
 from small_fits import X as ROWS
 from small_fits import Y as LABELS
@@ -24,8 +24,8 @@ def exported(request):
     query = ROWS[:1]
     if request.param != "words":
         Z = rng.normal(size=(ROWS.shape[0], 3)).astype(np.float32)
-        rows = (ROWS, Z)
-        query = (ROWS[:1], Z[:1])
+        rows = Rows(ROWS, Z)
+        query = rows[:1]
     model = HDSL(prior=2.0, max_iter=5, random_state=0).fit(rows, LABELS)
     scores = model.similarity(query, rows, cosine=True)[0]
     for row, boost in BOOSTS.items():
@@ -59,7 +59,7 @@ def test_qdrant_adds_boosts(exported, tmp_path):
     q = pytest.importorskip("qdrant_edge")
     query, index, expected = exported
     config = {"sparse_vectors": {"terms": q.EdgeSparseVectorParams()}}
-    if isinstance(index, tuple):
+    if isinstance(index, Rows):
         vector = q.EdgeVectorParams(size=3, distance=q.Distance.Dot)
         config["vectors"] = {"meaning": vector}
     shard = q.EdgeShard.create(str(tmp_path), q.EdgeConfig(**config))
