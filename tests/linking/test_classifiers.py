@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
 
 from hdsl.linking.classifiers import N_FOLDS, CrossFittedClassifier, Targets
+from hdsl.linking.learning import calibration
 
 
 @pytest.fixture
@@ -51,3 +54,14 @@ def test_a_pair_of_unknown_side_counts_on_both(pairs):
     assert sides.weight[~sides.is_match].sum() == 3 * len(rows)
     certain = Targets(labels, fold, np.ones(80)).without(0)
     assert (labels[certain.rows] == certain.is_match).all()
+
+
+def test_known_pairs_calibrate_what_unlisted_pairs_are_taken_for():
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(0.0, 3.0, 2000)
+    labels = (rng.random(2000) < expit(0.5 * log_odds - 2.0)).astype(float)
+    as_known = calibration(labels, log_odds)
+    assert_allclose(as_known(np.array([0.0, 2.0])), [-2.0, -1.0], atol=0.3)
+    few = calibration(np.array([1.0, 0.0]), np.array([3.0, -3.0]))
+    assert_allclose(few(np.array([3.0])), [3.0], atol=0.5)
+    assert calibration(np.ones(5), np.zeros(5))(1.5) == 1.5

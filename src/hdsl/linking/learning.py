@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ..hdsl import HDSL
@@ -34,6 +36,9 @@ MIN_MATCHES = 5
 #: what they weigh together where no pair is known to be different.
 N_UNKNOWN = 2000
 WEIGHT_OF_UNKNOWN = 200.0
+
+#: The odds of the mixture are wrong by such a factor, before any pair is known.
+USUAL_ODDS = 3.0
 
 #: A candidate that is less probable stands for a pair that differs.
 UNLIKELY = 0.1
@@ -414,7 +419,8 @@ class _Classifying:
         """Return what known pairs are, and what others are by the mixture."""
         mixing = self._mixing
         n_known = len(mixing.known_pairs)
-        labels = np.append(mixing.labels, expit(log_odds[n_known:]))
+        as_known = calibration(mixing.labels, mixing.held_out)
+        labels = np.append(mixing.labels, expit(as_known(log_odds[n_known:])))
         answers = mixing.consequences.answers(unknown)
         is_answered = np.append(np.ones(n_known, dtype=bool), ~np.isnan(answers))
         labels[n_known:] = np.where(np.isnan(answers), labels[n_known:], answers)
@@ -508,6 +514,35 @@ class _Classifying:
             seed=self._settings.seed,
             n_jobs=self._settings.n_jobs,
         )
+
+
+def calibration(
+    labels: np.ndarray, log_odds: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return log odds as known pairs correct them: by a slope and an intercept.
+
+    Beforehand they are right, up to about a factor of `USUAL_ODDS`. They stay as they are
+    where all known pairs match, or none.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_known,)
+        1 for a match, else 0.
+    log_odds : ndarray of shape (n_known,)
+        By what has not seen them.
+    """
+    if len(np.unique(labels)) < 2:
+        return lambda values: values
+
+    def loss(line: np.ndarray) -> float:
+        slope, intercept = line
+        doubt = (slope - 1.0) ** 2 + (intercept / np.log(USUAL_ODDS)) ** 2
+        of_pairs = log_loss(labels, slope * log_odds + intercept)
+        return float(of_pairs.sum() + 0.5 * doubt)
+
+    bounds = [(0.0, None), (None, None)]
+    slope, intercept = minimize(loss, (1.0, 0.0), bounds=bounds).x
+    return lambda values: slope * values + intercept
 
 
 def chosen_share(
