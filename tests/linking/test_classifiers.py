@@ -63,5 +63,5 @@ def test_known_pairs_calibrate_what_unlisted_pairs_are_taken_for():
     as_known = calibration(labels, log_odds)
     assert_allclose(as_known(np.array([0.0, 2.0])), [-2.0, -1.0], atol=0.3)
     few = calibration(np.array([1.0, 0.0]), np.array([3.0, -3.0]))
-    assert_allclose(few(np.array([3.0])), [3.0], atol=0.5)
+    assert_allclose(few(np.array([3.0])), [3.0], atol=0.7)
     assert calibration(np.ones(5), np.zeros(5))(1.5) == 1.5
