@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
-from hdsl.readers import DataFileError, expansion, read_labels, read_matrix, tables
+from hdsl.readers import DataFileError, files, read_labels, read_matrix, tables
 
 VALUES = st.just(0.0) | st.floats(-1e6, 1e6, allow_subnormal=False)
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 7))
@@ -265,7 +265,7 @@ def saved_arrays_compressed(data):
 def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(
     put, monkeypatch, name
 ):
-    monkeypatch.setattr(expansion, "FREE_BYTES", 2**20)
+    monkeypatch.setattr(files, "FREE_BYTES", 2**20)
     path = put(name, BOMBS[name]())
     tracemalloc.start()
     try:

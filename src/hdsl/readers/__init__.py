@@ -5,12 +5,10 @@ against the file before memory is allocated. Any fault raises a `DataFileError` 
 names the file and, in a text file, the line.
 """
 
-from .errors import DataFileError
-from .feature_names import read_feature_names
-from .label_files import read_labels
-from .matrices import read_matrix
-from .numpy_files import read_array, read_npz
-from .svmlight import read_svmlight
+from .arrays import read_array
+from .files import DataFileError
+from .labels import read_feature_names, read_labels
+from .matrices import read_matrix, read_npz, read_svmlight
 
 __all__ = [
     "DataFileError",

@@ -3,15 +3,85 @@
 import bz2
 import gzip
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..input.errors import WayOutError
 from ..input.paths import FilePath
-from .errors import DataFileError, bad_line, parsing
-from .expansion import check_expansion, expansion_limit
+from ..memory import format_bytes
+
+#: Bytes of a line that an error looks at.
+LINE_START = 200
+
+
+class DataFileError(WayOutError):
+    """A data file that cannot be read as what it should be."""
+
+
+@contextmanager
+def parsing(path: Path, what: str) -> Iterator[None]:
+    """Turn any error of a library's parser into a DataFileError that names the file."""
+    try:
+        yield
+    except (DataFileError, MemoryError):
+        raise
+    except Exception as error:
+        message = shorten(str(error) or type(error).__name__)
+        raise DataFileError(f"{path} cannot be read as {what}: {message}") from error
+
+
+def bad_line(path: Path, number: int, line: bytes, wanted: str) -> DataFileError:
+    """Return the error about a line of text that is not as it should be."""
+    return DataFileError(
+        f"{path}, line {number}: expected {wanted}. Got {quoted(line)}."
+    )
+
+
+def quoted(line: bytes) -> str:
+    """Return the start of a line, or of a word of it, for a message."""
+    line = line.strip()
+    if not line:
+        return "an empty line"
+    return shorten(repr(line[:LINE_START].decode(errors="backslashreplace")))
+
+
+def shorten(text: str, width: int = 60) -> str:
+    """Return at most `width` characters of a text."""
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+#: What a file is parsed to may take this many times its size, or FREE_BYTES if that is
+#: more.
+MAX_EXPANSION = 200
+FREE_BYTES = 8 * 2**20
+
+
+def expansion_limit(path: Path) -> int:
+    """Return the most bytes that the content of a file may take in memory."""
+    return max(MAX_EXPANSION * path.stat().st_size, FREE_BYTES)
+
+
+def check_expansion(path: Path, size: int, way_out: str) -> None:
+    """Raise DataFileError if a file expands to far more than its size."""
+    if size > expansion_limit(path):
+        raise DataFileError(
+            f"{path} expands from {format_bytes(path.stat().st_size)} to "
+            f"{format_bytes(size)} or more, over {MAX_EXPANSION} times its size. "
+            f"{way_out} if you trust it."
+        )
+
+
+def check_n_rows(path: Path, n_rows: int, size: int) -> None:
+    """Raise DataFileError if the row pointers alone take far more memory than the file."""
+    if n_rows > max(size, FREE_BYTES // 8):  # a pointer per row
+        raise DataFileError(
+            f"{path} claims {n_rows:.3g} rows, more than {format_bytes(size)} can hold."
+        )
+
 
 #: Bytes that parsing takes per word of text, at its peak.
 BYTES_PER_WORD = 64
