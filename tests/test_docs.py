@@ -1,6 +1,5 @@
-"""The pages of the documentation: examples run, and every page, name and command is listed."""
+"""The examples on the pages of the documentation run, and what is drawn is what they find."""
 
-import csv
 import doctest
 import importlib.util
 import re
@@ -38,10 +37,9 @@ ENGINES = {
 #: Sections that those build on.
 SETUP = {"engines": set(), "embeddings": {"In Python", "In a search engine"}}
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not DOCS.is_dir(), reason="an installed library has no pages"),
-]
+pytestmark = pytest.mark.skipif(
+    not DOCS.is_dir(), reason="an installed library has no pages"
+)
 
 
 class Loose(doctest.OutputChecker):
@@ -100,11 +98,13 @@ def run(name, only=None):
     return test.globs, text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PAGES, *ENGINES])
 def test_examples_of_pages(name):
     run(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "section"),
     [(name, section) for name, sections in ENGINES.items() for section in sections],
@@ -116,11 +116,13 @@ def test_examples_of_engines(name, section):
     run(name, section)
 
 
+@pytest.mark.slow
 def test_examples_of_the_page_on_clusters():
     pytest.importorskip("distributed")
     run("cluster")
 
 
+@pytest.mark.slow
 def test_code_blocks_without_prompts_run():
     for package in ("faiss", "usearch", "matplotlib"):
         pytest.importorskip(package)
@@ -140,59 +142,6 @@ def test_the_loose_checker_rejects_other_words_and_numbers():
     assert check.check_output("13.8% of cosine\n", "12.1% of cosine\n", 0)
     assert not check.check_output("13.8% of cosine\n", "31.0% of cosine\n", 0)
     assert not check.check_output("13.8% of cosine\n", "13.8% of dot\n", 0)
-
-
-def test_toctrees_name_every_page_and_no_other():
-    named = set()
-    for page in DOCS.glob("*.md"):
-        for tree in re.findall(
-            r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
-        ):
-            named |= {
-                line for line in tree.split("\n") if line and not line.startswith(":")
-            }
-    there = {page.stem for page in (*DOCS.glob("*.md"), *DOCS.glob("*.rst"))}
-    assert named - {"gallery/index"} == there - {"index"}
-
-
-def test_the_api_page_lists_every_public_name_of_its_modules():
-    text = (DOCS / "api.rst").read_text(encoding="utf-8")
-    for section in re.split(r"\.\. currentmodule:: ", text)[1:]:
-        module, *lines = section.split("\n")
-        listed = {line.strip() for line in lines if re.fullmatch(r"   [\w.]+", line)}
-        loaded = importlib.import_module(module)
-        for name in listed:
-            value = loaded
-            for part in name.split("."):
-                value = getattr(value, part)
-            assert value.__doc__, name
-        own = getattr(loaded, "__all__", None) or [
-            name
-            for name, value in vars(loaded).items()
-            if getattr(value, "__module__", None) == module
-        ]
-        public = {
-            name for name in own if not name.startswith("_") and not name.isupper()
-        }
-        missing = public - listed - ELSEWHERE.get(module, set())
-        assert not missing, f"{module}: {sorted(missing)} should be on the API page"
-
-
-#: Public names that another section or a docstring explains.
-ELSEWHERE = {
-    "hdsl.readers": {"Data"},
-    "hdsl.neighbors": {"SimilarityKNeighborsClassifier"},
-    "hdsl.search": {"add_products"},
-    "hdsl.text": {"Scored", "are_counts", "inverse_frequencies", "weigh_counts"},
-}
-
-
-def test_every_command_is_on_its_page():
-    from hdsl.cli import COMMANDS
-
-    text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"generated/help-(\w+)\.txt", text)) - {"hdsl"}
-    assert shown == set(COMMANDS)
 
 
 def from_docs(name):
@@ -218,6 +167,7 @@ def test_tables_of_pages_are_those_of_the_results():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Loose.SAME_WORDS, reason="the picture has the docstrings of Python 3.11"
 )
@@ -247,86 +197,3 @@ def test_broken_links_are_found(tmp_path):
     wrong, n_links = from_docs("check_links").broken(tmp_path)
     assert [link for _, link in wrong] == ["no.png", "other.html#missing"]
     assert n_links == 4
-
-
-#: Tables of embeddings by MiniLM: name on a page, and in the results.
-BY_MINILM = {
-    "words, by cosine": "words, by cosine",
-    "words, `HDSL()`": "words, HDSL()",
-    "words, LinearSVC": "words, LinearSVC",
-    "embedding, by cosine": "embedding, by cosine",
-    "both, `HDSL()`": "both, HDSL()",
-    "both, `ClassScores(), HDSL()`": "both, ClassScores() and HDSL()",
-    "both, LinearSVC": "both, LinearSVC",
-}
-
-#: Figures in sentences: page, pattern, file of results, line and column of each group.
-BOTH = "ClassScores(), HDSL()"
-OURS = "HDSL()"
-FIGURES = [
-    (
-        "../README.md",
-        r"of (\S+) % \(R8\) and (\S+) % \(R52\)",
-        "published-accuracy",
-        [(BOTH, "r8"), (BOTH, "r52")],
-    ),
-    (
-        "when.md",
-        r"curve is (\S+) % with `HDSL\(\)` and (\S+) with",
-        "published-auc",
-        [(OURS, "bace_ecfp6"), (BOTH, "bace_ecfp6")],
-    ),
-    (
-        "when.md",
-        r"has (\S+) % errors, the cosine (\S+), LinearSVC (\S+),\s+and class scores with "
-        r"`HDSL\(\)` (\S+)\.",
-        "quality-error-3nn",
-        [(name, "reuters_counts") for name in (OURS, "cosine", "LinearSVC", BOTH)],
-    ),
-    (
-        "supervision.md",
-        r"F1 of (\S+) by cosine, (\S+) as learned and (\S+) with",
-        "topics-f1",
-        [(name, "micro F1, 3 neighbours") for name in ("cosine", OURS, BOTH)],
-    ),
-    *(
-        (
-            "when.md",
-            rf"\| `?{re.escape(name)}`?(?:, 3 neighbours)? \| (\S+) \| (\S+) \|",
-            "published-accuracy",
-            [(name, "r8"), (name, "r52")],
-        )
-        for name in ("cosine", OURS, BOTH, "LinearSVC")
-    ),
-    *(
-        (
-            page,
-            rf"\| {re.escape(shown)} \| (\S+) \| (\S+) \|",
-            "embeddings-errors",
-            [(name, "docstrings, minilm"), (name, "movie_reviews, minilm")],
-        )
-        for shown, name in BY_MINILM.items()
-        for page in ("when.md", "embeddings.md")
-    ),
-    (
-        "embeddings.md",
-        r"nDCG@10 is (\S+) by words as learned, (\S+) by the embedding alone and (\S+)\s",
-        "embeddings-search",
-        [
-            ("MiniLM, 384 columns", column)
-            for column in ("words, learned", "embedding", "both, learned")
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize(("page", "pattern", "results", "cells"), FIGURES)
-def test_figures_in_sentences_are_those_of_the_results(page, pattern, results, cells):
-    with (DOCS / "results" / f"{results}.csv").open(encoding="utf-8") as file:
-        head, *lines = csv.reader(file)
-    table = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
-    found = re.search(pattern, (DOCS / page).read_text(encoding="utf-8"))
-    assert found, f"{page} has no such sentence"
-    assert list(found.groups()) == [
-        table[row][column].split()[0] for row, column in cells
-    ]
