@@ -25,8 +25,7 @@ from hdsl.text import (
     Words,
     learn,
 )
-from hdsl.text.document_index import Cosines
-from hdsl.text.scored import Scored
+from hdsl.text.search import Cosines, Scored
 
 TEXTS = np.array(
     [
@@ -488,7 +487,7 @@ def test_names_are_those_of_the_first_search(collection, monkeypatch):
 
 
 def test_a_search_without_reasons_looks_for_none(collection, monkeypatch):
-    monkeypatch.setattr(Collection, "_reasons", None)
+    monkeypatch.setattr("hdsl.explain.explain", None)
     hits = collection.search("a late goal", 3, why=0)
     assert [hit["why"] for hit in hits] == [[], [], []]
 

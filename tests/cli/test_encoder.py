@@ -118,9 +118,7 @@ def test_a_saved_collection_has_its_embedding_and_compares_as_before(home):
     collection.encoder.use(str(home / "small"))
     X = collection.documents.X
     assert isinstance(X, Rows)
-    weight = collection.scored.similarity.embedding_weight
-    lengths = np.linalg.norm(X.dense, axis=1)
-    assert_allclose(lengths, np.sqrt(weight), rtol=1e-5)
+    assert_allclose(np.linalg.norm(X.dense, axis=1), 1.0, rtol=1e-5)
     row = collection.rows_of(["goal keeper"])
     expected = collection.scored.similarity.pairwise(row, X, cosine=True)[0]
     hits = collection.search("goal keeper", k=5)

@@ -16,7 +16,7 @@ from ..labels import LabelSets
 from ..rows import Rows, stack_rows
 from ..similarity.cosine import PRODUCT
 from ..text import TEST, Collection, Documents, Queries, Words
-from ..text.learning import document_embedding_weight, min_rows_beside_scores
+from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets
 from . import measure
 from .data import Data
@@ -127,12 +127,6 @@ def learn(
     if words is not None and words.ranks_by_length:
         model.ranking_ = PRODUCT
     seconds = time.perf_counter() - start
-    if text_encoder is not None:
-        weight = document_embedding_weight(fitted)
-        documents = _with_embedding_weight(documents, weight)
-        if queries is not None:
-            rows = _with_embedding_weight(queries.rows, weight)
-            queries = replace(queries, rows=rows)
     collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
     measured = measure.held_out(collection, n_jobs=model.n_jobs)
@@ -219,11 +213,6 @@ def _with_embedding(
     announce(f"encoding {counted(len(texts), 'text')}", quiet=quiet)
     embedding = encoder.encode(texts.tolist(), verbose=int(is_watched(quiet)))
     return replace(documents, X=Rows(documents.X, embedding))
-
-
-def _with_embedding_weight(documents: Documents, weight: float) -> Documents:
-    """Return documents that are compared as before learning, with the weight that was chosen."""
-    return replace(documents, X=documents.X.with_embedding_weight(weight))
 
 
 def _count_words(words: Words, data: Data, parts: np.ndarray) -> sp.csr_array:

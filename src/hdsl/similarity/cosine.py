@@ -54,12 +54,12 @@ class PlainCosine:
 
     def __init__(self, model: Any = None) -> None:
         similarity = getattr(model, "similarity_", model)
-        self._similarity = similarity if isinstance(similarity, Similarity) else None
+        self._blended_rows = getattr(similarity, "blended_rows", None)
 
     def rewrite(self, X: Any) -> Any:
         """Return the rows at unit length, in float64."""
-        if self._similarity is not None:
-            X = self._similarity.blended_rows(X)
+        if self._blended_rows is not None:
+            X = self._blended_rows(X)
         return unit_rows(features_as_float64(X))
 
     def index_rows(self, X: Any) -> Any:

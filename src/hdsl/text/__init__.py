@@ -4,12 +4,10 @@ from typing import Any
 
 from .collection import Collection
 from .counts import BM25, are_counts, inverse_frequencies, weigh_counts
-from .documents import TEST, TRAIN, Documents
+from .documents import TEST, TRAIN, Documents, Queries
 from .encoders import EncoderError, TextEncoder
-from .hits import Hits
 from .learning import learn
-from .queries import Queries
-from .scored import Scored
+from .search import Hits, Scored
 from .words import STOP_WORDS, TOKENS, Words
 
 __all__ = [

@@ -11,25 +11,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..class_scores.scores import Scores
-from ..class_scores.words import with_words
-from ..explain.parts import MEANING
-from ..explain.tables import as_names
 from ..files.container import Arrays
 from ..files.tables import get_value, nested, part_of
 from ..input.parameters import check_number
 from ..model_arrays import memory_from
-from ..rows import Rows, is_empty, sparse_block
+from ..rows import Rows
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rows import unit_rows
 from .counts import BM25
-from .document_index import Cosines, DocumentIndex
-from .documents import Documents
+from .documents import Documents, Queries
 from .encoders import TextEncoder
-from .hits import Hits
-from .queries import Queries
-from .scored import Scored, weight_beside_words
+from .search import DocumentSearch, Hits, Scored
 from .words import Words
 
 if TYPE_CHECKING:
@@ -179,9 +173,7 @@ class Collection:
         rows = self.words.transform(texts, are_queries=True)
         if self.encoder is None:
             return rows
-        weight = weight_beside_words(self.scored.similarity, self.scored.scores)
-        embedding = self.encoder.encode(texts)
-        return Rows(rows, embedding).with_embedding_weight(weight)
+        return Rows(rows, self.encoder.encode(texts))
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the model does not know and ignores."""
@@ -250,7 +242,7 @@ class Collection:
     def row_of_text(self, text: str) -> Any:
         """Return a text as one row; raise ValueError where the model knows nothing of it."""
         row = self.rows_of([text])
-        if not is_empty(row):
+        if not self.scored.is_empty(row):
             return row
         scripts = self.words.unknown_scripts(text) if self.words else []
         if not scripts:
@@ -361,24 +353,18 @@ class Collection:
             )
         check_number("search", "k", k, low=1, integer=True)
         check_number("search", "why", why, low=0, integer=True)
-        answers = []
-        for number in range(queries.shape[0]):
-            query = queries[[number]]
-            if is_empty(query):
-                answers.append(Hits())
-                continue
-            cosines = self._index.compare(query)
-            if self.memory is not None:
-                cosines.learned[:] += self._remembered_scores(query)
-            if leave_out is not None:
-                cosines.leave_out(leave_out)
-            rows = cosines.nearest_by_cosine(k) if plain else cosines.nearest(k)
-            first = cosines.nearest_by_plain()
-            if first_by_cosine and first is not None and first not in rows:
-                rows.append(first)
-            hits = [self._hit(row, query, cosines, why, plain) for row in rows]
-            answers.append(Hits(hits, is_plain=plain))
-        return answers
+        return [
+            self._search.hits(
+                queries[[number]],
+                k,
+                memory=self.memory,
+                why=why,
+                leave_out=leave_out,
+                first_by_cosine=first_by_cosine,
+                plain=plain,
+            )
+            for number in range(queries.shape[0])
+        ]
 
     def boosts(
         self, text: str, *, best_score: float | None = None, top: int | None = 100
@@ -406,9 +392,9 @@ class Collection:
             "boosts", "best_score", best_score, low=0, strict=True, words=(None,)
         )
         query = self.row_of_text(text)
-        scores = self._remembered_scores(query)
+        scores = self._search.remembered_scores(query, self.memory)
         if best_score is not None:
-            best = float(self._index.compare(query).learned.max(initial=0.0))
+            best = float(self._search.compare(query).learned.max(initial=0.0))
             if best == 0.0:
                 return {}
             scores *= best_score / best
@@ -416,117 +402,10 @@ class Collection:
         order = np.argsort(-scores[rows], kind="stable")
         return {int(row): float(scores[row]) for row in rows[order][:top]}
 
-    def _remembered_scores(self, query: Any) -> np.ndarray:
-        """Return what is remembered of each document for one row."""
-        assert self.memory is not None
-        return self.memory.scores(self.scored.rows(query)).toarray()[0]
-
-    def _remembered(self, query: Any, row: int) -> list[dict[str, Any]]:
-        """Return the known queries that a document was judged relevant for."""
-        if self.memory is None:
-            return []
-        reasons = self.memory.reasons(self.scored.rows(query), row)
-        return [reason._asdict() for reason in reasons]
-
     @cached_property
-    def _index(self) -> DocumentIndex:
-        """The documents as they are searched, made by the first search."""
-        return DocumentIndex(self.documents.X, self.scored)
-
-    def _hit(
-        self, row: int, query: sp.csr_array, cosines: Cosines, why: int, plain: bool
-    ) -> dict[str, Any]:
-        """Return a document with what is known of it, and the reasons."""
-        similarity = float(cosines.learned[row])
-        rank, plain_rank = cosines.ranks(row)
-        reasons: list[dict[str, Any]] = []
-        remembered: list[dict[str, Any]] = []
-        if not plain:
-            remembered = self._remembered(query, row)
-        cosine = similarity - sum(reason["value"] for reason in remembered)
-        if why and plain:
-            reasons = self._plain_reasons(query, self.documents.X[[row]])
-        elif why:
-            reasons = self._reasons(query, self.documents.X[[row]], cosine)
-        others = reasons[why:]
-        return {
-            "row": row,
-            **self.documents.described(row),
-            "similarity": similarity,
-            "cosine": float(cosines.plain[row]),
-            "rank": rank,
-            "rank by cosine": plain_rank,
-            "why": reasons[:why],
-            "more": {
-                "n": len(others),
-                "value": sum(reason["value"] for reason in others),
-            },
-            "remembered": remembered,
-        }
-
-    def _explained(
-        self, rows: dict[str, Any], by: str = "pair", top: int | None = None
-    ) -> Explanation:
-        """Return the parts of the similarity of rows, classes with their words.
-
-        Rows are without scores, by the names that ``hdsl.explain.explain`` has for
-        them.
-        """
-        from .. import explain
-
-        scored = self.scored
-        names = self._names
-        scored_rows = {name: scored.rows(row) for name, row in rows.items()}
-        explanation = explain.explain(
-            scored.similarity, **scored_rows, by=by, feature_names=names, top=top
-        )
-        if scored.scores is None or names is None:
-            return explanation
-        return with_words(explanation, scored.scores, rows, names)
-
-    @cached_property
-    def _names(self) -> np.ndarray | None:
-        """The names of the features, and of the class scores after them."""
-        return self.scored.names(self.feature_names)
-
-    def _plain_reasons(self, x: Any, y: Any) -> list[dict[str, Any]]:
-        """Return what each feature adds to the plain cosine, the largest first."""
-        unit_x = unit_rows(x)
-        unit_y = unit_rows(y)
-        products = sp.coo_array(sparse_block(unit_x).multiply(sparse_block(unit_y)))
-        similarity = self.scored.similarity
-        names = as_names(self._names, similarity.n_features, similarity.n_paired)
-        reasons = [
-            {"name": str(names[feature]), "value": float(value), "learned": 0.0}
-            for feature, value in zip(products.col, products.data, strict=True)
-        ]
-        if isinstance(unit_x, Rows):
-            value = float(unit_x.dense[0] @ unit_y.dense[0])
-            reasons.append({"name": MEANING, "value": value, "learned": 0.0})
-        return sorted(reasons, key=lambda reason: -abs(reason["value"]))
-
-    def _reasons(
-        self, x: sp.csr_array, y: sp.csr_array, cosine: float
-    ) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the similarity of a hit.
-
-        What is learned of it is in the value. The largest comes first.
-        """
-        explanation = self._explained({"x": x, "y": y})
-        share = 0.0
-        if explanation.total:
-            share = cosine / explanation.total
-        reasons = []
-        for reason in explanation.reasons:
-            described: dict[str, Any] = {
-                "name": reason.name,
-                "value": share * reason.value,
-                "learned": share * reason.addends[0],
-            }
-            if reason.words:
-                described["words"] = reason.words
-            reasons.append(described)
-        return reasons
+    def _search(self) -> DocumentSearch:
+        """The documents as they are searched and explained."""
+        return DocumentSearch(self.documents, self.scored, self.feature_names)
 
     def explain(
         self,
@@ -553,11 +432,11 @@ class Collection:
         rows = {"x": self.row_of(x), "y": self.row_of(y)}
         if rather_than is not None:
             rows["rather_than"] = self.row_of(rather_than)
-        explanation = self._explained(rows, by, top)
+        explanation = self._search.explain(rows, by, top)
         number = self.documents.find_row(y)
-        if self.memory is None or number is None:
+        if number is None:
             return explanation
-        remembered = self.memory.reasons(self.scored.rows(rows["x"]), number)
+        remembered = self._search.remembered(rows["x"], number, self.memory)
         return replace(explanation, remembered=tuple(remembered))
 
     def encode(

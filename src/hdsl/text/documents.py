@@ -11,10 +11,13 @@ import scipy.sparse as sp
 
 from ..files import tables
 from ..files.container import Arrays
-from ..files.tables import get_array
+from ..files.tables import get_array, nested, part_of
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
+from ..relevance import Relevance
 from ..rows import Rows, sparse_block
+from ..similarity.rows import unit_rows
+from ..triplets import ShownRows
 
 #: The part of rows that were learned from.
 TRAIN = 0
@@ -33,8 +36,7 @@ class Documents:
     Parameters
     ----------
     X : csr_array or Rows of shape (n_rows, n_features)
-        Without class scores. An embedding is at unit length times the root of its
-        weight, so that rows are compared as before learning.
+        Without class scores. An embedding is at unit length: the model has its weight.
     labels, texts, ids : ndarray of shape (n_rows,)
     part : ndarray of shape (n_rows,)
         TRAIN or TEST.
@@ -157,7 +159,7 @@ class Documents:
         if self.X is not None:
             arrays |= tables.csr_to_arrays(sparse_block(self.X), "X")
         if isinstance(self.X, Rows):
-            arrays["embedding"] = self.X.dense
+            arrays["unit_embedding"] = self.X.dense
         vectors = {
             "labels": self.labels,
             "texts": self.texts,
@@ -194,8 +196,7 @@ class Documents:
         X: Any = canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = X.shape[0]
         if embedding_width:
-            shape = (n_rows, embedding_width)
-            X = Rows(X, get_array(arrays, "embedding", "f", shape))
+            X = Rows(X, _embedding_from(arrays, (n_rows, embedding_width)))
         texts = _unpacked(arrays, "texts", n_rows)
         if texts is not None and texts.dtype.kind != "O":
             raise ValueError("texts must be strings")
@@ -219,6 +220,13 @@ class Documents:
             judgement_weights=judgement_weights,
             facts=facts,
         )
+
+
+def _embedding_from(arrays: Arrays, shape: tuple[int, int]) -> np.ndarray:
+    """Return the embedding of a file at unit length; older files multiplied it by a weight."""
+    if "unit_embedding" in arrays:
+        return get_array(arrays, "unit_embedding", "f", shape)
+    return np.asarray(unit_rows(get_array(arrays, "embedding", "f", shape)))
 
 
 def _as_array(values: Any) -> Any:
@@ -251,3 +259,89 @@ def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:
     if name not in arrays and f"{name}.text" not in arrays:
         return None
     return tables.unpack_values(arrays, name, n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries as rows beside the documents: a search never returns them.
+
+    Parameters
+    ----------
+    rows : Documents
+        The queries with their texts, ids and part: TRAIN or TEST.
+    relevance : Relevance
+        Grades of documents for these queries.
+    clicks : ShownRows, default=None
+        What held-out queries were shown and clicked, in rows of the documents, then of
+        the queries.
+    """
+
+    rows: Documents
+    relevance: Relevance
+    clicks: ShownRows | None = None
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return self.rows.n_rows
+
+    @property
+    def held_out(self) -> Relevance:
+        """The judgements of the queries that were held out."""
+        return self.relevance.of_queries(self.rows.is_new)
+
+    def to_arrays(self) -> Arrays:
+        """Return all of it as arrays."""
+        rows, _ = self.rows.to_arrays()
+        relevance = dict(self.relevance._asdict())
+        clicks: Arrays = {}
+        if self.clicks is not None:
+            clicks = {**self.clicks._asdict()}
+        return nested(rows=rows, relevance=relevance, clicks=clicks)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Arrays,
+        n_documents: int,
+        n_features: int,
+        embedding_width: int = 0,
+    ) -> Queries:
+        """Return the queries of `to_arrays`; ValueError where they are damaged."""
+        rows = Documents.from_arrays(
+            part_of(arrays, "rows"), {}, n_features, embedding_width
+        )
+        judged = part_of(arrays, "relevance")
+        queries = get_array(judged, "queries", "i", (None,))
+        documents = get_array(judged, "documents", "i", queries.shape)
+        grades = get_array(judged, "grades", "f", queries.shape)
+        _check_row_numbers(queries, rows.n_rows, "query")
+        _check_row_numbers(documents, n_documents, "document")
+        clicks = None
+        if "clicks.events" in arrays:
+            n_rows = n_documents + rows.n_rows
+            clicks = _shown_rows(part_of(arrays, "clicks"), n_rows)
+        return cls(rows, Relevance(queries, documents, grades), clicks)
+
+
+def _shown_rows(arrays: Arrays, n_rows: int) -> ShownRows:
+    """Return what was shown; ValueError where it is damaged."""
+    events = get_array(arrays, "events", "i", (None,))
+    shown = ShownRows(
+        events=events,
+        queries=get_array(arrays, "queries", "i", events.shape),
+        rows=get_array(arrays, "rows", "i", events.shape),
+        positions=get_array(arrays, "positions", "f", events.shape),
+        are_clicked=get_array(arrays, "are_clicked", "b", events.shape),
+    )
+    _check_row_numbers(shown.queries, n_rows, "row")
+    _check_row_numbers(shown.rows, n_rows, "row")
+    if not (np.isfinite(shown.positions) & (shown.positions >= 1)).all():
+        raise ValueError("clicks have a position that is not a number from 1")
+    return shown
+
+
+def _check_row_numbers(numbers: np.ndarray, n_rows: int, noun: str) -> None:
+    """Raise ValueError unless all are numbers of rows."""
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < n_rows):
+        raise ValueError(f"judgements name a {noun} beyond the {n_rows} that there are")

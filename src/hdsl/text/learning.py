@@ -13,7 +13,6 @@ from ..rows import Rows
 from .collection import Collection
 from .documents import Documents
 from .encoders import TextEncoder
-from .scored import weight_beside_words
 from .words import Words
 
 #: Beside class scores, a feature that is paired must be in this power of the number of
@@ -113,18 +112,8 @@ def learn(
     if y is not None and label_sets(y) is None:
         labels = np.asarray(y)
     fitted = model.fit(X, y, **options)
-    if text_encoder is not None:
-        X = X.with_embedding_weight(document_embedding_weight(fitted))
     documents_learned = Documents(X, labels, documents, ids)
     return Collection(fitted, words, documents_learned, encoder=text_encoder)
-
-
-def document_embedding_weight(fitted: Any) -> float:
-    """Return the weight of the embeddings of documents, for a model or a pipeline of two."""
-    if not hasattr(fitted, "steps"):
-        return weight_beside_words(fitted.similarity_)
-    scores, model = fitted
-    return weight_beside_words(model.similarity_, scores)
 
 
 def _default_model(n_texts: int, has_labels: bool) -> Any:
