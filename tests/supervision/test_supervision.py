@@ -14,7 +14,7 @@ import strategies
 from hdsl import HDSL
 from hdsl.evaluate.splits import turns
 from hdsl.supervision.check import check_supervision, check_validation
-from hdsl.supervision.compared_rows import ComparedRows
+from hdsl.supervision.compared_rows import MOST_PER_ANCHOR, ComparedRows
 from hdsl.supervision.labeled_rows import LabeledRows
 from hdsl.supervision.mining import Mining
 from hdsl.supervision.sampling import sample_rows
@@ -308,6 +308,18 @@ def test_of_many_rows_each_class_gives_its_share():
     y = np.repeat([0, 1, 2], [6000, 3000, 1000])
     rows = sampled(labelled(y), 1000, seed=0)
     assert_allclose(np.bincount(y[rows]), [600, 300, 100], atol=1)
+
+
+def test_a_sample_of_anchors_has_all_that_is_said_of_them():
+    rng = np.random.default_rng(0)
+    anchors = np.repeat(np.arange(50), 300)
+    T = np.column_stack([anchors, rng.integers(50, 80, size=(len(anchors), 2))])
+    T = T[T[:, 1] != T[:, 2]]
+    sample = judged(80, T).sample(5, rng)
+    chosen = np.unique(numbers(sample.X)[sample.compared[:, 0]])
+    assert len(chosen) == 5
+    n_said = np.isin(T[:, 0], chosen).sum()
+    assert len(sample.compared) == min(n_said, 5 * MOST_PER_ANCHOR)
 
 
 def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():

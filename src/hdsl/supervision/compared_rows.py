@@ -99,13 +99,13 @@ class ComparedRows(Supervision):
 
     def sample(self, n_units: int, rng: np.random.Generator) -> ComparedRows:
         """Return the comparisons of at most so many anchors, and the rows that they name."""
-        data = self.with_fewer(MOST_PER_ANCHOR * n_units, rng)
         anchors = self.anchors
         if len(anchors) <= n_units:
-            return data
+            return self.with_fewer(MOST_PER_ANCHOR * n_units, rng)
         is_chosen = np.zeros(self.X.shape[0], dtype=bool)
         is_chosen[rng.choice(anchors, n_units, replace=False)] = True
-        data = data.with_compared(is_chosen[data.compared[:, 0]])
+        data = self.with_compared(np.flatnonzero(is_chosen[self.compared[:, 0]]))
+        data = data.with_fewer(MOST_PER_ANCHOR * n_units, rng)
         return data.take(np.unique(data.compared))
 
     def with_fewer(self, n_most: int, rng: np.random.Generator) -> ComparedRows:
