@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .files import tables
-from .files.container import Arrays, dumps
-from .files.tables import get_value
+from .files import container
+from .files.container import Arrays, dumps, get_value
 from .input.errors import short
 from .similarity.arrays import (
     ranking_from,
@@ -70,16 +69,16 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     trace = model.trace_.copy()
     trace["seconds"] = np.nan  # the same model makes the same bytes
     for name, table in {"trace": trace, "corrections": model.corrections_}.items():
-        columns, header[name] = tables.pack_table(table, name)
+        columns, header[name] = container.pack_table(table, name)
         arrays |= columns
     if model.path_directions_ is not None:
         arrays["path_directions"] = model.path_directions_
     arrays |= names_to_arrays(model)
-    arrays |= tables.nested(choice=getattr(model, "choice_", None) or {})
+    arrays |= container.nested(choice=getattr(model, "choice_", None) or {})
     memory = getattr(model, "memory_", None)
     if memory is not None:
         memory_arrays, header["memory"] = memory.to_arrays()
-        arrays |= tables.nested(memory=memory_arrays)
+        arrays |= container.nested(memory=memory_arrays)
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
     header["status"] = model.status_
@@ -160,10 +159,10 @@ def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
         check_directions(vectors, model.embedding_width_)
         model.path_directions_ = vectors
         n_directions = len(vectors)
-    model.trace_ = tables.unpack_table(arrays, "trace", header.get("trace"))
+    model.trace_ = container.unpack_table(arrays, "trace", header.get("trace"))
     check_trace(model.trace_, model.n_iter_, n_features, n_directions)
     layout = header.get("corrections")
-    model.corrections_ = tables.unpack_table(arrays, "corrections", layout)
+    model.corrections_ = container.unpack_table(arrays, "corrections", layout)
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
     n_records = len(model.trace_)
@@ -172,7 +171,7 @@ def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
 
 def choice_from(arrays: Arrays) -> Columns | None:
     """Return what was tried, its columns in order; None where nothing was."""
-    choice = tables.part_of(arrays, "choice")
+    choice = container.part_of(arrays, "choice")
     if not choice:
         return None
     if OLD_COLUMNS & {*choice}:
@@ -192,7 +191,7 @@ def memory_from(arrays: Arrays, header: dict[str, Any]) -> QueryMemory | None:
         return None
     similarity = similarity_from_arrays(arrays, header)
     n_features = similarity.n_features
-    parts = tables.part_of(arrays, "memory")
+    parts = container.part_of(arrays, "memory")
     if "vectors" not in parts:  # an embedding without weight was left out
         n_features = similarity.n_paired
     facts = get_value(header, "memory", dict)
@@ -204,14 +203,14 @@ def names_to_arrays(model: Any) -> Arrays:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return {}
-    return tables.pack_strings("feature_names", names.tolist())
+    return container.pack_strings("feature_names", names.tolist())
 
 
 def names_from_arrays(model: Any, arrays: Arrays) -> None:
     """Give a model the names of its features, where there are some; ValueError if damaged."""
     if "feature_names.text" not in arrays:
         return
-    names = tables.get_strings(arrays, "feature_names")
+    names = container.get_strings(arrays, "feature_names")
     if len(names) != model.n_features_in_:
         raise ValueError(
             f"there are {len(names)} names for {model.n_features_in_} features"

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .files import container
-from .files.container import Arrays, damaged
-from .files.tables import get_value, nested, part_of
+from .files.container import Arrays, damaged, get_value, nested, part_of
 from .input.errors import short
 
 #: What a file may hold, and the module of each class, with ``to_arrays`` and

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from hdsl.explain.shares import feature_shares
+from hdsl.explain.parts import feature_shares
 from hdsl.rows import Rows
 from hdsl.similarity import FixedPart, Similarity
 

@@ -6,13 +6,14 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdsl.files import tables
+from hdsl.files import container
 
 
 @given(st.lists(st.text(st.characters())))
 def test_strings_come_back(strings):
     assert (
-        tables.get_strings(tables.pack_strings("s", strings), "s").tolist() == strings
+        container.get_strings(container.pack_strings("s", strings), "s").tolist()
+        == strings
     )
 
 
@@ -21,7 +22,7 @@ def test_strings_come_back(strings):
 )
 def test_broken_strings_are_refused(text):
     with pytest.raises(ValueError, match=r".+"):
-        tables.get_strings({"s.text": np.frombuffer(text, np.uint8)}, "s")
+        container.get_strings({"s.text": np.frombuffer(text, np.uint8)}, "s")
 
 
 @pytest.mark.parametrize(
@@ -29,12 +30,14 @@ def test_broken_strings_are_refused(text):
     [np.array([2, 1]), np.array([0.5]), np.array(["b", "a"]), np.array(["x"], object)],
 )
 def test_labels_come_back_as_numbers_or_strings(values):
-    unpacked = tables.unpack_values(tables.pack_values("y", values), "y", len(values))
+    unpacked = container.unpack_values(
+        container.pack_values("y", values), "y", len(values)
+    )
     assert unpacked.tolist() == values.tolist()
     with pytest.raises(ValueError, match="y"):
-        tables.unpack_values(tables.pack_values("y", values), "y", 7)
+        container.unpack_values(container.pack_values("y", values), "y", 7)
     with pytest.raises(ValueError, match="numbers or strings"):
-        tables.pack_values("y", np.array([None, 1], dtype=object))
+        container.pack_values("y", np.array([None, 1], dtype=object))
 
 
 TABLE = np.array(
@@ -45,8 +48,8 @@ TABLE = np.array(
 
 def test_tables_come_back_bit_for_bit():
     for table in (TABLE, TABLE[:0]):
-        arrays, layout = tables.pack_table(table, "t")
-        unpacked = tables.unpack_table(arrays, "t", layout)
+        arrays, layout = container.pack_table(table, "t")
+        unpacked = container.unpack_table(arrays, "t", layout)
         assert unpacked.dtype == table.dtype
         assert unpacked.tobytes() == table.tobytes()
 
@@ -66,20 +69,20 @@ def test_tables_come_back_bit_for_bit():
     ],
 )
 def test_other_tables_are_refused(change):
-    arrays, layout = tables.pack_table(TABLE, "t")
+    arrays, layout = container.pack_table(TABLE, "t")
     change(arrays, layout)
     with pytest.raises(
         ValueError, match=r"column|words|table|bytes|field|character|array|\bt\b"
     ):
-        tables.unpack_table(arrays, "t", layout)
+        container.unpack_table(arrays, "t", layout)
 
 
 def test_rows_come_back_and_damaged_ones_are_refused():
     X = sp.random_array(
         (5, 7), density=0.4, random_state=np.random.default_rng(0), format="csr"
     )
-    arrays = tables.csr_to_arrays(X, "X")
-    assert (tables.csr_from_arrays(arrays, "X", 7) != X).nnz == 0
+    arrays = container.csr_to_arrays(X, "X")
+    assert (container.csr_from_arrays(arrays, "X", 7) != X).nnz == 0
     for name, damage in (
         ("X", np.full(X.nnz, np.inf)),
         ("X", np.zeros(X.nnz, np.int64)),
@@ -90,11 +93,11 @@ def test_rows_come_back_and_damaged_ones_are_refused():
         ("X_indptr", arrays["X_indptr"].astype(float)),
     ):
         with pytest.raises(ValueError, match="X"):
-            tables.csr_from_arrays(arrays | {name: damage}, "X", 7)
+            container.csr_from_arrays(arrays | {name: damage}, "X", 7)
 
 
 def test_columns_must_rise_within_the_features():
-    tables.check_columns(np.array([0, 2, 3]), 4)
+    container.check_columns(np.array([0, 2, 3]), 4)
     for columns in ([], [0, 0], [2, 1], [-1, 2], [0, 4], [0.0, 1.0], [[0, 1]]):
         with pytest.raises(ValueError, match="rising"):
-            tables.check_columns(np.array(columns), 4)
+            container.check_columns(np.array(columns), 4)

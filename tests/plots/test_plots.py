@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, load, plots
-from hdsl.plots.layout import network_layout
+from hdsl.plots.network import network_layout
 from hdsl.search import top_k
 from hdsl.similarity import FixedPart, Similarity
 

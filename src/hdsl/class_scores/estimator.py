@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..explain.parts import one_row
 from ..explain.tables import CLASS
-from ..files.container import Arrays
-from ..files.tables import get_value
+from ..files.container import Arrays, get_value
 from ..input.comparisons import check_weights
 from ..input.errors import ParameterError
 from ..input.estimators import TakesSparse, replace_fitted

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files.container import Arrays
-from ..files.tables import get_array, pack_values, unpack_values
+from ..files.container import Arrays, get_array, pack_values, unpack_values
 from ..labels import LabelSets
 from ..rows import Rows
 

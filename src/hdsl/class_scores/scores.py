@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files.container import Arrays
-from ..files.tables import check_columns, get_array, get_value
+from ..files.container import Arrays, check_columns, get_array, get_value
 from ..input.parameters import check_number
 from ..model_arrays import names_from_arrays
 from ..rows import Rows, sparse_block

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..evaluate.choose import EmbeddingChoice
-from ..files.digests import digest
+from ..files.checkpoint import digest
 from ..fit.inputs import (
     CheckedInput,
     FitInput,

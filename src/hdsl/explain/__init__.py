@@ -1,7 +1,6 @@
 """Why two rows are similar, and which features count: exact parts of S, weights and effects."""
 
-from .directions import Direction, strongest_directions
-from .parts import Explanation, explain
+from .parts import Direction, Explanation, explain, strongest_directions
 from .ranking import Importance, importance
 from .tables import NEGATIVE, POSITIVE
 

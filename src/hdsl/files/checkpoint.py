@@ -6,22 +6,24 @@ other inputs. Those who pass arrays check their values when they come back.
 """
 
 import errno
+import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..input.errors import short, warn
 from ..input.paths import FilePath
+from ..rows import Rows, blocks_of
 from ..solver.rests import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
-from .container import Arrays
-from .tables import pack_table, unpack_table
+from .container import Arrays, pack_table, unpack_table
 
 #: Seconds between two writes.
 INTERVAL = 30.0
@@ -242,3 +244,49 @@ class Checkpoint:
         header = {"checkpoint": self._inputs, "tables": tables}
         container.write(self.path, plain, header, what="the checkpoint")
         self._identity = _identity(self.path)
+
+
+# --- fingerprints of data -------------------------------------------------------------
+
+
+def digest(*values: Any) -> dict[str, str]:
+    """Return a fingerprint of arrays, sparse arrays, mixed rows and None; equal for equal content.
+
+    Examples
+    --------
+    >>> digest(np.arange(3)) == digest(np.arange(3)) != digest(np.arange(4))
+    True
+    """
+    sha = hashlib.sha256()
+    for array in map(_in_one_width, _plain_arrays(values)):
+        sha.update(f"{array.dtype.str}{array.shape}".encode())
+        sha.update(array.reshape(-1).view(np.uint8).data)
+    return {"sha256": sha.hexdigest()}
+
+
+def _plain_arrays(values: Iterable[Any]) -> Iterator[np.ndarray]:
+    """Yield arrays, those of a sparse array one by one."""
+    for value in values:
+        if value is None:
+            yield np.asarray("none")
+        elif isinstance(value, Rows):
+            yield from _plain_arrays(blocks_of(value))
+        elif sp.issparse(value):
+            yield np.array(value.shape)
+            yield value.indptr.astype(np.int64)
+            yield value.indices.astype(np.int64)
+            yield value.data
+        else:
+            yield np.asarray(value)
+
+
+def _in_one_width(array: np.ndarray) -> np.ndarray:
+    """Return an array with the same bytes for integers of any width, and for objects their text."""
+    match array.dtype.kind:
+        case "O":
+            array = np.array([repr(value) for value in array.ravel()], dtype=str)
+        case "i":
+            array = array.astype(np.int64)
+        case "u":
+            array = array.astype(np.uint64)
+    return np.ascontiguousarray(array)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..files.checkpoint import Checkpoint
-from ..files.digests import digest
-from ..files.tables import nested, part_of
+from ..files.checkpoint import Checkpoint, digest
+from ..files.container import nested, part_of
 from ..solver.loop import Arrays, Rests, Result
 from ..supervision.supervision import Supervision
 from .parameters import PROBE_MARGINS

@@ -15,7 +15,7 @@ from ..evaluate.choose import (
     choose,
     choose_embedding_weight,
 )
-from ..files.tables import nested
+from ..files.container import nested
 from ..input.estimators import replace_fitted
 from ..progress import Progress
 from ..solver import losses

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..evaluate.choose import Choice, joined_table
-from ..files.digests import digest
+from ..files.checkpoint import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from
 from ..similarity.cosine import COSINE, RANKINGS

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..files.container import Arrays
-from ..files.tables import get_array
+from ..files.container import Arrays, get_array
 from ..hdsl import HDSL
 from ..neighbor_lists import Neighbors
 from ..progress import Progress

@@ -13,8 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import QuantileTransformer
 from threadpoolctl import ThreadpoolController
 
-from ..files.container import Arrays
-from ..files.tables import get_array
+from ..files.container import Arrays, get_array
 from .rows import Rows
 
 #: Folds of the known pairs.

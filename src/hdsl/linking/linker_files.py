@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.container import Arrays, dumps
-from ..files.tables import get_array, get_value, nested, part_of
+from ..files.container import Arrays, dumps, get_array, get_value, nested, part_of
 from ..hdsl import HDSL
 from .agreement import Agreement
 from .candidates import SearchedRecords, check_numbers

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import binom
 
-from ..files.container import Arrays
-from ..files.tables import get_array
+from ..files.container import Arrays, get_array
 from .agreement import N_LEVELS, UNLIKE, Compared
 
 #: Levels of matches before any is seen: nearly all columns agree.

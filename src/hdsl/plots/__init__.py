@@ -7,8 +7,8 @@ Names and texts are shown as they are: nothing in them is read as a formula.
 
 from .display import COLORS, MARKERS
 from .molecules import MoleculesDisplay
+from .neighbors import NeighborsDisplay
 from .network import NetworkDisplay
-from .rows import NeighborsDisplay
 from .run import ChoiceDisplay, PathDisplay, TraceDisplay
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain import NEGATIVE, POSITIVE
-from ..explain.shares import feature_shares
+from ..explain.parts import feature_shares
 from .display import Display, similarity_of
 
 #: Pixels of the drawing of one molecule.

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..class_scores.words import word_name
-from ..explain.occurrences import count_occurrences
+from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
 from ..rows import Rows, sparse_block

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..files import tables
-from ..files.container import Arrays
-from ..files.tables import get_array, get_value, nested, part_of
+from ..files import container
+from ..files.container import Arrays, get_array, get_value, nested, part_of
 from ..input.errors import short
 from ..solver.atoms import check_atoms
 from .cosine import COSINE, RANKINGS
@@ -103,7 +102,7 @@ def _fixed_part(arrays: Arrays, values: dict[str, Any], n_features: int) -> Fixe
     columns = None
     if "columns" in arrays:
         columns = get_array(arrays, "columns", "i")
-        tables.check_columns(columns, end - start)
+        container.check_columns(columns, end - start)
     return FixedPart(
         name=name,
         weight=weight,

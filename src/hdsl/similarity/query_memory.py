@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import tables
-from ..files.container import Arrays
-from ..files.tables import get_array, get_value
+from ..files import container
+from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short
 from ..neighbor_lists import Neighbors
 from ..relevance import Relevance
@@ -419,16 +418,16 @@ class QueryMemory:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
-        arrays = tables.pack_strings("names", self.names.tolist())
+        arrays = container.pack_strings("names", self.names.tolist())
         features = sparse_block(self.queries)
         if sp.issparse(features):
-            arrays |= tables.csr_to_arrays(features, "queries")
+            arrays |= container.csr_to_arrays(features, "queries")
         else:
             arrays["vectors"] = features
         if isinstance(self.queries, Rows):
             arrays["vectors"] = self.queries.dense
-        arrays |= tables.nested(relevance=dict(self.relevance._asdict()))
-        arrays |= tables.nested(choice=self.choice or {})
+        arrays |= container.nested(relevance=dict(self.relevance._asdict()))
+        arrays |= container.nested(choice=self.choice or {})
         header = {
             "weight": self.weight,
             "power": self.power,
@@ -455,8 +454,8 @@ class QueryMemory:
         if not 1 <= n_documents < 2**63:
             raise ValueError(f"a memory of {short(n_documents)} documents")
         queries = _rows_from_arrays(arrays, n_features)
-        names = tables.get_strings(arrays, "names")
-        judged = tables.part_of(arrays, "relevance")
+        names = container.get_strings(arrays, "names")
+        judged = container.part_of(arrays, "relevance")
         numbers = get_array(judged, "queries", "i", (None,)).astype(np.int64)
         documents = get_array(judged, "documents", "i", numbers.shape).astype(np.int64)
         grades = get_array(judged, "grades", "f", numbers.shape).astype(np.float64)
@@ -466,7 +465,7 @@ class QueryMemory:
             raise ValueError("a judgement of the memory is listed twice or not above 0")
         if len(np.unique(numbers)) < queries.shape[0]:
             raise ValueError("a known query of the memory has no judgement")
-        choice = _choice_from(tables.part_of(arrays, "choice"))
+        choice = _choice_from(container.part_of(arrays, "choice"))
         memory = cls(
             queries,
             relevance,
@@ -583,13 +582,13 @@ def _rows_from_arrays(arrays: Arrays, n_features: int) -> Any:
     if "queries" not in arrays:
         rows = get_array(arrays, "vectors", "f", (None, n_features))
     elif "vectors" not in arrays:
-        rows = tables.csr_from_arrays(arrays, "queries", n_features)
+        rows = container.csr_from_arrays(arrays, "queries", n_features)
     else:
         vectors = get_array(arrays, "vectors", "f", (None, None))
         n_sparse = n_features - vectors.shape[1]
         if n_sparse < 1:
             raise ValueError("the known queries of the memory have other features")
-        features = tables.csr_from_arrays(arrays, "queries", n_sparse)
+        features = container.csr_from_arrays(arrays, "queries", n_sparse)
         if features.shape[0] != len(vectors):
             raise ValueError("the known queries of the memory have two numbers of rows")
         rows = Rows(features, vectors)

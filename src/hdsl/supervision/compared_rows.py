@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
-from ..files.digests import digest
+from ..files.checkpoint import digest
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
 from .mining import Mining

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
-from ..files.digests import digest
+from ..files.checkpoint import digest
 from ..labels import label_sets
 from .labeled_rows import ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
 from .mining import Mining

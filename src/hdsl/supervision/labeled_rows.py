@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
-from ..files.digests import digest
+from ..files.checkpoint import digest
 from ..input.comparisons import check_comparisons
 from ..input.errors import NoTripletError
 from ..input.labels import check_classes, check_same_labels

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..class_scores.scores import Scores
-from ..files.container import Arrays
-from ..files.tables import get_value, nested, part_of
+from ..files.container import Arrays, get_value, nested, part_of
 from ..input.parameters import check_number
 from ..model_arrays import memory_from
 from ..rows import Rows

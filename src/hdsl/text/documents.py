@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import tables
-from ..files.container import Arrays
-from ..files.tables import get_array, nested, part_of
+from ..files import container
+from ..files.container import Arrays, get_array, nested, part_of
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
 from ..relevance import Relevance
@@ -157,7 +156,7 @@ class Documents:
         """Return all of it as arrays, and what is no array."""
         arrays: Arrays = {}
         if self.X is not None:
-            arrays |= tables.csr_to_arrays(sparse_block(self.X), "X")
+            arrays |= container.csr_to_arrays(sparse_block(self.X), "X")
         if isinstance(self.X, Rows):
             arrays["unit_embedding"] = self.X.dense
         vectors = {
@@ -171,7 +170,7 @@ class Documents:
         }
         for name, values in vectors.items():
             if values is not None:
-                arrays |= tables.pack_values(name, values)
+                arrays |= container.pack_values(name, values)
         if self.judgements is not None:
             arrays["judgements"] = self.judgements
         return arrays, self.facts
@@ -193,7 +192,7 @@ class Documents:
             raise ValueError("feature_names must be strings")
         if "X" not in arrays:
             return cls(idf=idf, feature_names=feature_names, facts=facts)
-        X: Any = canonical(tables.csr_from_arrays(arrays, "X", n_features))
+        X: Any = canonical(container.csr_from_arrays(arrays, "X", n_features))
         n_rows = X.shape[0]
         if embedding_width:
             X = Rows(X, _embedding_from(arrays, (n_rows, embedding_width)))
@@ -258,7 +257,7 @@ def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:
     """Return one value per row, numbers or strings; None where there are none."""
     if name not in arrays and f"{name}.text" not in arrays:
         return None
-    return tables.unpack_values(arrays, name, n_rows)
+    return container.unpack_values(arrays, name, n_rows)
 
 
 @dataclass(frozen=True, eq=False)

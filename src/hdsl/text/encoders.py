@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.container import Arrays
-from ..files.tables import get_array, get_value
+from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short, warn
 from ..input.texts import as_texts
 from ..progress import Progress

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import tables
-from ..files.container import Arrays
-from ..files.tables import get_array, get_value
+from ..files import container
+from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short
 from ..input.matrices import INDEX_LIMIT, canonical
 from ..input.parameters import check_number, check_word
@@ -374,7 +373,9 @@ class Words:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
-        arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
+        arrays = container.pack_strings("names", self.names.tolist()) | {
+            "idf": self.idf
+        }
         header = {
             "tokens": self.unit,
             "ngrams": self.ngrams,
@@ -403,7 +404,7 @@ class Words:
         )
         words._average_length = _positive(header.get("average_length", 0.0))
         words._scale = _positive(header.get("scale", 1.0))
-        names = tables.get_strings(arrays, "names")
+        names = container.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
