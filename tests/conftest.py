@@ -52,7 +52,7 @@ if "MUTANT_UNDER_TEST" in os.environ:
 @pytest.fixture(autouse=True)
 def no_stage_lines(monkeypatch):
     """Commands name no stages on stderr, however long they take on a busy machine."""
-    monkeypatch.setattr("hdsl.progress.stages.INTERVAL", 1e6)
+    monkeypatch.setattr("hdsl.progress.LOG_INTERVAL", 1e6)
 
 
 @pytest.fixture

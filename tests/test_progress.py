@@ -71,7 +71,7 @@ def test_a_notebook_has_plain_lines_and_no_red_box(monkeypatch):
 
 
 def test_a_notebook_says_how_far_a_long_stage_is(monkeypatch):
-    monkeypatch.setattr("hdsl.progress.bars.LOG_INTERVAL", 0.001)
+    monkeypatch.setattr("hdsl.progress.LOG_INTERVAL", 0.001)
     output, errors = open_notebook(monkeypatch)
     with Progress(1) as progress:
         progress.stage("learning", 3)

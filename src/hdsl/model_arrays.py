@@ -10,6 +10,7 @@ import numpy as np
 from .files import container
 from .files.container import Arrays, dumps, get_value
 from .input.errors import short
+from .printable import Columns
 from .similarity.arrays import (
     ranking_from,
     similarity_from_arrays,
@@ -19,7 +20,6 @@ from .similarity.query_memory import QueryMemory
 from .similarity.similarity import Similarity
 from .solver.directions import check_directions
 from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
-from .tabular import Columns
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
 NOT_SAVED = {

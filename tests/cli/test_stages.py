@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from commands import LABELLED, good
-from hdsl.progress import stages
-from hdsl.progress.stages import StageLog
+from hdsl import progress
+from hdsl.progress import StageLog
 
 PATIENCE = 60  # seconds until a line that does not come is a failure
 
@@ -64,7 +64,7 @@ def test_lines_keep_their_distance(lines):
 def test_a_command_names_its_stages_in_a_log_unless_it_is_quiet(
     folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stages, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
     fit = (
         "fit",
         folder / "texts.csv",

@@ -4,9 +4,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from .. import progress
 from ..printable import printable
-from ..progress import stages
-from ..progress.stages import StageLog
 
 
 def say(message: str) -> None:
@@ -29,12 +28,12 @@ class _Log:
     """The stages of the command that runs, from the first that is announced to its end."""
 
     def __init__(self) -> None:
-        self._stages: StageLog | None = None
+        self._stages: progress.StageLog | None = None
 
     def begin(self, step: str) -> None:
         """Begin a stage."""
         if self._stages is None:
-            self._stages = StageLog(say, stages.INTERVAL)
+            self._stages = progress.StageLog(say, progress.LOG_INTERVAL)
         self._stages.begin(step)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..printable import Columns
 from ..relevance import Relevance
 from ..search import top_k
 from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
@@ -22,7 +23,6 @@ from ..similarity.query_memory import (
     smoothed,
 )
 from ..similarity.rows import unit_rows
-from ..tabular import Columns
 from ..triplets.rows import ShownRows
 from .clicks import DEEPEST, position_power
 from .rows import checked_rows

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..printable import escaped
-from ..tabular import frame_of
+from ..printable import escaped, frame_of
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the
 #: color-blind.

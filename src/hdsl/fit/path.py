@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..printable import Columns
 from ..progress import duration
 from ..similarity.cosine import COSINE
 from ..solver.active_set import ActiveSet
@@ -14,7 +15,6 @@ from ..solver.atoms import are_directions
 from ..solver.directions import principal_directions
 from ..solver.loop import Result
 from ..solver.trace import replay
-from ..tabular import Columns
 from .resume import recorded_loss
 
 #: Parts of a result that are fitted attributes.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..input.errors import short
-from ..tabular import frame_of
+from ..printable import frame_of
 from .results import html_of_columns, text_of_columns
 
 #: Records that hang together by links: up to so many, all their pairs are looked at.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..input.errors import short
-from ..tabular import Columns, frame_of
+from ..printable import Columns, frame_of
 
 #: Rows that are printed.
 N_SHOWN = 20

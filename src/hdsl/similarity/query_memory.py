@@ -13,10 +13,10 @@ from ..files import container
 from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short
 from ..neighbor_lists import Neighbors
+from ..printable import Columns
 from ..relevance import Relevance
 from ..rows import Rows, is_pair, sparse_block, stack_rows
 from ..search import top_k
-from ..tabular import Columns
 from .products import products, row_products
 from .rows import unit_rows
 

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from ..class_scores.words import with_words
 from ..explain.parts import MEANING
 from ..explain.tables import CLASS, as_names, shown, signed
+from ..printable import frame_of, html_table, text_table
 from ..rows import Rows, is_empty, sparse_block
 from ..similarity.cosine import COSINE, PlainCosine, ranked_by
 from ..similarity.query_memory import QueryMemory
-from ..tabular import frame_of, html_table, text_table
 from .documents import Documents
 
 if TYPE_CHECKING:

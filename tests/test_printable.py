@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.tabular import Columns, html_table, text_table
+from hdsl.printable import Columns, html_table, text_table
 from small_fits import labelled_counts
 
 

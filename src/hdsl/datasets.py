@@ -1,4 +1,4 @@
-"""The docstrings of Python's standard library as labelled texts."""
+"""Data to learn from: the docstrings of Python's standard library, as labelled texts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..input.matrices import canonical
-from ..input.parameters import check_number
+from .input.matrices import canonical
+from .input.parameters import check_number
+
+__all__ = ["load_docstrings"]
 
 #: Modules whose docstrings are left out: tests, demonstrations, tables, bundled
 #: packages.
