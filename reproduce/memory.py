@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from hdsl.evaluate import RankingQuality, compare_searches, remember
+from hdsl.evaluate.searches import search_quality
 from hdsl.similarity.unlearned import unlearned
+from hdsl.text import BM25
 
 from . import cisi, encoders
 from .results import Results, Table
@@ -28,6 +30,9 @@ TITLE = "Memory of judged queries: search with what is remembered and without"
 FOLDS = 5
 
 COLLECTIONS = ("cisi", "cranfield")
+
+#: What words are, for all ways of search.
+READ_AS = {"min_df": 2, "stop_words": "english"}
 
 #: Rows of documents and queries, as tables call them.
 ROWS = {"words": "words, TF-IDF", "minilm": encoders.ENCODERS["minilm"]}
@@ -55,7 +60,7 @@ def cells(settings: Settings) -> list[Cell]:
 def _has_vectors(settings: Settings) -> bool:
     """Return whether the vectors of all collections are there, or can be made."""
     try:
-        encoders.check("minilm")
+        encoders.check(settings, "minilm")
     except MissingDataError:
         return all(
             (settings.out / "embeddings" / f"{name}_{part}-minilm.npy").exists()
@@ -71,13 +76,26 @@ def load(settings: Settings, name: str, kind: str) -> tuple[Any, Any, list[set[i
     assert settings.data is not None  # checked by `cells`
     texts = cisi.load_texts(Path(settings.data), name)
     if kind == "words":
-        vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english")
+        vectorizer = TfidfVectorizer(sublinear_tf=True, **READ_AS)
         D = sp.csr_array(vectorizer.fit_transform(texts.documents))
         Q = sp.csr_array(vectorizer.transform(texts.queries))
         return D, Q, texts.relevant
     D = encoders.embedding(settings, kind, f"{name}_documents", texts.documents)
     Q = encoders.embedding(settings, kind, f"{name}_queries", texts.queries)
     return D.astype(np.float64), Q.astype(np.float64), texts.relevant
+
+
+def _bm25(
+    settings: Settings, name: str, held_out: np.ndarray, relevant: list[set[int]]
+) -> list[float]:
+    """Return the nDCG@10 of some queries by BM25 of the same words."""
+    assert settings.data is not None  # checked by `cells`
+    texts = cisi.load_texts(Path(settings.data), name)
+    vectorizer = CountVectorizer(**READ_AS)
+    counts = sp.csr_array(vectorizer.fit_transform(texts.documents))
+    typed = vectorizer.transform([texts.queries[query] for query in held_out])
+    quality = search_quality(BM25.of(counts), typed, counts, relevant, n_jobs=1)
+    return quality.ndcgs.tolist()
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
@@ -89,11 +107,12 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     known = order[fold != cell["fold"]]
     memory = remember(Q[known], D, [relevant[query] for query in known], n_jobs=1)
     cosine = unlearned(sp.csr_array(D))
+    judged = [relevant[query] for query in held_out]
     searches = compare_searches(
         cosine,
         Q[held_out],
         D,
-        [relevant[query] for query in held_out],
+        judged,
         memory=memory,
         n_jobs=1,
     )
@@ -104,6 +123,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         "queries": held_out.tolist(),
         "share": float(share),
         "power": memory.power,
+        "BM25": _bm25(settings, cell["collection"], held_out, judged),
         "cosine": searches.before.ndcgs.tolist(),
         "with memory": searches.after.ndcgs.tolist(),
         **{
@@ -128,6 +148,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         "collection",
         "rows",
         "queries",
+        "BM25",
         "cosine",
         "with memory",
         "gain (standard error over queries)",
@@ -141,7 +162,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     )
     rows = [_row(name, kind, lines) for name, kind in designs]
     note = (
-        "nDCG@10, five folds by query, the mean over shuffles of the queries. The two "
+        "nDCG@10, five folds by query, the mean over shuffles of the queries; BM25 "
+        "searches by the same words in both lines of a collection. The two "
         "columns after the gain have, by cosine and with the memory, the relevant "
         "documents that were judged for a known query, and those that never were. Share "
         "and power: the median of what the folds chose."
@@ -159,7 +181,7 @@ def _row(name: str, kind: str, lines: list[Line]) -> list[str]:
     queries = np.concatenate([line["queries"] for line in lines])
     _, number = np.unique(queries, return_inverse=True)
     means = {}
-    for way in ("cosine", "with memory"):
+    for way in ("BM25", "cosine", "with memory"):
         values = np.concatenate([line[way] for line in lines])
         means[way] = np.bincount(number, values) / np.bincount(number)
     gains = means["with memory"] - means["cosine"]
@@ -168,6 +190,7 @@ def _row(name: str, kind: str, lines: list[Line]) -> list[str]:
         name,
         ROWS[kind],
         str(len(gains)),
+        f"{means['BM25'].mean():.3f}",
         f"{means['cosine'].mean():.3f}",
         f"{means['with memory'].mean():.3f}",
         f"{gains.mean():+.3f} ± {error:.3f}",

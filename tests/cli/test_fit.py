@@ -168,7 +168,7 @@ def test_a_model_that_is_worse_is_never_passed_on_in_silence(
         tmp_path / "m.hdsl",
     ]
     assert (
-        "nothing shows that this model is better" in good(*command, "--test", 0).stdout
+        "not known whether this model is better" in good(*command, "--test", 0).stdout
     )
     worse = ErrorComparison.from_trials(np.zeros(30), np.ones(30))
     monkeypatch.setattr(
@@ -240,23 +240,25 @@ def test_preferred_rows_are_searched_among_all(folder, tmp_path):
     command = ["fit", folder / "texts.csv", "--text", "body", "--id", "id"]
     command += ["--triplets", judgements, "-o", tmp_path / "m.hdsl"]
     shown = good(*command).stdout
-    line = re.search(r"Searched among all \d+ rows, nDCG@10 .*", shown)[0]
-    assert re.search(r"\d+ of \d+ queries better, \d+ worse", line)
+    assert re.search(r"Searched among all \d+ rows, nDCG@10 .*", shown)
+    verdict = shown.partition("Verdict: ")[2]
     search = told("evaluate", tmp_path / "m.hdsl")["search"]
-    assert f"{search['n_better']} of {search['n_queries']} queries better" in line
+    assert f"{search['n_better']} of {search['n_queries']} queries better" in verdict
     assert told("info", tmp_path / "m.hdsl")
 
 
-def test_rows_that_are_found_less_well_are_said_before_the_model_is_written(
-    folder, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("hdsl.cli.fit.LEAST_MRR", 2.0)
-    command = ["fit", folder / "texts.csv", *LABELLED, "--max-iter", 3]
-    shown = good(*command, "-o", tmp_path / "m.hdsl")
-    assert "mean reciprocal rank" in shown.stderr
-    assert "--prior" in shown.stderr
-    monkeypatch.setattr("hdsl.cli.fit.LEAST_MRR", 0.0)
-    assert "mean reciprocal" not in good(*command, "-o", tmp_path / "m.hdsl").stderr
+def test_there_is_one_verdict_and_it_follows_the_tables(folder, tmp_path):
+    """It says no more than the tables above it; what is empty is not printed."""
+    command = ["fit", folder / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl"]
+    shown = good(*command, "--prior", 64, "--max-iter", 1, "--tol", 1e6)
+    assert shown.stdout.count("Verdict: ") == 1
+    assert "Strongest pairs" not in shown.stdout  # no pair was learned
+    assert "Nothing learned from" in shown.stdout
+    tables, _, verdict = shown.stdout.partition("Verdict: ")
+    assert "cosine " in tables
+    assert "It ranks one known row " in verdict
+    assert "BM25" in tables
+    assert shown.stderr == ""
 
 
 def test_groups_are_held_out_together_and_the_goal_is_taken(tmp_path):

@@ -72,7 +72,7 @@ MISTAKES = [
     ),
     (("--text", "body", "--label", "tpic"), "with --label"),
     (("--text", "body"), "has no labels to learn from: name their column with --label"),
-    (("--text", "body", "--label", "id"), "90 different labels among 90 rows"),
+    (("--text", "body", "--label", "id"), "All 90 rows have different labels"),
     ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'"),
     ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0"),
     ((*LABELLED, "--test", "1.5"), "--test"),
@@ -108,7 +108,11 @@ WRONG_TABLES = [
     (b"topic;body\nsport;a goal\n", "'topic;body'", "--sep ';'"),
     (b"topic\tbody\nsport\ta goal\n", "separates them", "--sep '\\t'"),
     (b"topic,body\nsport\n", "line 2 has 1 field", "header has 2"),
-    (b"topic,body\n" + b"a,some words\n" * 9, "1 different label", "9 rows"),
+    (
+        b"topic,body\n" + b"a,some words\n" * 9,
+        "9 rows have the same label",
+        "At least 2 labels",
+    ),
     (b"topic,topic,body\na,b,c\n", "'topic' more than once", "t.csv"),
     (b"", "t.csv", "empty"),
 ]

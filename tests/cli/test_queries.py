@@ -1,6 +1,7 @@
 """Queries that are no documents: what is learned from them, measured, and never returned."""
 
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -9,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import TOPICS, bad, good, hdsl, rows_and_labels, texts, told, write_csv
 from hdsl import HDSL, load
-from hdsl.evaluate import compare_searches
+from hdsl.evaluate import compare_searches, ranking_quality
 from hdsl.text import Queries
 from hdsl.triplets import relevance_triplets
 
 N_QUERIES = 30
 FIT = ("--text", "body", "--id", "id", "--prior", 8, "--max-iter", 5)
+FIT += ("--weights", "tfidf")
 TABLES = ("--judgements", "qrels.csv", "--queries", "queries.csv")
 
 
@@ -104,6 +106,19 @@ def test_a_query_of_the_fit_is_named_by_its_id(home):
     assert not collection.is_query("query:99")
 
 
+def assert_search(shown, searches, collection, relevant):
+    """What is shown is what searches find, and BM25 by the same words."""
+    texts = collection.queries.rows.texts[list(relevant)]
+    scores = collection.bm25_scores(texts).toarray()
+    ranked = np.argsort(-scores, axis=1, kind="stable")
+    quality = ranking_quality(ranked[:, :100], list(relevant.values()))
+    shown = deepcopy(shown)
+    bm25 = [measure.pop("bm25")["mean"] for measure in shown["measures"].values()]
+    expected = [quality.ndcg, quality.mrr, quality.recall]
+    assert_allclose(bm25, expected, atol=0.02)  # ties may be ranked otherwise
+    assert shown == searches.to_dict()
+
+
 def test_queries_held_out_are_measured_and_not_learned_from(home):
     facts = told("fit", "texts.csv", *FIT, *TABLES)
     assert (facts["rows held out"], facts["queries held out"]) == (0, 6)
@@ -133,7 +148,7 @@ def test_queries_held_out_are_measured_and_not_learned_from(home):
         memory=collection.memory,
     )
     assert searches.n_queries == 6
-    assert facts["search"] == searches.to_dict()
+    assert_search(facts["search"], searches, collection, held_out)
     again = told("evaluate", "model.hdsl")
     assert again["search"] == facts["search"]
     assert again["held out"]
@@ -153,7 +168,8 @@ def test_new_queries_search_the_documents_in_the_model(home):
         collection.documents.X,
         list(collection.queries.relevance.by_query().values()),
     )
-    assert facts["search"] == searches.to_dict()
+    judged = collection.queries.relevance.by_query()
+    assert_search(facts["search"], searches, collection, judged)
     again = json.loads(
         good("evaluate", "model.hdsl", "texts.csv", *TABLES, "--json").stdout
     )
@@ -325,7 +341,7 @@ def test_clicks_beside_what_was_shown_decide(home):
     command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
     plain = told(*command)
     printed = " ".join(good(*command).stdout.split())
-    assert "Only what an engine showed was clicked" in printed
+    assert "Users click only what an engine shows" in printed
     assert "beside clicked ones" in plain["measure"]
     held_out = load("model.hdsl").queries.clicks
     assert plain["measured on"] == held_out.are_clicked.sum() > 0
@@ -349,3 +365,29 @@ def test_queries_without_a_known_word_are_counted(home):
     assert "20 of 30 queries of queries.csv without a known word" in result.stderr
     result = good("evaluate", "m.hdsl", *TABLES)
     assert "20 of 30 queries of queries.csv without a known word" in result.stderr
+
+
+def test_words_are_weighed_as_judged_queries_find_more(tmp_path, monkeypatch):
+    """By BM25 long texts that repeat a word are first; by cosine short ones with it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    fillers = [f"filler{k}" for k in range(300)]
+    topics = [f"topic{k}" for k in range(24)]
+    rows = []
+    for topic in topics:
+        rows.append((topic, " ".join([topic] * 4 + [*rng.choice(fillers, 12, False)])))
+        rows += [
+            (f"{topic}-{k}", " ".join([topic, *rng.choice(fillers, 2)]))
+            for k in range(2)
+        ]
+    write_csv(tmp_path / "texts.csv", rows, ("id", "body"))
+    write_csv(tmp_path / "j.csv", [(t, t) for t in topics], ("query", "document"))
+    command = ["fit", "texts.csv", "--text", "body", "--id", "id", "--tokens", "words"]
+    command += ["--judgements", "j.csv", "--prior", 8, "--max-iter", 2]
+    shown = good(*command)
+    assert "find more by it" in shown.stderr
+    model = load("model.hdsl")
+    assert model.words.weights == "bm25"
+    assert model.learned.ranking_ == "product"
+    assert "find more" not in good(*command, "--weights", "tfidf").stderr
+    assert load("model.hdsl").words.weights == "tfidf"

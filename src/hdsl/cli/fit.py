@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .data import Data
     from .outcome import Outcome
 
-#: A lower share of the cosine's mean reciprocal rank of known rows is warned of.
-LEAST_MRR = 0.95
-
 #: What to do where a fit needs too much memory.
 MORE_MEMORY = (
     "learn from fewer triplets (--n-targets, --n-impostors)",
@@ -63,7 +60,6 @@ def fit(arguments: Namespace) -> int | None:
     announce(f"reading {arguments.data}", quiet=shared_options.is_quiet(arguments))
     data = inputs.read_data(arguments.data, **vars(arguments))
     outcome = _learn(data, parameters, arguments)
-    _warn_of_lost_rows(outcome)
     _save(outcome, arguments)
     _show(outcome, arguments)
     if not outcome.is_interrupted:
@@ -103,6 +99,7 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
             data,
             HDSL(**parameters),
             words=words,
+            weights=arguments.weights,
             tfidf=arguments.tfidf,
             class_scores=not arguments.no_class_scores,
             encoder=arguments.encoder,
@@ -113,21 +110,6 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
         )
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
-
-
-def _warn_of_lost_rows(outcome: Outcome) -> None:
-    """Say on stderr, before the model is written, that a search for one row loses."""
-    if outcome.measured is None or not outcome.measured.known_items:
-        return
-    ranks = outcome.measured.known_items
-    learned = ranks["learned"]
-    cosine = ranks["cosine"]
-    if learned.mrr < LEAST_MRR * cosine.mrr:
-        say(
-            "warning: a row that is searched by half of its features stands lower than "
-            f"by cosine: mean reciprocal rank {learned.mrr:.3f}, by cosine "
-            f"{cosine.mrr:.3f}, among {learned.n_rows:,}. A larger --prior keeps more."
-        )
 
 
 def _save(outcome: Outcome, arguments: Namespace) -> None:
@@ -192,11 +174,8 @@ def _file_size(path: Path) -> str:
 
 def _show_next_commands(outcome: Outcome, output: Path) -> None:
     """Print what to do with the model file."""
-    collection = outcome.collection
-    query = "--row 0" if collection.words is None else '"some words"'
+    query = "--row 0" if outcome.collection.words is None else '"some words"'
     show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
-    if collection.documents.facts.get("verdict") != "better":
-        show("Search shows the rank by cosine beside each hit: compare the two.")
 
 
 def _show_interruption(outcome: Outcome, arguments: Namespace) -> None:

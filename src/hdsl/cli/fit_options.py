@@ -18,7 +18,7 @@ LOSSES = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
 ORACLES = ("ascent", "heuristic", "exact")
 TOKENS = ("auto", "words", "characters", "identifiers")
 STOP_WORDS = ("none", "english")
-WEIGHTS = ("tfidf", "bm25")
+WEIGHTS = ("auto", "tfidf", "bm25")
 GOALS = ("auto", "neighbors", "comparisons", "search")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
@@ -134,7 +134,8 @@ def _add_words(options: OptionGroup) -> None:
     options.add_choice("--stop-words", about_stop_words, STOP_WORDS)
     about_weights = (
         "Weights of words. bm25: as full-text engines weigh them; with queries that are "
-        "no rows, texts keep their lengths."
+        "no rows, texts keep their lengths. auto: tfidf, or bm25 if the judged queries "
+        "to learn from find more by it."
     )
     options.add_choice("--weights", about_weights, WEIGHTS)
     about_encoder = (
@@ -295,7 +296,7 @@ def words_of(arguments: Namespace) -> Words:
         stop_words=arguments.stop_words,
         min_df=_count_or_share(arguments.min_df),
         max_df=_count_or_share(arguments.max_df, share=1.0),
-        weights=arguments.weights,
+        weights="bm25" if arguments.weights == "bm25" else "tfidf",
         norm=_norm(arguments) if arguments.weights == "bm25" else "l2",
     )
 

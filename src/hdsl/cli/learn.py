@@ -12,10 +12,12 @@ import scipy.sparse as sp
 
 from .. import text
 from ..evaluate.measured import MAX_SCORES
+from ..evaluate.searches import search_quality
 from ..labels import LabelSets
 from ..rows import Rows, stack_rows
 from ..similarity.cosine import PRODUCT
-from ..text import TEST, Collection, Documents, Queries, Words
+from ..similarity.unlearned import unlearned
+from ..text import BM25, TEST, Collection, Documents, Queries, Words
 from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets
 from . import measure
@@ -43,12 +45,12 @@ def check_labels(data: Data) -> None:
         return
     _, sizes = np.unique(data.labels, return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
-        verb = "is" if len(sizes) == 1 else "are"
-        labels = counted(len(sizes), "different label")
         rows = counted(len(data.labels), "row")
+        fault = f"All {rows} have different labels"
+        if len(sizes) == 1:
+            fault = f"All {rows} have the same label"
         raise ValueError(
-            f"There {verb} {labels} among {rows}: at least 2 are needed, one of them "
-            "with several rows."
+            f"{fault}. At least 2 labels are needed, one of them on two or more rows."
         )
 
 
@@ -57,6 +59,7 @@ def learn(
     model: Any,
     *,
     words: Words | None = None,
+    weights: str = "tfidf",
     tfidf: bool | None = None,
     class_scores: bool = True,
     encoder: Any = None,
@@ -77,6 +80,8 @@ def learn(
         With the parameters to learn with; it is fitted.
     words : Words
         For texts; it is fitted.
+    weights : {"auto", "tfidf", "bm25"}, default="tfidf"
+        "auto" lets the words take BM25 where judged queries find more by it.
     tfidf : bool
         For rows: whether to weigh them as counts. None does so if they are whole
         numbers, and not only 0 and 1.
@@ -110,6 +115,12 @@ def learn(
     fitted = model
     if data.queries is not None:
         queries = _vectorize_queries(data, documents, words, test=test, seed=seed)
+        if weights == "auto" and _finds_more_by_bm25(data, documents, queries, words):
+            assert words is not None
+            words.weights, words.norm = "bm25", None
+            model.set_params(norm=None)
+            documents = _vectorize(data, parts, words, tfidf, quiet=quiet)
+            queries = _vectorize_queries(data, documents, words, test=test, seed=seed)
         if text_encoder is not None:
             rows = _with_embedding(queries.rows, text_encoder, quiet=quiet)
             queries = replace(queries, rows=rows)
@@ -191,6 +202,37 @@ def _vectorize(
         feature_names=data.feature_names,
         facts=facts,
     )
+
+
+def _finds_more_by_bm25(
+    data: Data, documents: Documents, queries: Queries, words: Words | None
+) -> bool:
+    """Return whether the judged queries to learn from find more by BM25 than by the cosine.
+
+    More is more than chance. Clicks are no such judgements: an engine chose what was
+    shown.
+    """
+    if words is None or data.judgements is not None or isinstance(documents.X, Rows):
+        return False
+    relevant = queries.relevance.of_queries(~queries.rows.is_new).by_query()
+    if not relevant:
+        return False
+    numbers = [*relevant]
+    grades = [*relevant.values()]
+    D = documents.X
+    plain = search_quality(unlearned(D), queries.rows.X[numbers], D, grades)
+    counts = words.count(documents.texts)
+    typed = words.count(queries.rows.texts[numbers])
+    bm25 = search_quality(BM25.of(counts), typed, counts, grades)
+    gain, low, high = bm25.gain(plain, "ndcg")
+    if low <= 0.0:
+        return False
+    say(
+        f"words are weighed as in BM25: {counted(len(numbers), 'query', 'queries')} to "
+        f"learn from find more by it, nDCG@{bm25.k} {gain:+.3f} ({low:+.3f} to "
+        f"{high:+.3f}). --weights tfidf leaves it out."
+    )
+    return True
 
 
 def _load_encoder(encoder: Any, data: Data) -> text.TextEncoder | None:

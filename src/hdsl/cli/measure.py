@@ -7,16 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..evaluate import known_item
 from ..evaluate.measured import (
+    N_QUERIES,
     Measured,
     measure_judgements,
     measure_labels,
     measure_searches,
 )
+from ..evaluate.searches import search_quality
 from ..labels import LabelSets, split_labels
 from ..relevance import Relevance
 from ..rows import Rows, sparse_block
-from ..text import Collection, Documents, Queries, weigh_counts
+from ..text import BM25, Collection, Documents, Queries, weigh_counts
 from ..triplets import ShownRows
 from ..triplets.equal_rows import row_keys
 from .data import Data
@@ -89,11 +92,12 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
     if documents.judgements is not None:
         weights = documents.judgement_weights
         rows = np.flatnonzero(new)
-        return measure_judgements(scored, X, documents.judgements, weights, rows)
+        measured = measure_judgements(scored, X, documents.judgements, weights, rows)
+        return _beside_bm25(measured, collection, documents.texts, rows)
     if y is None:
         return None
     test_rows = rows_to_measure(new)
-    return measure_labels(
+    measured = measure_labels(
         scored,
         X[~new],
         y[~new],
@@ -102,6 +106,22 @@ def held_out(collection: Collection, **options: Any) -> Measured | None:
         classifier_facts=documents.facts.get("classifier"),
         **options,
     )
+    searched = np.concatenate([test_rows, np.flatnonzero(~new)])
+    texts = None if documents.texts is None else documents.texts[searched]
+    return _beside_bm25(measured, collection, texts, np.arange(len(test_rows)))
+
+
+def _beside_bm25(
+    measured: Measured, collection: Collection, texts: Any, rows: np.ndarray
+) -> Measured:
+    """Return ranks in known-item search with those of BM25, for the same halves of texts."""
+    if texts is None or collection.words is None or not measured.known_items:
+        return measured
+    counts = collection.words.count(texts)
+    item = known_item(
+        BM25.of(counts), counts, rows=rows, n_queries=N_QUERIES, random_state=0
+    )
+    return replace(measured, known_items={"BM25": item} | measured.known_items)
 
 
 def rows_to_measure(is_new: np.ndarray) -> np.ndarray:
@@ -124,7 +144,13 @@ def _held_out_searches(
     relevance = queries.held_out
     if not relevance.by_query():
         return None
-    return _searches(collection, queries.rows.X, documents, relevance, queries.clicks)
+    measured = _searches(
+        collection, queries.rows.X, documents, relevance, queries.clicks
+    )
+    texts = collection.documents.texts
+    return _searches_beside_bm25(
+        measured, collection, queries.rows.texts, texts, relevance
+    )
 
 
 def _searches(
@@ -141,6 +167,30 @@ def _searches(
     return measure_searches(
         collection.scored, queries, documents, relevance, clicks, memory
     )
+
+
+def _searches_beside_bm25(
+    measured: Measured,
+    collection: Collection,
+    queries: Any,
+    documents: Any,
+    relevance: Relevance,
+) -> Measured:
+    """Return what was measured with BM25 of the same texts of queries and documents."""
+    words = collection.words
+    if words is None or queries is None or documents is None:
+        return measured
+    relevant = relevance.by_query()
+    counts = words.count(documents)
+    quality = search_quality(
+        BM25.of(counts),
+        words.count(queries[list(relevant)]),
+        counts,
+        list(relevant.values()),
+    )
+    assert measured.searches is not None
+    measured = replace(measured, searches=replace(measured.searches, bm25=quality))
+    return _beside_bm25(measured, collection, documents, np.arange(len(documents)))
 
 
 def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
@@ -219,6 +269,9 @@ def _measure_queries(data: Data, collection: Collection) -> Evaluation:
     if data.judgements is not None:
         clicks = data.judgements.shown
     measured = _searches(collection, Q, D, data.relevance, clicks)
+    measured = _searches_beside_bm25(
+        measured, collection, data.queries.texts, data.texts, data.relevance
+    )
     is_new = _are_new_queries(Q, collection)
     n_queries = measured.searches.n_queries  # type: ignore[union-attr]
     rows = f" {among}, {_queries(n_queries)}{_doubt(is_new)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .output import show, show_table
-from .wording import percent
+from .wording import counted, percent
 
 if TYPE_CHECKING:
     from ..evaluate import ErrorRate, KnownItem, RankingQuality, SearchComparison
@@ -13,33 +13,45 @@ if TYPE_CHECKING:
 
 
 def show_measured(title: str, measured: Measured) -> None:
-    """Print errors and ranks by cosine and as learned, and what they show."""
+    """Print errors and ranks by cosine and as learned, and below all one verdict."""
     errors = measured.errors
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
     if measured.searches is not None:
         _show_searches(measured.searches)
-        if measured.searches.memory_sentence:
-            show(measured.searches.memory_sentence)
     if measured.is_of_clicks:
         show(
-            "Only what an engine showed was clicked, which favours it. So clicked rows "
-            "beside those shown with them decide, each click by how likely its "
-            f"position is looked at: {measured.n:,} clicks held out. Errors are rows "
-            "above them:"
+            "Users click only what an engine shows, which favours its order. So clicked "
+            "rows are compared with those shown beside them, and each click counts by "
+            "how likely its position is seen: "
+            f"{counted(measured.n, 'click')} held out. Errors are rows above a clicked "
+            "one:"
         )
-    elif measured.searches is not None:
-        show(measured.searches.sentence)
     if measured.searches is None or measured.is_of_clicks:
         rows = [
             (*_error_cells(name, rate), _note(name, measured))
             for name, rate in measured.rates.items()
         ]
         show_table(rows, right=(1,))
-        show(errors.sentence)
     if measured.row_searches is not None:
         _show_row_searches(measured.row_searches)
     if measured.known_items:
         _show_ranks(measured)
+    show("", f"Verdict: {_verdict(measured)}")
+
+
+def _verdict(measured: Measured) -> str:
+    """Return what the tables say together."""
+    searches = measured.searches
+    sentences = [measured.errors.sentence]
+    if searches is not None and not measured.is_of_clicks:
+        sentences = [searches.sentence]
+    if searches is not None:
+        sentences += [searches.bm25_sentence, searches.memory_sentence]
+    if measured.row_searches is not None:
+        sentences.append(f"Among all rows: {measured.row_searches.sentence}")
+    if measured.known_items:
+        sentences.append(measured.ranks_sentence)
+    return " ".join(filter(None, sentences))
 
 
 def _show_searches(searches: SearchComparison) -> None:
@@ -47,11 +59,13 @@ def _show_searches(searches: SearchComparison) -> None:
     names = searches.names()
     rows = [("", *names.values())]
     rankings = {"cosine": searches.before, "learned": searches.after}
+    if searches.bm25 is not None:
+        rankings = {"BM25": searches.bm25} | rankings
     for name, quality in rankings.items():
         cells = [_mean(quality, measure) for measure in names]
         rows.append((f"  {name}", *cells))
     gains = [_gain(searches, measure) for measure in names]
-    rows.append(("  gain", *gains))
+    rows.append(("  learned - cosine", *gains))
     show_table(rows)
 
 
@@ -59,8 +73,8 @@ def _show_row_searches(searches: SearchComparison) -> None:
     """Print in one line how well anchors find what they prefer among all rows."""
     show(
         f"Searched among all {searches.n_documents:,} rows, nDCG@{searches.before.k} "
-        f"{searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f}: "
-        f"{searches.sentence}"
+        f"{searches.after.ndcg:.3f}, by cosine {searches.before.ndcg:.3f} "
+        f"({searches.n_queries:,} anchors)."
     )
 
 
@@ -92,8 +106,8 @@ def _note(name: str, measured: Measured) -> str:
     """Return what a classifier lacks, and what it learned from."""
     if name != "LinearSVC" or measured.classifier is None:
         return ""
-    notes = [measured.classifier.sample_note, "no neighbours, no reasons"]
-    return "; ".join(filter(None, notes))
+    notes = filter(None, ["classifier only", measured.classifier.sample_note])
+    return f"({', '.join(notes)})"
 
 
 def _show_ranks(measured: Measured) -> None:
@@ -106,7 +120,6 @@ def _show_ranks(measured: Measured) -> None:
     )
     rows = [_rank_row(name, item) for name, item in measured.known_items.items()]
     show_table(rows, right=(1,))
-    show(measured.ranks_sentence)
 
 
 def _rank_row(name: str, item: KnownItem) -> tuple[str, ...]:

@@ -197,7 +197,6 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         show(facts["memory"])
     show("")
     _show_errors(outcome)
-    show("")
     _show_pairs(outcome, n_pairs)
 
 
@@ -238,8 +237,9 @@ def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
 
 def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
     """Return the size of the model, and of the work that it took."""
+    pairs = "Nothing learned" if not facts["pairs"] else counted(facts["pairs"], "pair")
     return (
-        f"{counted(facts['pairs'], 'pair')} from "
+        f"{pairs} from "
         f"{counted(facts['triplets'], 'triplet')} in "
         f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
         f"{outcome.model.scale_:.4g}, prior {outcome.model.prior_:.4g}"
@@ -264,8 +264,8 @@ def _show_errors(outcome: Outcome) -> None:
     measured = outcome.measured
     if measured is None:
         show(
-            "No rows are held out, so nothing shows that this model is better than "
-            "the cosine."
+            "No rows are held out, so it is not known whether this model is better "
+            "than the cosine."
         )
         return
     trials = counted(measured.n, "judgement")
@@ -281,6 +281,9 @@ def _show_errors(outcome: Outcome) -> None:
 def _show_pairs(outcome: Outcome, n_pairs: int) -> None:
     """Print the strongest pairs, with their effect, weight and numbers of rows."""
     kind = outcome.kind
+    if not len(outcome.model.weights_):
+        return
+    show("")
     min_rows = outcome.model.min_rows
     title = "Strongest pairs"
     if min_rows != "auto":

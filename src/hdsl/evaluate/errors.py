@@ -115,6 +115,11 @@ class ErrorComparison:
     @property
     def sentence(self) -> str:
         """What the errors show, and what to do if nothing was gained."""
+        if self.before.n_wrong == self.after.n_wrong == 0:
+            return (
+                "Neither the cosine nor the learned similarity makes an error: this "
+                "test is too easy to show a gain."
+            )
         errors = self.test.sentence("the cosine", "the learned similarity")
         return f"{errors[0].upper()}{errors[1:]}.{self._advice()}"
 

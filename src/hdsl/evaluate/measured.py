@@ -177,15 +177,16 @@ class Measured:
             self.known_items["cosine"].ranks, self.known_items["learned"].ranks
         )
         if test.only_a == test.only_b == 0:
-            return "The learned similarity ranks these rows as the cosine does."
+            return "It ranks one known row as the cosine does."
         sentence = (
-            f"The learned similarity ranks the row higher for {test.only_a} and lower "
-            f"for {test.only_b} of the queries: {test.chance}."
+            f"It ranks one known row higher for {test.only_a} and lower for "
+            f"{test.only_b} of {len(self.known_items['learned'].ranks):,} queries: "
+            f"{test.chance}."
         )
         if test.is_more_than_chance and test.only_b > test.only_a:
             sentence += (
-                " To find one particular row, use the cosine: `hdsl search --plain`, or "
-                "Collection.search(…, plain=True)."
+                " To find one row, use `hdsl search --plain` (in Python "
+                "search(…, plain=True)), or fit with a larger prior."
             )
         return sentence
 

@@ -42,6 +42,8 @@ class SearchComparison:
         The same searches for the relevant documents that were judged relevant for a
         known query, and for those that never were; None where there are none, or
         nothing is remembered.
+    bm25 : RankingQuality or None
+        Of BM25 by the same words, where the words of both are known.
     """
 
     before: RankingQuality
@@ -50,6 +52,7 @@ class SearchComparison:
     without_memory: RankingQuality | None = None
     remembered: SearchComparison | None = None
     never_judged: SearchComparison | None = None
+    bm25: RankingQuality | None = None
 
     def __repr__(self) -> str:
         return f"<SearchComparison: {self.sentence}>"
@@ -89,6 +92,21 @@ class SearchComparison:
         if self.verdict == "worse":
             return f"{sentence} Use the cosine, or give more judgements."
         return sentence
+
+    @property
+    def bm25_sentence(self) -> str:
+        """How the learned order stands beside BM25, in words."""
+        if self.bm25 is None:
+            return ""
+        gain, low, high = self.after.gain(self.bm25, "ndcg")
+        beside = f"nDCG@{self.before.k} {gain:+.3f} ({low:+.3f} to {high:+.3f})"
+        if low > 0.0:
+            return f"It finds more than BM25: {beside}."
+        if high < 0.0:
+            return f"BM25 finds more: {beside}. Try --weights bm25."
+        return (
+            f"BM25 finds as much, as far as {self.n_queries:,} queries show: {beside}."
+        )
 
     @property
     def memory_sentence(self) -> str:
@@ -141,6 +159,8 @@ class SearchComparison:
                 "gain": gain,
                 "gain_interval": _finite([low, high]),
             }
+            if self.bm25 is not None:
+                measures[name]["bm25"] = _mean_of(self.bm25, measure)
         memory: dict[str, Any] = {}
         if self.without_memory is not None:
             measure = self.names()["ndcg"]
@@ -254,6 +274,24 @@ def compare_searches(
         remembered=remembering.compare_for(relevant, lambda row: row in judged),
         never_judged=remembering.compare_for(relevant, lambda row: row not in judged),
     )
+
+
+def search_quality(
+    similarity: Rewriter,
+    queries: Any,
+    documents: Any,
+    relevant: Sequence[Any],
+    *,
+    k: int = 10,
+    n_jobs: int | None = None,
+) -> RankingQuality:
+    """Return how well queries find what is relevant by one similarity, as it ranks."""
+    ranked = ranked_by(ranking_of(similarity), similarity)
+    depth = min(max(DEPTH, k), documents.shape[0])
+    found = top_k(
+        ranked.rewrite(queries), ranked.index_rows(documents), depth, n_jobs=n_jobs
+    )
+    return ranking_quality(found.rows, relevant, k)
 
 
 class _Rankings(NamedTuple):
