@@ -42,9 +42,18 @@ def assert_found(neighbors, expected):
     assert (neighbors.size == expected[1].shape[1]).all()
 
 
+@pytest.fixture(scope="module", params=[sparse.FEW, 0], ids=["few", "many"])
+def few_or_many(request):
+    """Search as few rows are searched, and as many are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse, "FEW", request.param)
+        yield
+
+
 # --- against all inner products -------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_or_many")
 @sparse_or_dense
 @given(case=searches(INTEGERS), data=st.data())
 def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
@@ -56,6 +65,7 @@ def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
     assert_found(neighbors, reference.top_k(index, index, k, exclude_self=True))
 
 
+@pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize("form", FORMS)
 @given(case=searches(FLOATS))
 @settings(max_examples=30)
@@ -84,6 +94,7 @@ def test_products_are_in_float64_whatever_the_input(case, dtype):
         assert_found(neighbors, reference.top_k(queries, index, k))
 
 
+@pytest.mark.usefixtures("few_or_many")
 @given(X=matrices(elements=INTEGERS), data=st.data())
 def test_neighbors_by_label_are_those_of_the_slow_twin(X, data):
     n = len(X)
@@ -117,6 +128,7 @@ def large(seed=0, m=101, n=330, d=60, density=0.1):
     return queries.astype(float), index.astype(float)
 
 
+@pytest.mark.usefixtures("few_or_many")
 @sparse_or_dense
 def test_many_rows(form):
     queries, index = large()
@@ -132,6 +144,7 @@ def test_sparse_blocks_change_nothing(monkeypatch):
     )
     labels = np.arange(61) % 3
     neighbors = search.neighbors_by_label(X, labels, 4, 6)
+    monkeypatch.setattr(sparse, "FEW", 0)
     monkeypatch.setattr(sparse, "SPARSE_BLOCK", 8)
     for whole, blocks in zip(
         neighbors, search.neighbors_by_label(X, labels, 4, 6), strict=True
@@ -170,6 +183,7 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
         search.top_k(X, X, 3, exclude_self=True),
     )
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse, "FEW", 0)
         patch.setattr(all_pairs, "LEAST_ROWS", 16)
         patch.setattr(all_pairs, "BLOCK_ROWS", 64)
         patch.setattr(all_pairs, "LEAST_PRODUCTS", 0.0)
@@ -230,6 +244,7 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
         if len(ran) == 2:
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(sparse, "FEW", 0)
     monkeypatch.setattr(search_kernels, "top_by_columns", interrupted)
     monkeypatch.setattr(workers, "PIECE", 1.0)
     with pytest.raises(KeyboardInterrupt):

@@ -53,6 +53,16 @@ class NeighborLists(NamedTuple):
     same: Neighbors
     other: Neighbors
 
+    def fill(self, products: np.ndarray) -> None:
+        """Fill all lists from the inner products of few queries with few rows, sorted."""
+        is_same = self.query_labels[:, None] == self.labels
+        is_other = ~is_same
+        if self.leaves_self:
+            np.fill_diagonal(is_same, False)
+            np.fill_diagonal(is_other, False)
+        _fill(self.same, self.want_same, np.where(is_same, products, -np.inf))
+        _fill(self.other, self.want_other, np.where(is_other, products, -np.inf))
+
     def sort(self) -> None:
         """Sort all lists, best first; each has as many rows as it wants."""
         self.same.size[:] = self.want_same
@@ -61,6 +71,17 @@ class NeighborLists(NamedTuple):
             block = slice(first, first + SORTED_AT_ONCE)
             _sort(self.same.scores[block], self.same.rows[block])
             _sort(self.other.scores[block], self.other.rows[block])
+
+
+def _fill(neighbors: Neighbors, want: np.ndarray, products: np.ndarray) -> None:
+    """Write the rows of largest product; of equal products the smaller row first."""
+    n_listed = min(int(want.max(initial=0)), neighbors.rows.shape[1])
+    order = np.argsort(-products, axis=1, kind="stable")[:, :n_listed]
+    is_listed = np.arange(n_listed) < want[:, None]
+    scores = np.take_along_axis(products, order, axis=1)
+    neighbors.rows[:, :n_listed] = np.where(is_listed, order, -1)
+    neighbors.scores[:, :n_listed] = np.where(is_listed, scores, -np.inf)
+    neighbors.size[:] = want
 
 
 def _sort(scores: np.ndarray, rows: np.ndarray) -> None:

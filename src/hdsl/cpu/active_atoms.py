@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from .kernels import atoms as kernels
 from .kernels.arrays import SparseArrays
-from .rows import KernelRows
+from .rows import KernelRows, arrays_of
 from .sorting import grouped
 from .workers import GRAIN, Workers
 
@@ -26,6 +27,8 @@ def atom_codes(atoms: np.ndarray, n_columns: int) -> list[int]:
 
 class ActiveAtoms:
     """Atoms, and the rows of X in their features.
+
+    Those of a small X are made by SciPy: a first fit then has less to compile.
 
     Parameters
     ----------
@@ -60,7 +63,11 @@ class ActiveAtoms:
         pairs = atoms[:, :2]
         self.ends = np.where(pairs >= 0, numbers[pairs], n_features).astype(np.int32)
         self.signs = atoms[:, 2].astype(np.float64)
-        self.active = kernels.ActiveFeatures(self._active_rows(numbers), self._graph())
+        if rows.is_small:
+            active_rows = arrays_of(rows.matrix[:, features])
+        else:
+            active_rows = self._active_rows(numbers)
+        self.active = kernels.ActiveFeatures(active_rows, self._graph())
 
     def _active_rows(self, numbers: np.ndarray) -> SparseArrays:
         """Return the rows of X in the features that have a number."""
@@ -117,7 +124,10 @@ class ActiveAtoms:
         )
 
     def values_of_rows(self, is_wanted: np.ndarray) -> SparseArrays:
-        """Return z of all atoms and of the rows of X that are wanted, as CSR; others are empty."""
+        """Return z of all atoms and of the rows of X that are wanted, as CSR.
+
+        The other rows are empty where X is large.
+        """
         rows = self.active.rows
         graph = self.active.graph
         atom = graph.ends // 2
@@ -125,6 +135,15 @@ class ActiveAtoms:
         signs = np.where(is_second, self.signs[atom], 1.0)
         M = SparseArrays(graph.indptr, atom.astype(np.int32), signs)
         n_atoms = len(self.signs)
+        if self._rows.is_small:
+            M_by_row = sp.csr_array(
+                (M.data, M.indices, M.indptr), shape=(self.n_features, n_atoms)
+            )
+            X = sp.csr_array(
+                (rows.data, rows.indices, rows.indptr),
+                shape=(self._rows.n_rows, self.n_features),
+            )
+            return arrays_of(X @ M_by_row)
 
         def find(start: int, stop: int, values: SparseArrays) -> None:
             position = np.full(n_atoms, -1)

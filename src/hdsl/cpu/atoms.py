@@ -23,7 +23,7 @@ class AtomValues(NamedTuple):
     Attributes
     ----------
     Z : SparseArrays
-        By rows; those that are not wanted are empty.
+        By rows; those that are not wanted may be empty.
     columns : ndarray
         The columns of the atoms.
     n_columns : int

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..neighbor_lists import NeighborLists
 from .all_pairs import fill_by_pairs, is_faster_by_pairs
-from .products import on_shared_columns
+from .products import add_products, on_shared_columns
 
 if TYPE_CHECKING:
     from ..cpu.kernels.arrays import SparseArrays
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Rows whose inner products with a query are summed at a time: a number for each stays
 #: in the cache of a core.
 SPARSE_BLOCK = 2**15
+
+#: Few queries of few rows are listed by NumPy: a first fit then has less to compile.
+FEW = 512
 
 #: Time to look at one row for one query, where one product takes 1.
 ROW_COST = 0.5
@@ -32,11 +35,14 @@ def fill_sparse(
         return
     is_among_themselves = queries is index and lists.leaves_self
     queries, index, frequency = on_shared_columns(queries, index)
+    n_rows = index.shape[0]
+    if max(n_queries, n_rows) <= FEW:
+        lists.fill(add_products(queries, index, np.zeros((n_queries, n_rows))))
+        return
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
     waiting = np.arange(n_queries)
     if is_among_themselves and is_faster_by_pairs(n_queries, n_products):
         waiting = fill_by_pairs(index, frequency, lists, workers)
-    n_rows = index.shape[0]
     if len(waiting) and n_rows:
         query_cost = (n_products + index.nnz) / n_queries + ROW_COST * n_rows
         _fill_by_columns(waiting, queries, index, lists, query_cost / n_rows, workers)

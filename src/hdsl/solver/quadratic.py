@@ -49,50 +49,58 @@ def best_change(
     [-0.5, 0.5]
     """
     curvature = np.ascontiguousarray(curvature, dtype=np.float64)
-    scores = scores.astype(np.float64)
-    change = np.zeros(len(weights))
-    _move_weights(curvature, scores, weights.astype(np.float64), float(tol), change)
+    start = weights.astype(np.float64)
+    change = np.zeros_like(start)
+    _move_weights(
+        curvature,
+        scores.astype(np.float64),
+        start,
+        float(tol),
+        start.copy(),
+        np.empty_like(start),
+        np.empty_like(start),
+        change,
+    )
     return change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_weights(curvature, scores, start, tol, change):
-    """Add the best change of the weights `start` to `change`; scores are overwritten.
+def _move_weights(curvature, scores, start, tol, weights, sizes, gains, change):
+    """Add the best change of the weights `start` to `change`.
 
     The change is summed by itself: as a difference of weights it would be all rounding
-    at the end.
+    at the end. `weights` begins as a copy of `start`; it, scores, sizes and gains are
+    overwritten. Array methods, ``min`` and ``max`` would take longer to compile than
+    the rest.
     """
     n = start.size
-    weights = start.copy()
-    sizes = np.zeros(n)
-    gains = np.zeros(n)
     ridge = 0.0
     for k in range(n):
         ridge += curvature[k, k]
     ridge *= RIDGE / n
     for _ in range(100 + 20 * n):
-        best = _first_from(scores, scores.max() - EQUAL * tol)
-        widest_lead = 0.0
-        largest_gain = 0.0
+        best = _first_from(scores, _largest(scores) - EQUAL * tol)
+        is_even = True
         curvature_of_best = curvature[best, best] + ridge
         for k in range(n):
             size = 0.0
             gain = 0.0
             lead = scores[best] - scores[k]
             if weights[k] > 0.0 and lead > 0.0:
-                widest_lead = max(widest_lead, lead)
+                is_even &= not lead > tol
                 bend = curvature_of_best - 2.0 * curvature[best, k]
                 bend = bend + curvature[k, k] + ridge
                 if not bend > TINY:
                     bend = TINY
-                size = min(lead / bend, weights[k])
+                size = lead / bend
+                if size > weights[k]:
+                    size = weights[k]
                 gain = size * (lead - 0.5 * size * bend)
-                largest_gain = max(largest_gain, gain)
             sizes[k] = size
             gains[k] = gain
-        worst = _first_from(gains, (1.0 - EQUAL) * largest_gain)
+        worst = _first_from(gains, (1.0 - EQUAL) * _largest(gains))
         size = sizes[worst]
-        if not widest_lead > tol or best == worst or not size > 0.0:
+        if is_even or best == worst or not size > 0.0:
             break
         weights[best] += size
         change[best] += size
@@ -105,6 +113,16 @@ def _move_weights(curvature, scores, start, tol, change):
             scores[k] -= size * (curvature[best, k] - curvature[worst, k])
         scores[best] -= size * ridge
         scores[worst] += size * ridge
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _largest(values):
+    """Return the largest value."""
+    largest = values[0]
+    for k in range(1, values.size):
+        if values[k] > largest:
+            largest = values[k]
+    return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -130,7 +130,8 @@ def _list_pairs(first, stop, curved, compared, space):
     pairs = space.pairs
     sides = space.sides
     anchor = anchors[numbers[first]]
-    end = min(stop, first + GROUP)
+    end = first + GROUP
+    end = end if end < stop else stop
     last = first
     n_pairs = 0
     while last < end and anchors[numbers[last]] == anchor:

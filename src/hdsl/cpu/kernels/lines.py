@@ -217,11 +217,13 @@ if not config.DISABLE_JIT:  # type: ignore[attr-defined]
 @kernel(no_cpython_wrapper=True)  # other kernels alone may call it
 def fetch_ahead(pair, second, rows):
     """Have the row that pair + AHEAD ends in brought into the cache: its first entries."""
-    last = second.size - 1
-    later = second[min(pair + 2 * AHEAD, last)]
-    soon = second[min(pair + AHEAD, last)]
-    fetch(rows.indptr.ctypes.data + 8 * np.int64(later))
-    first = rows.indptr[soon]
+    n = second.size
+    if pair + 2 * AHEAD < n:
+        later = np.int64(second[pair + 2 * AHEAD])
+        fetch(rows.indptr.ctypes.data + 8 * later)
+    if pair + AHEAD >= n:
+        return
+    first = rows.indptr[second[pair + AHEAD]]
     for k in range(INDEX_LINES):
         fetch(rows.indices.ctypes.data + 4 * first + LINE * k)
     for k in range(VALUE_LINES):

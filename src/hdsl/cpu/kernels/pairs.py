@@ -113,20 +113,23 @@ def sum_pulls(start, stop, lists, pulls, weights, sums):
     indptr = lists.indptr
     comparisons = lists.comparisons
     pulls_address = pulls.ctypes.data
-    last = np.uint64(comparisons.size - 1)
+    n = np.uint64(comparisons.size)
     for s in range(start, stop):
         total = 0.0
         first_won = np.uint64(indptr[2 * s])
         first_lost = np.uint64(indptr[2 * s + 1])
         end = np.uint64(indptr[2 * s + 2])
         for k in range(first_won, end):
-            ahead = comparisons[min(k + np.uint64(PULLS_AHEAD), last)]
-            fetch(pulls_address + 8 * np.int64(ahead))
+            ahead = k + np.uint64(PULLS_AHEAD)
+            if ahead < n:
+                fetch(pulls_address + 8 * np.int64(comparisons[ahead]))
             t = np.uint32(comparisons[k])
             pull = pulls[t]
             if weights.size > 0:
                 weight = weights[t if weights.size > 1 else np.uint32(0)]
-                pull = weight * (1.0 - min(max(pull, 0.0), 1.0))
+                clipped = pull if pull > 0.0 else 0.0
+                clipped = clipped if clipped < 1.0 else 1.0
+                pull = weight * (1.0 - clipped)
             total += pull if k < first_lost else -pull
         sums[s] = total
 
