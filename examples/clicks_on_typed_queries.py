@@ -58,7 +58,7 @@ def search_log(n_events):
         clicks = np.where(is_relevant[query, shown[query]], 0.7, 0.1)
         clicked = rng.random(10) < looks * clicks
         items = docs.names[documents][shown[query]]
-        lines = pd.DataFrame({"item": items, "position": np.arange(1, 11)})
+        lines = pd.DataFrame({"document": items, "position": np.arange(1, 11)})
         events.append(lines.assign(event=event, typed=query, clicked=clicked))
     log = pd.concat(events, ignore_index=True)
     log["typed"] = texts[typed][log["typed"]]
@@ -67,14 +67,14 @@ def search_log(n_events):
 
 log = search_log(4000)
 shortened = log.head(4).assign(typed=log["typed"].str[:30])
-columns = ["event", "typed", "item", "position", "clicked"]
+columns = ["event", "typed", "document", "position", "clicked"]
 print(shortened[columns].to_string(index=False))
 
 # %%
 # From clicks to a model
 # ----------------------
-# ``queries`` says that anchors are typed texts. They stand as rows after the documents.
-# ``position`` names the rank at which an item was shown: a click far down says more.
+# ``queries`` says that queries are typed texts. They stand as rows after the documents.
+# ``position`` names the rank at which a document was shown: a click far down says more.
 # The prior is chosen on queries that are held out, by what they clicked beside what was
 # shown with it, whichever engine showed it.
 
@@ -84,7 +84,7 @@ def learn(log):
     queries = list(dict.fromkeys(log["typed"]))
     clicks = choice_triplets(
         log,
-        anchor="typed",
+        query="typed",
         ids=docs.names[documents],
         queries=queries,
         position="position",

@@ -51,7 +51,7 @@ print(log.head(6).to_string(index=False))
 # ------------------------
 # ``ids`` gives the id of each row of X.
 
-clicks = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
+clicks = choice_triplets(log, query="next_to", document="shown", ids=docs.names)
 triplets = clicks.triplets
 print(f"\n{n_events} clicks make {len(triplets)} triplets.")
 

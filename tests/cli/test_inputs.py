@@ -137,7 +137,11 @@ def test_fit_triplets(rows_file, tmp_path):
 
 def written(kind):
     """Return rows of a table of judgements that follow the topics of the texts, and its header."""
-    ends = ("left", "right") if kind == "links" else ("anchor", "item")
+    ends = {
+        "links": ("left", "right"),
+        "clicks": ("anchor", "document"),
+        "grades": ("query", "document"),
+    }[kind]
     judged = {"links": "same", "clicks": "clicked", "grades": "grade"}[kind]
     pairs = [(a, b) for a in range(60) for b in range(a + 1, a + 7)]
     return [(f"d{a}", f"d{b}", int(a % 3 == b % 3)) for a, b in pairs], (*ends, judged)
@@ -162,7 +166,8 @@ def test_clicks_grades_and_links_are_learned_from(folder, tmp_path, kind):
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     rows, header = written(kind)
     write_csv(path, rows, ("wrong", *header[1:]))
-    assert f"no column {header[0]!r}." in bad(*command, "-o", tmp_path / "n.hdsl")
+    missing = "left" if kind == "links" else "query"
+    assert f"no column {missing!r}." in bad(*command, "-o", tmp_path / "n.hdsl")
 
 
 def test_links_alone_are_compared_with_random_rows(folder, tmp_path):

@@ -49,7 +49,7 @@ def home(tmp_path, monkeypatch):
 
 
 def clicks(n_gone=0):
-    """Return (query, event, item, clicked): the text of the topic is clicked of two."""
+    """Return (query, event, document, clicked): the text of the topic is clicked of two."""
     lines = []
     for event in range(120):
         query = question(event % N_QUERIES)
@@ -258,7 +258,7 @@ def test_rows_of_numbers_have_queries_too(tmp_path, monkeypatch):
 
 
 def test_anchors_of_clicks_may_be_typed(home):
-    header = ("query", "event", "item", "clicked")
+    header = ("query", "event", "document", "clicked")
     write_csv(home / "clicks.csv", clicks(), header)
     facts = told("fit", "texts.csv", *FIT, "--clicks", "clicks.csv")
     assert (facts["rows"], facts["queries"]) == (90, 24)
@@ -274,7 +274,7 @@ def test_anchors_of_clicks_may_be_typed(home):
 
 
 def test_clicks_on_rows_that_are_gone_are_counted(home):
-    header = ("query", "event", "item", "clicked")
+    header = ("query", "event", "document", "clicked")
     write_csv(home / "clicks.csv", clicks(n_gone=3), header)
     command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
     result = good(*command)
@@ -336,7 +336,7 @@ def test_damaged_queries_are_refused(home, name, values, message):
 
 
 def test_clicks_beside_what_was_shown_decide(home):
-    header = ("query", "event", "item", "clicked")
+    header = ("query", "event", "document", "clicked")
     write_csv(home / "clicks.csv", clicks(), header)
     command = ["fit", "texts.csv", *FIT, "--clicks", "clicks.csv"]
     plain = told(*command)

@@ -150,7 +150,7 @@ def test_results_print_as_sentences_and_not_as_arrays():
         relevance_triplets(
             QUERIES, DOCUMENTS, {"query": [0], "document": [2], "grade": [1]}
         ),
-        graded_triplets({"anchor": [0, 0], "item": [1, 2], "grade": [1, 2]}),
+        graded_triplets({"query": [0, 0], "document": [1, 2], "grade": [1, 2]}),
     ]
     for result in results:
         assert repr(result).startswith(f"<{type(result).__name__}: ")

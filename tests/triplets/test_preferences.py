@@ -13,7 +13,7 @@ from hdsl.triplets import Judgements, choice_triplets, graded_triplets
 
 @st.composite
 def graded_lines(draw):
-    """Lines (event, anchor, item, grade): few values, so that all kinds of ties occur."""
+    """Lines (event, query, document, grade): few values, so that all kinds of ties occur."""
     few = st.integers(0, 3)
     grade = st.sampled_from([0.0, 1.0, 2.5, -1.0])
     return draw(st.lists(st.tuples(few, few, few, grade), min_size=1, max_size=20))
@@ -30,7 +30,11 @@ def slow_graded(lines, by_event):
 
 def as_columns(lines):
     return dict(
-        zip(("event", "anchor", "item", "grade"), zip(*lines, strict=True), strict=True)
+        zip(
+            ("event", "query", "document", "grade"),
+            zip(*lines, strict=True),
+            strict=True,
+        )
     )
 
 
@@ -44,7 +48,7 @@ def test_graded_triplets_are_those_of_the_slow_twin(lines, event):
     slow = sorted(itertools.chain(*slow_graded(lines, event is not None).values()))
     if not slow:
         with pytest.raises(
-            ValueError, match=r"No triplet can be built: no anchor has two items"
+            ValueError, match=r"No triplet can be built: no query has two documents"
         ):
             graded_triplets(as_columns(lines), event=event)
         return
@@ -71,8 +75,8 @@ def test_n_per_anchor_limits_the_triplets_of_each_anchor(lines, n, seed):
 def test_too_many_triplets_are_refused_before_memory_is_allocated():
     n = 70_000
     table = {
-        "anchor": np.zeros(n, dtype=int),
-        "item": np.arange(n),
+        "query": np.zeros(n, dtype=int),
+        "document": np.arange(n),
         "grade": np.arange(n),
     }
     with pytest.raises(
@@ -121,7 +125,7 @@ def test_choices_of_a_table_with_ids(tmp_path):
     assert choice_triplets(events, ids=ids).triplets.tolist() == expected
     path = tmp_path / "clicks.csv"
     path.write_text(
-        "session,anchor,item,clicked\n"
+        "session,query,document,clicked\n"
         "s1,q,a,0\ns1,q,b,True\ns2,a,q,1\ns1,q,c,false\ns2,a,b,FALSE\ns3,q,a,0\ns3,q,b,0\n"
     )
     assert choice_triplets(path, event="session", ids=ids).triplets.tolist() == expected
@@ -139,7 +143,7 @@ def test_choices_of_a_table_with_ids(tmp_path):
             r"events\[1\]: 3 was chosen but is not among",
         ),
         (
-            {"event": [1, 1], "anchor": [0, 0], "item": [1, 2], "clicked": [0, 2]},
+            {"event": [1, 1], "query": [0, 0], "document": [1, 2], "clicked": [0, 2]},
             r"table, row 1 has 2 in column 'clicked': true or false, or 1 or 0",
         ),
         ([], r"table has no rows"),
@@ -148,3 +152,20 @@ def test_choices_of_a_table_with_ids(tmp_path):
 def test_bad_choices_are_refused(events, message):
     with pytest.raises(ValueError, match=message):
         choice_triplets(events)
+
+
+def test_former_names_of_columns_are_read_and_those_of_parameters_say_the_new_one(
+    tmp_path,
+):
+    former = {"anchor": [0, 0, 0], "item": [1, 2, 3], "grade": [0, 3, 1]}
+    table = {"query": [0, 0, 0], "document": [1, 2, 3], "grade": [0, 3, 1]}
+    expected = graded_triplets(table).triplets.tolist()
+    assert graded_triplets(former).triplets.tolist() == expected
+    path = tmp_path / "log.csv"
+    path.write_text("event,anchor,item,clicked\n1,0,1,0\n1,0,2,1\n")
+    assert choice_triplets(path).triplets.tolist() == [[0, 2, 1]]
+    with pytest.raises(TypeError, match="no parameter 'anchor': its name is 'query'"):
+        graded_triplets(table, anchor="query")
+    # A name that the caller chose is the only one.
+    with pytest.raises(ValueError, match="no column 'typed'"):
+        graded_triplets(former, query="typed")

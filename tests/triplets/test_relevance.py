@@ -193,7 +193,7 @@ def test_a_click_weighs_as_much_as_its_rank():
     triplets, weights = choice_triplets(log, position="rank")
     assert triplets.tolist() == [[0, 2, 1], [0, 3, 1], [4, 3, 1]]
     assert weights.tolist() == [2.0, 3.0, 1.0]
-    table = {"event": [0, 0], "anchor": [0, 0], "item": [1, 2], "clicked": [1, 0]}
+    table = {"event": [0, 0], "query": [0, 0], "document": [1, 2], "clicked": [1, 0]}
     with pytest.raises(ValueError, match="ranks are numbered from 1"):
         choice_triplets(table | {"rank": [0, 1]}, position="rank")
 

@@ -56,19 +56,17 @@ def _read_judgements(
     return triplets.Judgements(triplets.link_triplets(links, signs, random_state=0))
 
 
-def read_clicks(
-    path: Path, *, anchor: str = "anchor", **options: Any
-) -> triplets.Judgements:
+def read_clicks(path: Path, **options: Any) -> triplets.Judgements:
     """Return judgements by clicks, with weights where the table has positions.
 
-    Without a column of events, an anchor is an event.
+    Without a column of events, a query is an event.
     """
     names = tables.column_names(path)
     if "event" not in names:
-        options["event"] = anchor
-    if "position" not in names:
-        return triplets.choice_triplets(path, anchor=anchor, **options)
-    return triplets.choice_triplets(path, anchor=anchor, position="position", **options)
+        options["event"] = "anchor" if "anchor" in names else "query"
+    if "position" in names:
+        options["position"] = "position"
+    return triplets.choice_triplets(path, **options)
 
 
 def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:

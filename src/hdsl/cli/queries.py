@@ -51,7 +51,7 @@ def _with_relevance(
     if not is_table(path):
         table = _read_qrels(path)
     if queries is None:
-        queries = _typed_queries(table, path, "query", data)
+        queries = _typed_queries(table, path, data)
     grade = None
     if "grade" in tables.column_names(table):
         grade = "grade"
@@ -69,14 +69,10 @@ def _with_clicks(
     data: Data, queries: Data | None, path: Path, max_unknown: float
 ) -> Data:
     """Return the data with queries, the triplets of clicks, and rows that were clicked."""
-    anchor = "anchor"
-    if "query" in tables.column_names(path):
-        anchor = "query"
     if queries is None:
-        queries = _typed_queries(path, path, anchor, data)
+        queries = _typed_queries(path, path, data)
     clicks = read_clicks(
         path,
-        anchor=anchor,
         ids=_names(data, path),
         queries=_names(queries, path),
         max_unknown=_largest_unknown(data, max_unknown),
@@ -113,14 +109,14 @@ def _names(data: Data, table: Any) -> Any:
     return ids
 
 
-def _typed_queries(table: Any, path: Path, column: str, data: Data) -> Data:
-    """Return the texts in a column as queries that are named by their texts."""
+def _typed_queries(table: Any, path: Path, data: Data) -> Data:
+    """Return the texts in the column of queries, which are named by their texts."""
     if data.texts is None:
         raise ValueError(
             f"The queries of {path} are texts, but {data.path} has rows of numbers: "
             "name their rows with --queries."
         )
-    values = tables.read_table(table, {column: column}).columns[column]
+    values = tables.read_table(table, {"query": "query"}).columns["query"]
     names = np.array(list(dict.fromkeys(values.tolist())), dtype=object)
     texts = np.array([str(name) for name in names], dtype=object)
     return Data(path, texts=texts, ids=names)

@@ -32,11 +32,11 @@ JUDGEMENTS = {
     "or .npy (n, 4)",
     "judgements": "query, document, and grade where several; or the qrels of TREC. Queries are "
     "those of --queries, else the column has their texts",
-    "clicks": "anchor, item, clicked, and event where an anchor was shown several times; query in "
-    "place of anchor where it was typed, by id of --queries or as text; position, the rank from 1 "
-    "at which the item was shown, if known",
+    "clicks": "query, typed, by id of --queries or as text, or anchor for a row of the data; "
+    "document, clicked; event if a query was shown several times; position, the rank from 1 at "
+    "which the document was shown, if known",
     "links": "left, right, same: 1 or 0, whether two rows belong together",
-    "grades": "anchor, item, grade: larger is more relevant",
+    "grades": "query, document, grade: larger is more relevant",
 }
 
 

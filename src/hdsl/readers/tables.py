@@ -10,6 +10,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,9 @@ __all__ = [
     "without_unknown",
 ]
 
+#: Former names of columns: they are read where the new name is missing.
+FORMER_NAMES = {"query": "anchor", "document": "item"}
+
 #: What to do where ids stand in place of row numbers.
 PASS_IDS = "pass ids=, the id of each row of X"
 
@@ -66,8 +70,39 @@ def read_table(
     is that of text files. With `skip_missing` rows without a value are left out and
     counted.
     """
-    raw = table_source(table, sep, encoding).read(wanted)
+    source = table_source(table, sep, encoding)
+    try:
+        raw = source.read(wanted)
+    except MissingColumnError as error:
+        former = _former_names(wanted, error.columns)
+        if former == wanted:
+            raise
+        raw = _renamed(source.read(former), former, wanted)
     return _checked_table(raw, skip_missing=skip_missing)
+
+
+def _former_names(wanted: dict[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """Return the wanted columns, with former names where the table has these alone.
+
+    A name that the caller chose, other than that of its parameter, stays.
+    """
+    names = dict(wanted)
+    for parameter, name in wanted.items():
+        former = FORMER_NAMES.get(name)
+        if parameter == name and name not in columns and former in columns:
+            names[parameter] = str(former)
+    return names
+
+
+def _renamed(raw: RawTable, former: dict[str, str], wanted: dict[str, str]) -> RawTable:
+    """Return a table that was read by former names with the wanted names."""
+    columns = {name: raw.columns[former[key]] for key, name in wanted.items()}
+    is_null = {
+        name: raw.is_null[former[key]]
+        for key, name in wanted.items()
+        if former[key] in raw.is_null
+    }
+    return replace(raw, columns=columns, is_null=is_null)
 
 
 def column_names(

@@ -1,6 +1,8 @@
 """Triplets and quadruplets from tables that name rows by id: judgements, grades and choices."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -8,6 +10,9 @@ from ..input.parameters import check_number, generator
 from ..readers import tables
 from .grades import compare_grades, group_numbers
 from .rows import CLICKS, Judgements, ShownRows
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def judgement_triplets(
@@ -133,30 +138,47 @@ def _read_judgements(
 # --- grades and choices ---------------------------------------------------------------
 
 
+def _with_new_names(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function say the new name of a parameter that is passed by its former name."""
+
+    @wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        for name, former in tables.FORMER_NAMES.items():
+            if former in options:
+                raise TypeError(
+                    f"{function.__name__}() has no parameter {former!r}: its name is "
+                    f"{name!r}. Tables with columns {former!r} are still read."
+                )
+        return function(*args, **options)
+
+    return checked
+
+
+@_with_new_names
 def graded_triplets(
     table: Any,
     *,
-    anchor: str = "anchor",
-    item: str = "item",
+    query: str = "query",
+    document: str = "document",
     grade: str = "grade",
     event: str | None = None,
     n_per_anchor: int | None = None,
     ids: Any = None,
     random_state: Any = None,
 ) -> Judgements:
-    """Return triplets from graded relevance: an item of higher grade, and one of lower grade.
+    """Return triplets from grades: a document of higher grade, and one of lower grade.
 
     Parameters
     ----------
     table : DataFrame, mapping of columns, or path
-        One row per anchor and item. See `judgement_triplets`.
-    anchor, item, grade : str
+        One row per query and document. See `judgement_triplets`.
+    query, document, grade : str
         Names of the columns. Grades are numbers; larger means more relevant.
     event : str, default=None
-        Name of a column of events. Only items of the same event and anchor are
-        compared. None compares all items of an anchor.
+        Name of a column of events. Only documents of the same event and query are
+        compared. None compares all documents of a query.
     n_per_anchor : int or None, default=None
-        Most triplets per anchor (and event), drawn at random without replacement.
+        Most triplets per query (and event), drawn at random without replacement.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X. None if the table holds row numbers.
     random_state : int, RandomState or None, default=None
@@ -168,7 +190,8 @@ def graded_triplets(
 
     Examples
     --------
-    >>> T, weights = graded_triplets({"anchor": [0, 0, 0], "item": [1, 2, 3], "grade": [0, 3, 1]})
+    >>> table = {"query": [0, 0, 0], "document": [1, 2, 3], "grade": [0, 3, 1]}
+    >>> T, weights = graded_triplets(table)
     >>> T.tolist(), weights.tolist()
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
@@ -176,69 +199,70 @@ def graded_triplets(
     check_number(
         owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
-    names = {"anchor": anchor, "item": item, "grade": grade}
+    names = {"query": query, "document": document, "grade": grade}
     if event is not None:
         names["event"] = event
     data = tables.read_table(table, names)
     index = tables.row_index(ids, data.is_text)
-    anchors = tables.row_numbers(data, anchor, index)
+    anchors = tables.row_numbers(data, query, index)
     group = group_numbers(anchors)
     if event is not None:
         group = group_numbers(group_numbers(data.columns[event]), anchors)
     judgements = compare_grades(
         group,
         anchors,
-        items=tables.row_numbers(data, item, index),
+        items=tables.row_numbers(data, document, index),
         grades=tables.numbers(data, grade),
         n_per_group=n_per_anchor,
         rng=generator(random_state),
     )
     if len(judgements.triplets) == 0:
         raise ValueError(
-            "No triplet can be built: no anchor has two items of different grades."
+            "No triplet can be built: no query has two documents of different grades."
         )
     return judgements
 
 
+@_with_new_names
 def choice_triplets(
     events: Any,
     *,
     event: str = "event",
-    anchor: str = "anchor",
-    item: str = "item",
+    query: str = "query",
+    document: str = "document",
     clicked: str = "clicked",
     ids: Any = None,
     queries: Any = None,
     position: str | None = None,
     max_unknown: float = 0.1,
 ) -> Judgements:
-    """Return triplets from choices: (query, chosen, not chosen) for all items of an event.
+    """Return triplets from choices: (query, chosen, not chosen) for all documents of an event.
 
     Parameters
     ----------
     events : list of (query, shown, chosen), DataFrame, mapping of columns, or path
-        In a list, `shown` is a list of items and `chosen` is one of them or a list of
-        some. A table has one row per item of an event. See `judgement_triplets`.
-    event, anchor, item, clicked : str
+        In a list, `shown` is a list of documents and `chosen` is one of them or a list
+        of some. A table has one row per document of an event. See `judgement_triplets`.
+    event, query, document, clicked : str
         Names of the columns of a table. `clicked` holds true or false, or 1 or 0.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X. None if `events` holds row numbers.
     queries : array-like of shape (n_queries,), default=None
-        The ids of queries, or the texts that were typed, where anchors are no rows of
+        The ids of queries, or the texts that were typed, if queries are not rows of
         `ids`: query k is the row ``len(ids) + k`` of X.
     position : str, default=None
-        Name of the column of ranks at which items were shown, from 1; in a list, items
-        have the ranks of their order. People look at the first items most, so a click
-        weighs as much as its rank.
+        Name of the column of ranks at which documents were shown, from 1; in a list,
+        documents have the ranks of their order. People look at the first ones most, so
+        a click weighs as much as its rank.
     max_unknown : float, default=0.1
-        Most lines, as a share of all, whose anchor or item has no id: rows that are
+        Most lines, as a share of all, whose query or document has no id: rows that are
         gone. They are left out with a warning that counts them.
 
     Returns
     -------
     Judgements
         Of the kind "clicks", with what was shown: ``HDSL().fit(X, triplets=clicks)``.
-        An event in which all items or none were chosen makes no triplet. With
+        An event in which all documents or none were chosen makes no triplet. With
         `position` triplets have weights.
 
     Examples
@@ -253,9 +277,9 @@ def choice_triplets(
     if queries is not None and ids is None:
         raise ValueError("queries stand after the rows of ids: pass ids too.")
     if isinstance(events, list | tuple):
-        columns = (event, anchor, item, clicked, position or "position")
+        columns = (event, query, document, clicked, position or "position")
         events = _long_format(events, columns)
-    names = {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    names = {"event": event, "query": query, "document": document, "clicked": clicked}
     if position is not None:
         names["position"] = position
     data = tables.read_table(events, names)
@@ -265,10 +289,10 @@ def choice_triplets(
     if queries is not None:
         anchor_index = tables.row_index(queries, data.is_text)
         first_anchor = len(ids)
-    data = tables.without_unknown(data, anchor, anchor_index, max_unknown)
-    data = tables.without_unknown(data, item, index, max_unknown)
-    anchors = first_anchor + tables.row_numbers(data, anchor, anchor_index)
-    items = tables.row_numbers(data, item, index)
+    data = tables.without_unknown(data, query, anchor_index, max_unknown)
+    data = tables.without_unknown(data, document, index, max_unknown)
+    anchors = first_anchor + tables.row_numbers(data, query, anchor_index)
+    items = tables.row_numbers(data, document, index)
     are_clicked = tables.flags(data, clicked)
     events_of_lines = group_numbers(group_numbers(data.columns[event]), anchors)
     # Lines are compared, and not items, so that each comparison has the rank of a line.
@@ -284,8 +308,8 @@ def choice_triplets(
     triplets = np.column_stack([compared[:, 0], chosen, others])[differs]
     if len(triplets) == 0:
         raise ValueError(
-            "No triplet can be built: no event has both an item that was chosen and "
-            "one that was not."
+            "No triplet can be built: no event has both a document that was chosen "
+            "and one that was not."
         )
     order = np.argsort(events_of_lines, kind="stable")
     weights = None
@@ -323,7 +347,7 @@ def _order_in_events(events: np.ndarray, order: np.ndarray) -> np.ndarray:
 def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return a list of (query, shown, chosen) as columns.
 
-    `names` are those of events, anchors, items, clicks and ranks.
+    `names` are those of events, queries, documents, clicks and ranks.
     """
     numbers = []
     anchors = []
