@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hdsl.settings import nested_parameters
+
 #: Blocks of rows, and of triplets.
 BLOCKS = 16
 
@@ -96,7 +98,7 @@ def one_machine(options: argparse.Namespace, n_jobs: int) -> dict:
     home = folder_of(options)
     params = parameters(options)
     X, triplets = few(options.embedding)
-    hdsl.HDSL(**params, n_jobs=n_jobs).fit(X, triplets=triplets)
+    hdsl.HDSL(**nested_parameters(**params, n_jobs=n_jobs)).fit(X, triplets=triplets)
     clock = Clock()
     X = sp.csr_array(
         sp.vstack([load_rows(home, k) for k in range(BLOCKS)], format="csr")
@@ -104,7 +106,9 @@ def one_machine(options: argparse.Namespace, n_jobs: int) -> dict:
     if options.embedding:
         X = (X, np.vstack([load_embedding(home, k) for k in range(BLOCKS)]))
     triplets = np.concatenate([load_triplets(home, k) for k in range(BLOCKS)])
-    model = hdsl.HDSL(**params, n_jobs=n_jobs, callback=clock).fit(X, triplets=triplets)
+    model = hdsl.HDSL(**nested_parameters(**params, n_jobs=n_jobs)).fit(
+        X, triplets=triplets, callback=clock
+    )
     return {"what": f"one process, {n_jobs} threads", **clock.record(model)}
 
 
@@ -121,14 +125,16 @@ def on_cluster(options: argparse.Namespace, n_workers: int) -> dict:
     workers = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
     with LocalCluster(n_workers=n_workers, **workers) as cluster, Client(cluster):
         X, triplets = few(width)
-        hdsl.dask.HDSL(**params).fit(X, triplets=triplets)
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(X, triplets=triplets)
         clock = Clock()
         blocks: Any = [dask.delayed(load_rows)(home, k) for k in range(BLOCKS)]
         if width:
             embedding = [dask.delayed(load_embedding)(home, k) for k in range(BLOCKS)]
             blocks = (blocks, embedding)
         judged = [dask.delayed(load_triplets)(home, k) for k in range(BLOCKS)]
-        model = hdsl.dask.HDSL(**params, callback=clock).fit(blocks, triplets=judged)
+        model = hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+            blocks, triplets=judged, callback=clock
+        )
         return {"what": f"{n_workers} workers, 1 thread each", **clock.record(model)}
 
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from hdsl import HDSL, Rows
 from hdsl.search import top_k
+from hdsl.settings import nested_parameters
 
 from .many_rows import short_texts
 from .table import aligned
@@ -73,10 +74,12 @@ def measure(n_rows: int, n_threads: int, device: str, n_repeats: int) -> list[st
     }
     few = np.arange(400)
     for rows in (X[few], Rows(X, Z)[few]):
-        HDSL(**parameters).fit(rows, y[few])  # compiles
+        HDSL(**nested_parameters(**parameters)).fit(rows, y[few])  # compiles
     words = fit_seconds(parameters, X, y, n_repeats)
     both = fit_seconds(parameters, Rows(X, Z), y, n_repeats)
-    model = HDSL(**parameters, prior=16.0, max_iter=3).fit(Rows(X, Z), y)
+    model = HDSL(**nested_parameters(**parameters, prior=16.0, max_iter=3)).fit(
+        Rows(X, Z), y
+    )
     queries = np.arange(min(N_QUERIES, n_rows))
     rewritten = model.rewrite(Rows(X, Z)[queries])
     indexed = model.index_rows(Rows(X, Z))
@@ -104,7 +107,7 @@ def fit_seconds(
     parameters: dict[str, Any], X: Any, y: np.ndarray, n_repeats: int
 ) -> float:
     """Return the seconds of a fit."""
-    return seconds(lambda: HDSL(**parameters).fit(X, y), n_repeats)
+    return seconds(lambda: HDSL(**nested_parameters(**parameters)).fit(X, y), n_repeats)
 
 
 def seconds(work: Any, n_repeats: int) -> float:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import ranking_quality
 from hdsl.evaluate.clicks import ClickedPairs
@@ -448,7 +448,9 @@ def run(name: str, data: Path, seed: int, priors: tuple[float, ...]) -> dict[str
     line: dict[str, Any] = {"name": name, "goal": case.goal, "seed": seed}
     scores = {"start": case.test(None)}
     with warnings.catch_warnings(action="ignore"):
-        HDSL(prior=4.0, max_iter=2, n_jobs=1).fit(**case.fit)  # loads compiled code
+        HDSL(prior=4.0, solver=Solver(max_iter=2), n_jobs=1).fit(
+            **case.fit
+        )  # loads compiled code
     for prior in ("auto", *priors):
         start = time.process_time()
         with warnings.catch_warnings(action="ignore"):

@@ -12,8 +12,9 @@ from unittest import mock
 
 import numpy as np
 
-from hdsl import HDSL, search
+from hdsl import HDSL, Solver, search
 from hdsl.cuda import runtime
+from hdsl.settings import nested_parameters
 
 from . import one_gpu, problems
 from .fits import load
@@ -172,7 +173,9 @@ def gpu_search(task: Task) -> Iterator[Record]:
     index = X[:n]
     new = X[n:]
     few = slice(0, min(n, LEARN_FROM))
-    model = HDSL(max_iter=task.iterations, random_state=0, n_jobs=task.threads)
+    model = HDSL(
+        solver=Solver(max_iter=task.iterations), random_state=0, n_jobs=task.threads
+    )
     model.fit(index[few], labels[few])
     with Watched() as card:
         queries, rewriting, _ = timed(lambda: model.similarity_.rewrite(new))
@@ -226,8 +229,10 @@ def gpu_fit(task: Task) -> Iterator[Record]:
             "n_jobs": task.threads,
             "device": device,
         }
-        HDSL(**{**parameters, "max_iter": 3}).fit(problem.X, problem.y)  # compiles
-        fit = partial(HDSL(**parameters).fit, problem.X, problem.y)
+        HDSL(**nested_parameters(**{**parameters, "max_iter": 3})).fit(
+            problem.X, problem.y
+        )  # compiles
+        fit = partial(HDSL(**nested_parameters(**parameters)).fit, problem.X, problem.y)
         model, wall, cpu = timed(fit)
         objective = model.trace_["objective"][-1]
         variant = device

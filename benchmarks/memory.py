@@ -9,6 +9,8 @@ import time
 import warnings
 from collections.abc import Iterator
 
+from hdsl.settings import nested_parameters
+
 from . import problems
 from .measure import held_mb, peak_mb, record, reset_peak
 from .tasks import NO_PROBLEM, Record, Task, benchmark
@@ -63,23 +65,29 @@ def memory(task: Task) -> Iterator[Record]:
 
 def measure(name: str, *, toy: bool = False) -> tuple[float, float]:
     """Return MiB estimated and measured for a point of the grid, in this process."""
+    from sklearn.base import clone
+
     from hdsl import HDSL
     from hdsl.fit.memory import estimate_fit
+    from hdsl.fit.parameters import FitParameters
 
     size, parameters = GRID[name]
     if toy:
         problem = problems.power_law(300, 1000, 20)
     else:
         problem = problems.power_law(*SIZES[size])
-    model = HDSL(100.0, memory_limit=None, **{"prior": 8.0, "n_jobs": 1, **parameters})
-    estimated = estimate_fit(model, problem.X, problem.triplets).total
+    model = HDSL(
+        100.0,
+        **nested_parameters(**{"prior": 8.0, "n_jobs": 1, **parameters}),
+    )
+    estimated = estimate_fit(FitParameters.of(model), problem.X, problem.triplets).total
     first = problems.power_law(200, 1000, 20)
     warnings.simplefilter("ignore")
-    warm = HDSL(**{**model.get_params(), "max_iter": 2})
+    warm = clone(model).set_params(solver__max_iter=2)
     warm.fit(first.X, triplets=first.triplets)  # loads what is compiled
     before = held_mb() or 0.0
     reset_peak()
-    model.fit(problem.X, triplets=problem.triplets)
+    model.fit(problem.X, triplets=problem.triplets, memory_limit=None)
     return estimated / 2**20, peak_mb() - before
 
 

@@ -32,6 +32,7 @@ import json, sys, time
 import numpy as np, scipy.sparse as sp
 order = json.loads(sys.argv[1])
 from hdsl import HDSL
+from hdsl.settings import nested_parameters
 with np.load(order["data"]) as stored:
     arrays = (stored["data"], stored["indices"], stored["indptr"])
     X = sp.csr_array(arrays, tuple(stored["shape"]))
@@ -40,13 +41,13 @@ times = []
 def is_reached(state):
     times.append(time.perf_counter())
     return state.objective <= order["until"]
-model = HDSL(random_state=0, callback=is_reached, **order["parameters"])
+model = HDSL(random_state=0, **nested_parameters(**order["parameters"]))
 if order["warm"]:
     few = {**order["parameters"], "prior": 1.0, "max_iter": 2}
-    HDSL(**few).fit(X[:200], np.arange(200) % 2)
+    HDSL(**nested_parameters(**few)).fit(X[:200], np.arange(200) % 2)
 start = time.perf_counter()
 cpu_start = time.process_time()
-model.fit(X, **learn)
+model.fit(X, **learn, callback=is_reached)
 result = {
     "seconds": time.perf_counter() - start,
     "cpu": time.process_time() - cpu_start,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, datasets
+from hdsl import HDSL, Solver, datasets
 from hdsl.search import top_k
 from hdsl.serving import BM25Transformer, certified_top_k, recall_at, sparse_rows
 from hdsl.serving.rows import HNSW_LIMIT
@@ -45,10 +45,10 @@ class Task(NamedTuple):
 
 def docstrings(n_queries: int, toy: bool = False) -> Task:
     """Return docstrings of Python, two thirds of them indexed."""
-    model = HDSL(max_iter=300, random_state=0, n_jobs=1)
+    model = HDSL(solver=Solver(max_iter=300), random_state=0, n_jobs=1)
     min_rows = 20
     if toy:
-        model.set_params(max_iter=20)
+        model.set_params(solver__max_iter=20)
         min_rows = 100
     docs = datasets.load_docstrings(min_rows_per_label=min_rows)
     order = np.random.default_rng(0).permutation(len(docs.y))
@@ -73,7 +73,9 @@ def million(n_queries: int, n_rows: int = 1_000_000) -> Task:
     problem = power_law(n_rows + 1000, n_rows)
     X = problem.X
     y = problem.y
-    model = HDSL(max_iter=200, random_state=0, n_jobs=1).fit(X[:10_000], y[:10_000])
+    model = HDSL(solver=Solver(max_iter=200), random_state=0, n_jobs=1).fit(
+        X[:10_000], y[:10_000]
+    )
     return Task(f"generated {n_rows:,}", model, X[:n_rows], X[n_rows:][:n_queries])
 
 

@@ -13,7 +13,7 @@ A large one keeps the model close to the cosine.
 import matplotlib.pyplot as plt
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
 from hdsl.plots import ChoiceDisplay
@@ -31,7 +31,7 @@ X, X_test, y, y_test = train_test_split(
 # and the three nearest of the other rows vote for their labels. The prior of the largest
 # expected gain is taken. The first line, with an infinite prior, is the cosine.
 
-quick = {"n_targets": 3, "n_impostors": 5, "random_state": 0}
+quick = {"mining": Mining(n_targets=3, n_impostors=5), "random_state": 0}
 model = HDSL(**quick).fit(X, y)
 choice = model.choice_
 print("   prior   score  standard error")

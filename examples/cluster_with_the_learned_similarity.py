@@ -18,14 +18,14 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, Mining, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings
 
 docs = load_docstrings(min_rows_per_label=80)
 X, X_new, y, y_new = train_test_split(
     docs.X, docs.y, test_size=0.5, stratify=docs.y, random_state=0
 )
-model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, y)
+model = HDSL(mining=Mining(n_targets=5, n_impostors=5), random_state=0).fit(X, y)
 n_clusters = len(np.unique(y))
 print(
     f"{len(y)} labelled docstrings to learn from, {len(y_new)} to put in {n_clusters} "

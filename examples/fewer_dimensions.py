@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
 
@@ -25,7 +25,7 @@ docs = load_docstrings(min_rows_per_label=80)
 X, X_test, y, y_test = train_test_split(
     docs.X, docs.y, test_size=0.5, stratify=docs.y, random_state=0
 )
-model = HDSL(n_targets=3, n_impostors=5, random_state=0).fit(X, y)
+model = HDSL(mining=Mining(n_targets=3, n_impostors=5), random_state=0).fit(X, y)
 print(f"{X.shape[1]} words; {len(model.weights_)} pairs were learned.")
 
 

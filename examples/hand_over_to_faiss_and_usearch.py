@@ -19,7 +19,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.datasets import load_docstrings
 from hdsl.search import top_k
 
@@ -46,7 +46,7 @@ texts, questions, y, _ = train_test_split(
 )
 X = vectorizer.fit_transform(texts)
 X_asked = vectorizer.transform(questions[:500])
-model = HDSL(n_targets=3, n_impostors=5, random_state=0).fit(X, y)
+model = HDSL(mining=Mining(n_targets=3, n_impostors=5), random_state=0).fit(X, y)
 print(
     f"{X.shape[0]} rows, {X_asked.shape[0]} queries; a similarity of "
     f"{len(model.weights_)} atoms."

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.evaluate import knn_error
 from hdsl.plots import MoleculesDisplay
 
@@ -92,7 +92,9 @@ for split in range(3):
     learn, test = train_test_split(
         np.arange(len(y)), test_size=0.5, stratify=y, random_state=split
     )
-    model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X[learn], y[learn])
+    model = HDSL(mining=Mining(n_targets=5, n_impostors=5), random_state=0).fit(
+        X[learn], y[learn]
+    )
     errors = (
         knn_error(similarity, X[learn], y[learn], X[test], y[test], cosine=True)
         for similarity in (None, model)

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.datasets import load_docstrings
 from hdsl.plots import COLORS
 
@@ -48,7 +48,7 @@ def scores_of(query):
 # --------------
 # The model is learned once, from the modules of the docstrings.
 
-model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, docs.y)
+model = HDSL(mining=Mining(n_targets=5, n_impostors=5), random_state=0).fit(X, docs.y)
 
 # %%
 # Queries

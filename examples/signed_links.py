@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.plots import COLORS, MARKERS
 from hdsl.triplets import link_triplets
 
@@ -65,7 +65,9 @@ fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
 best_score = 0.0
 best = None
 for color, marker, scale in zip(COLORS, MARKERS, (3.0, 10.0, 30.0), strict=False):
-    model = HDSL(scale, prior=0.1, norm=None, max_iter=30, random_state=0)
+    model = HDSL(
+        scale, prior=0.1, norm=None, solver=Solver(max_iter=30), random_state=0
+    )
     path = model.fit(X, triplets=triplets)
     iterations = np.unique(np.geomspace(1, path.n_iter_, 15).astype(int))
     scores = [auc(path.at(k).pair_score(left, right), valid) for k in iterations]

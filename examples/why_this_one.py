@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining
 from hdsl.datasets import load_docstrings
 from hdsl.plots import NetworkDisplay
 from hdsl.search import top_k
@@ -30,7 +30,7 @@ X = docs.X[known]
 X_new = docs.X[new]
 y = docs.y[known]
 y_new = docs.y[new]
-model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, y)
+model = HDSL(mining=Mining(n_targets=5, n_impostors=5), random_state=0).fit(X, y)
 print(
     f"{len(model.weights_)} pairs of words, learned from {model.n_triplets_} triplets."
 )

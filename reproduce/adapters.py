@@ -38,6 +38,7 @@ from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import ranking_quality
 from hdsl.search import top_k
+from hdsl.settings import nested_parameters
 from hdsl.similarity.rows import unit_rows
 
 from . import cisi, contrastive, encoders
@@ -294,7 +295,9 @@ def _learned(
     rows: Any, y: np.ndarray, test: Any, index: Any = None, **options: Any
 ) -> np.ndarray:
     """Return the classes by `HDSL`, learned from rows and asked among an index of them."""
-    model = finished(HDSL(random_state=0, n_jobs=1, **options).fit(rows, y))
+    model = finished(
+        HDSL(**nested_parameters(random_state=0, n_jobs=1, **options)).fit(rows, y)
+    )
     if index is None:
         index = rows
     knn = SimilarityKNeighborsClassifier(

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, Mining, SimilarityKNeighborsClassifier, Solver
 
 from . import local, sets
 from .landmarks import SimilarityClassifier
@@ -224,12 +224,10 @@ def _learn(settings: Settings, method: str, X: Any, y: np.ndarray) -> Any:
         return None
     model = HDSL(
         prior=PRIOR,
-        step="away",
-        n_targets=3,
-        n_impostors=5,
+        solver=Solver(step="away", max_iter=settings.by_size(full=MAX_ITER, quick=30)),
+        mining=Mining(n_targets=3, n_impostors=5),
         random_state=0,
         n_jobs=1,
-        max_iter=settings.by_size(full=MAX_ITER, quick=30),
     )
     if method == "triplets":
         return finished(model.fit(X, y)).similarity_
@@ -238,7 +236,9 @@ def _learn(settings: Settings, method: str, X: Any, y: np.ndarray) -> Any:
         return SimilarityClassifier(model, C=1.0, random_state=0).fit(X, y).similarity_
 
     if method.endswith("/ 10"):
-        model.set_params(scale=learned(clone(model).set_params(max_iter=1)).scale / 10)
+        model.set_params(
+            scale=learned(clone(model).set_params(solver__max_iter=1)).scale / 10
+        )
     return learned(model)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, Mining, SimilarityKNeighborsClassifier, Solver
 from hdsl.evaluate import known_item
 
 from . import sets
@@ -138,7 +138,9 @@ def compile_all() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = HDSL(
-                step=step, prior=1.0, n_targets=1, n_impostors=1, max_iter=2, tol=0.0
+                solver=Solver(step=step, max_iter=2, tol=0.0),
+                prior=1.0,
+                mining=Mining(n_targets=1, n_impostors=1),
             )
             model.fit(X, y)
 

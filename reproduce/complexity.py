@@ -200,13 +200,12 @@ def _fit(cell: Cell, data: Recovery, max_iter: int, callback: Any = None) -> Non
         oracle=variant.oracle,
         batch_size=cell["M"] if variant.batch else None,
         max_iter=max_iter,
-        callback=callback,
         random_state=0,
         n_jobs=1,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of rows of unlike length
-        finished(model.fit(data.X, triplets=data.triplets))
+        finished(model.fit(data.X, triplets=data.triplets, callback=callback))
 
 
 def _peak(cell: Cell, data: Recovery) -> int:

@@ -18,8 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import StratifiedKFold
 
-from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, Solver
 from hdsl.evaluate import known_item
+from hdsl.settings import nested_parameters
 
 from . import comparison, sets
 from .results import Results, Table, set_names
@@ -175,9 +176,11 @@ def _learn(candidate: Candidate, split: Split, callback: Any) -> Learned:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
         model = HDSL(
-            random_state=0, n_jobs=1, callback=callback, **candidate.parameters
+            **nested_parameters(random_state=0, n_jobs=1, **candidate.parameters)
         )
-        return Learned(finished(model.fit(rows, split.y)), scores, rows)
+        return Learned(
+            finished(model.fit(rows, split.y, callback=callback)), scores, rows
+        )
 
 
 def _measured(name: str, split: Split, learned: Learned | None) -> dict[str, Any]:
@@ -396,7 +399,7 @@ def _choice_table(by_set: list[Candidates]) -> Table:
 def _choice_row(measured: Candidates) -> list[str]:
     """Return the chosen prior of a set beside the best fixed one that keeps the search."""
     # The length of HDSL(): others have other lengths, not other priors.
-    length = str(HDSL().max_iter)
+    length = str(Solver().max_iter)
     fixed = [label(f"prior {prior:g}", length) for prior in PRIORS]
     fixed = [row for row in fixed if row in measured.labels]
     best = measured.best_prior(fixed, measured.folds)

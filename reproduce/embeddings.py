@@ -19,10 +19,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
-from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
+from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier, Solver
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import RankingQuality, ranking_quality
 from hdsl.search import top_k
+from hdsl.settings import nested_parameters
 from hdsl.similarity.cosine import ranked_by
 from hdsl.similarity.rows import unit_rows
 from hdsl.similarity.unlearned import unlearned
@@ -164,7 +165,9 @@ def errors(method: str, X: Any, texts: Texts) -> dict[str, Any]:
         test = test.dense
     elif method == "both":
         # Nothing is learned: the weight is all that the fit chooses.
-        model = HDSL(random_state=0, prior=1.0, max_iter=1).fit(rows, y[texts.train])
+        model = HDSL(random_state=0, prior=1.0, solver=Solver(max_iter=1)).fit(
+            rows, y[texts.train]
+        )
         similarity = unlearned(rows.map(unit_rows), model.embedding_weight_)
         answer |= {"weight": model.embedding_weight_}
     knn = SimilarityKNeighborsClassifier(
@@ -242,7 +245,7 @@ def learn_judged(
         grade=None,
         random_state=0,
     )
-    model = HDSL(random_state=0, **options)
+    model = HDSL(**nested_parameters(random_state=0, **options))
     model.fit(judged)
     return finished(model)
 

@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from hdsl import HDSL
 from hdsl.evaluate import compare_triplets, triplet_accuracy
+from hdsl.settings import nested_parameters
 from hdsl.triplets import restrict
 
 from .results import Results, Table
@@ -139,7 +140,11 @@ def _scores(model: HDSL, texts: Judged) -> list[float]:
 
 
 def _fit(texts: Judged, point: dict[str, float]) -> HDSL:
-    model = HDSL(**point, max_iter=max(ITERATIONS), tol=0.0, random_state=0, n_jobs=1)
+    model = HDSL(
+        **nested_parameters(
+            **point, max_iter=max(ITERATIONS), tol=0.0, random_state=0, n_jobs=1
+        )
+    )
     return finished(model.fit(texts.X, triplets=texts.triplets))
 
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.input.parameters import generator
+from hdsl.settings import nested_parameters
 
 from . import sets
 from .local_hdsl import LocalHDSL
@@ -74,7 +75,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     n_regions: int | str = AUTO
     if method != AUTO:
         n_regions = int(method)
-    shared = HDSL(random_state=0, n_jobs=1, **MINING)
+    shared = HDSL(**nested_parameters(random_state=0, n_jobs=1, **MINING))
     model = LocalHDSL(shared, n_regions=n_regions)
     with warnings.catch_warnings():
         # Few rows of a class, runs that end at their limit.

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
+from hdsl import HDSL, Solver
 from hdsl.evaluate.choose import PartModels, Scores
 from hdsl.evaluate.gains import best_of
 from hdsl.evaluate.parts import make_parts
@@ -25,7 +26,6 @@ from hdsl.fit.part_fitter import PartFitter
 from hdsl.fit.path import store
 from hdsl.fit.resume import keep_checkpoint
 from hdsl.fit.road import lay_out, solve
-from hdsl.hdsl import HDSL
 from hdsl.input.errors import ParameterError, short
 from hdsl.input.estimators import replace_fitted
 from hdsl.input.labels import is_missing
@@ -324,7 +324,14 @@ class LocalHDSL(SimilarityModel):
         self.n_rounds = n_rounds
 
     def fit(
-        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        callback: Any = None,
     ) -> LocalHDSL:
         """Learn the similarity from labels or triplets.
 
@@ -337,6 +344,8 @@ class LocalHDSL(SimilarityModel):
             Row numbers of X: the first is more like the second than like the third.
         sample_weight : array-like, default=None
             One weight per triplet where these are given, otherwise one per row.
+        checkpoint, callback
+            As in ``HDSL.fit``.
 
         Returns
         -------
@@ -348,7 +357,14 @@ class LocalHDSL(SimilarityModel):
         if self.model is not None:
             model = clone(self.model)
         self._check_parameters(model)
-        fit_input = FitInput(X, y, triplets, sample_weight=sample_weight)
+        fit_input = FitInput(
+            X,
+            y,
+            triplets,
+            sample_weight=sample_weight,
+            checkpoint=checkpoint,
+            callback=callback,
+        )
         run = check_input(model, fit_input, continues=False)
         regions = self._checked_regions(n_rows=run.data.X.shape[0])
         learned = copy(self)
@@ -356,7 +372,7 @@ class LocalHDSL(SimilarityModel):
         rng = generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            laid_out = lay_out(model, run, workers, progress)
+            laid_out = lay_out(run, workers, progress)
             outcome = solve(model, run, laid_out, progress)
             if outcome.result.status == "interrupted":  # no region has its part yet
                 if run.checkpoint is not None:
@@ -364,13 +380,14 @@ class LocalHDSL(SimilarityModel):
                 raise KeyboardInterrupt
             store(shared, outcome)
             progress.stage("learning the parts of regions")
-            whole = PartFitter(shared, outcome.data, rng, workers)
+            whole = PartFitter(run.parameters, outcome.data, rng, workers)
+            prior = outcome.prior
             if isinstance(regions, str):
-                regions, learned.choice_ = self._choose(whole, run.data)
+                regions, learned.choice_ = self._choose(whole, run.data, prior)
                 progress.say(f"{regions} regions")
             elif np.ndim(regions) and outcome.data.rows is not None:
                 regions = regions[outcome.data.rows]
-            descent = self._descend(whole, regions, outcome.result)
+            descent = self._descend(whole, regions, outcome.result, prior)
         store(shared, outcome._replace(result=descent.shared))
         keep_checkpoint(shared, run.checkpoint)
         learned.shared_ = shared
@@ -392,8 +409,9 @@ class LocalHDSL(SimilarityModel):
             name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
         )
         check_number(name, "n_rounds", self.n_rounds, low=1, integer=True)
-        if getattr(model, "device", None) != "cpu" or model.init != "zero":
-            wanted = "an HDSL with device='cpu' and init='zero'"
+        is_right = isinstance(model, HDSL) and model.device == "cpu"
+        if not is_right or Solver.of(model.solver).init != "zero":
+            wanted = "an HDSL with device='cpu' and Solver(init='zero')"
             raise ParameterError(name, "model", wanted, repr(model))
 
     def _checked_regions(self, n_rows: int) -> Any:
@@ -406,7 +424,9 @@ class LocalHDSL(SimilarityModel):
             raise ParameterError(type(self).__name__, "regions", wanted, short(regions))
         return regions
 
-    def _descend(self, whole: PartFitter, regions: Any, shared: Result) -> Descent:
+    def _descend(
+        self, whole: PartFitter, regions: Any, shared: Result, prior: float
+    ) -> Descent:
         """Return the shared part after block coordinate descent, and all parts.
 
         In a round the part of each region is learned, then the shared part, on top of
@@ -414,7 +434,6 @@ class LocalHDSL(SimilarityModel):
         `make_regions`, and `shared` is where the shared part begins. A region without
         comparisons has no atoms.
         """
-        prior = whole.model.prior_
         centers, assigned = make_regions(regions, whole.data.X, whole.rng)
         scale = self._scale_of_regions(whole, centers)
         regional = [
@@ -447,7 +466,9 @@ class LocalHDSL(SimilarityModel):
             return whole.scale / max(centers.shape[0], 1) ** 0.5
         return float(self.local_scale)
 
-    def _choose(self, whole: PartFitter, data: Supervision) -> tuple[int, Any]:
+    def _choose(
+        self, whole: PartFitter, data: Supervision, prior: float
+    ) -> tuple[int, Any]:
         """Return the number of regions that held-out rows choose, and what was tried.
 
         It is 0 where these are too few.
@@ -456,9 +477,9 @@ class LocalHDSL(SimilarityModel):
         runs = []
         for part in make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
-            path = fits.solve(model.prior_, n_iterations(model), None, None)
+            path = fits.solve(prior, n_iterations(model), None, None)
             models = {
-                n_regions: self._descend(fits, n_regions, path).similarity
+                n_regions: self._descend(fits, n_regions, path, prior).similarity
                 for n_regions in CANDIDATES
             }
             runs.append(PartModels(part, models))

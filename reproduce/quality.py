@@ -14,6 +14,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.svm import LinearSVC
 
 from hdsl import HDSL, ClassScores
+from hdsl.settings import nested_parameters
 
 from . import comparison, sets
 from .comparison import Learned, Method, classifier, neighbors
@@ -43,7 +44,9 @@ def linear(split: Split) -> Learned:
 
 def hdsl(split: Split, **parameters: Any) -> Learned:
     """Return the learned similarity, all at its defaults unless given."""
-    model = finished(HDSL(random_state=0, **parameters).fit(split.X, split.y))
+    model = finished(
+        HDSL(**nested_parameters(random_state=0, **parameters)).fit(split.X, split.y)
+    )
     return neighbors(model.transform(split.X), split.y, model.transform)
 
 
@@ -70,7 +73,7 @@ METHODS: dict[str, Method] = {
     "svc": ("LinearSVC", linear),
     "hdsl": ("HDSL()", hdsl),
     "away": (
-        'HDSL(step="away", max_iter=300, prior=15)',
+        'HDSL(prior=15, solver=Solver("away", max_iter=300))',
         lambda split: hdsl(split, step="away", max_iter=300, prior=15.0),
     ),
     "scores": ("ClassScores()", scores),

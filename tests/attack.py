@@ -32,6 +32,7 @@ import killed
 from hdsl import HDSL
 from hdsl.files import atomic, checkpoint
 from hdsl.serving import certified_top_k
+from hdsl.settings import nested_parameters
 from hdsl.solver.losses import LOSSES
 
 ORACLES = ("exact", "heuristic", "ascent")
@@ -47,13 +48,17 @@ def data(seed=0, n=60, d=40):
 
 
 def model_of(seed=0, **parameters):
-    return HDSL(random_state=seed, **{"max_iter": 30, "tol": 0.0, **parameters})
+    return HDSL(
+        **nested_parameters(
+            random_state=seed, **{"max_iter": 30, "tol": 0.0, **parameters}
+        )
+    )
 
 
-def fitted(seed=0, **parameters):
+def fitted(seed=0, kept=None, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not converge
-        return model_of(seed, **parameters).fit(*data(seed))
+        return model_of(seed, **parameters).fit(*data(seed), checkpoint=kept)
 
 
 # --- kills ----------------------------------------------------------------------------
@@ -199,11 +204,11 @@ def disks(count: int, seed: int) -> str:
                 mock.patch.multiple(checkpoint, INTERVAL=0.0, TIME_SHARE=np.inf),
                 disk.mounted(),
             ):
-                model = fitted(checkpoint=kept)
+                model = fitted(kept=kept)
             strikes += disk.n_calls >= disk.fails_at
             n_fits += 1
             assert not list(folder.glob(".hdsl*"))
-            model.set_params(checkpoint=None).save(path)
+            model.save(path)
             assert path.read_bytes() == whole
             kept.unlink(missing_ok=True)
         strikes += _quotas(new, path, whole)
@@ -265,7 +270,7 @@ def clocks(count: int, seed: int) -> str:
                 mock.patch.object(sys, "stdout", io.StringIO()),
                 mock.patch.object(sys, "stderr", io.StringIO()),
             ):
-                model = fitted(checkpoint=folder / "run.ckpt", verbose=1)
+                model = fitted(kept=folder / "run.ckpt", verbose=1)
             model.save(folder / "model.hdsl")
             assert (folder / "model.hdsl").read_bytes() == whole
             (folder / "run.ckpt").unlink(missing_ok=True)

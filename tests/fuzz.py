@@ -39,6 +39,7 @@ from sklearn.pipeline import make_pipeline
 from hdsl import HDSL, ClassScores, load, readers, save, text, triplets
 from hdsl.files import checkpoint, container
 from hdsl.linking import Linker
+from hdsl.settings import nested_parameters
 from products import make_tables
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -128,8 +129,11 @@ def model_bytes() -> list[bytes]:
         "n_impostors": 1,
         "max_iter": 4,
     }
-    model = HDSL(**small, random_state=0).fit(rows, labels)
-    scored = make_pipeline(ClassScores(random_state=0), HDSL(**small, random_state=0))
+    model = HDSL(**nested_parameters(**small, random_state=0)).fit(rows, labels)
+    scored = make_pipeline(
+        ClassScores(random_state=0),
+        HDSL(**nested_parameters(**small, random_state=0)),
+    )
     scored.fit(rows, labels)
     documents = text.Documents(
         rows, labels.astype(object), np.array(texts, dtype=object)
@@ -150,20 +154,20 @@ def model_bytes() -> list[bytes]:
 X = np.random.default_rng(0).random((12, 5)).round(2)
 
 
-def run(path, **options):
+def run(path, callback=None):
     """Start or continue a run of a few steps with a checkpoint."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not converge
         model = HDSL(
-            scale=10.0,
-            prior=0.1,
-            max_iter=9,
-            tol=0.0,
-            random_state=0,
-            checkpoint=path,
-            **options,
+            **nested_parameters(
+                scale=10.0,
+                prior=0.1,
+                max_iter=9,
+                tol=0.0,
+                random_state=0,
+            )
         )
-        return model.fit(X, np.arange(12) % 2)
+        return model.fit(X, np.arange(12) % 2, checkpoint=path, callback=callback)
 
 
 def continue_run(path):

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from hdsl import HDSL
 from hdsl.files import checkpoint
+from hdsl.settings import nested_parameters
 
 
 def data(n=240, d=300):
@@ -60,11 +61,9 @@ def fit(path, kept, setting):
                 file.write(f"{state.n_iter}\n")
         seen.append(state.n_iter)
 
-    model = HDSL(
-        random_state=0, checkpoint=kept, callback=callback, **setting.parameters
-    )
-    model.fit(*data(setting.n_rows))
-    model.set_params(callback=None).save(path)
+    model = HDSL(**nested_parameters(random_state=0, **setting.parameters))
+    model.fit(*data(setting.n_rows), checkpoint=kept, callback=callback)
+    model.save(path)
 
 
 def in_child(function, *args):
@@ -96,7 +95,7 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     pieced = folder / "pieced.hdsl"
     warnings.simplefilter("ignore")  # it does not converge
     short = {**setting.parameters, "max_iter": 2}
-    HDSL(random_state=0, **short).fit(*data(setting.n_rows))
+    HDSL(**nested_parameters(random_state=0, **short)).fit(*data(setting.n_rows))
     began = time.perf_counter()  # kernels are loaded
     assert ends_well(in_child(fit, whole, folder / "other.ckpt", setting))
     (folder / "other.ckpt.started").unlink()

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 
 
 def three_classes(seed=0, n=60, d=30):
@@ -26,7 +26,10 @@ X_TEST, Y_TEST = three_classes(seed=1, n=40)
 def path_model():
     """Return a model with a path of 60 iterations; tests do not change it."""
     model = HDSL(
-        scale=20.0, prior=0.3, step="away", max_iter=60, tol=0.0, random_state=0
+        scale=20.0,
+        prior=0.3,
+        solver=Solver(step="away", max_iter=60, tol=0.0),
+        random_state=0,
     )
     return model.fit(X, Y)
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl import HDSL
+from hdsl.settings import nested_parameters
 
 STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]
@@ -74,7 +75,7 @@ def small(**parameters):
         "n_impostors": 2,
         "min_rows": 1,
     }
-    return HDSL(**{**defaults, **parameters})
+    return HDSL(**nested_parameters(**{**defaults, **parameters}))
 
 
 def frame(A):

@@ -123,7 +123,7 @@ ROAD = """
 import json, os, sys
 import numpy as np
 import hdsl
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 home = os.path.dirname(hdsl.__file__) + os.sep
 rng = np.random.default_rng(0)
 X, T = rng.random((40, 30)) * (rng.random((40, 30)) < 0.3), rng.integers(40, size=(60, 3))
@@ -142,7 +142,7 @@ def watch(frame, event, argument):
     is_kernel = path.startswith(os.path.join(home, "cpu", "kernels"))
     if is_kernel and any("frank_wolfe" in name for name in stack):
         road.extend(reversed(stack))
-model = HDSL(prior=1.0, scale=1.0, max_iter=1, random_state=0)
+model = HDSL(prior=1.0, scale=1.0, solver=Solver(max_iter=1), random_state=0)
 sys.setprofile(watch)
 model.fit(X, triplets=T)
 sys.setprofile(None)

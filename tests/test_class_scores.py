@@ -18,7 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import SVC, LinearSVC
 
 import hdsl
-from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, Solver
 from hdsl.class_scores import sample
 from sklearn_checks import every_check
 from small_fits import dense
@@ -94,7 +94,7 @@ def test_rows_with_long_indices_are_those_with_short_ones(tmp_path):
     wide.indptr = wide.indptr.astype(np.int64)
     made = [ClassScores(random_state=0).fit_transform(rows, y) for rows in (X, wide)]
     assert_array_equal(made[0].toarray(), made[1].toarray())
-    model = HDSL(prior=1.0, max_iter=2).fit(wide, y)
+    model = HDSL(prior=1.0, solver=Solver(max_iter=2)).fit(wide, y)
     model.report(tmp_path / "r.html", wide, y, X_test=wide[:9], y_test=y[:9])
 
 
@@ -147,7 +147,7 @@ def test_columns_that_training_lacks_change_neither_lengths_nor_scores():
     X, y = make_rows()
     wide, new = (sp.csr_array(sp.hstack([X, np.full((60, 1), v)])) for v in (0.0, 9.0))
     pipeline = make_pipeline(
-        ClassScores(random_state=0), HDSL(max_iter=5, prior=4.0)
+        ClassScores(random_state=0), HDSL(solver=Solver(max_iter=5), prior=4.0)
     ).fit(wide, y)
     Z = [pipeline[0].transform(rows) for rows in (wide, new)]
     assert_allclose(*(np.delete(dense(rows), 12, axis=1) for rows in Z))
@@ -205,7 +205,7 @@ def test_a_reason_ends_in_words():
     X, y = make_rows(n_rows=90)
     names = [f"w{k}" for k in range(12)]
     scores = ClassScores(random_state=0)
-    model = HDSL(prior=4.0, max_iter=5, random_state=0)
+    model = HDSL(prior=4.0, solver=Solver(max_iter=5), random_state=0)
     model.fit(scores.fit_transform(X[:60], y[:60]), y[:60])
     words = scores.words(X[[60]])[0]
     coef = scores.classifier_.coef_
@@ -238,7 +238,7 @@ def test_a_reason_ends_in_words():
 def test_a_classifier_that_is_not_linear_has_no_words():
     X, y = make_rows()
     scores = ClassScores(MultinomialNB()).fit(X, y)
-    model = HDSL(prior=4.0, max_iter=2).fit(scores.transform(X), y)
+    model = HDSL(prior=4.0, solver=Solver(max_iter=2)).fit(scores.transform(X), y)
     assert scores.explain(model, X[[0]], X[[3]]).words == {}
     with pytest.raises(ValueError, match="linear"):
         scores.words(X)
@@ -246,7 +246,9 @@ def test_a_classifier_that_is_not_linear_has_no_words():
 
 def test_a_pipeline_is_searched_pickled_and_cloned():
     X, y = make_rows(n_rows=90)
-    pipeline = make_pipeline(ClassScores(random_state=0), HDSL(max_iter=5, prior=4.0))
+    pipeline = make_pipeline(
+        ClassScores(random_state=0), HDSL(solver=Solver(max_iter=5), prior=4.0)
+    )
     knn = make_pipeline(pipeline, SimilarityKNeighborsClassifier())
     search = GridSearchCV(knn, {"pipeline__classscores__weight": [0.0, "auto"]}, cv=2)
     best = search.fit(X, y).best_estimator_[0]
@@ -263,7 +265,9 @@ def fitted(classifier=None, n_classes=3, labels=None, as_frame=False):
             X.toarray(), columns=list("abcdefghijkl")
         )
     scores = ClassScores(classifier, weight=0.4, random_state=0)
-    pipeline = Pipeline([("classes", scores), ("pairs", HDSL(max_iter=5, prior=4.0))])
+    pipeline = Pipeline(
+        [("classes", scores), ("pairs", HDSL(solver=Solver(max_iter=5), prior=4.0))]
+    )
     return pipeline.fit(
         X, y if labels is None else labels[np.arange(60) % n_classes]
     ), X
@@ -302,9 +306,9 @@ def test_a_pipeline_comes_back_from_a_file(tmp_path, options):
 def test_a_pipeline_of_two_models_comes_back(tmp_path):
     X = np.eye(8)[np.arange(24) % 8] + 0.1
     y = np.arange(24) % 2
-    pipeline = make_pipeline(*(hdsl.HDSL(prior=2.0, max_iter=2) for _ in range(2))).fit(
-        X, y
-    )
+    pipeline = make_pipeline(
+        *(hdsl.HDSL(prior=2.0, solver=hdsl.Solver(max_iter=2)) for _ in range(2))
+    ).fit(X, y)
     hdsl.save(pipeline, tmp_path / "m.hdsl")
     loaded = hdsl.load(tmp_path / "m.hdsl")
     assert_allclose(
@@ -374,7 +378,9 @@ def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(
     assert [{columns[k] for k in v} for v in narrow.words(X[[0]])[0].values()] == [
         set(v) for v in scores.words(wide[[0]])[0].values()
     ]
-    model = make_pipeline(scores, HDSL(max_iter=5, prior=4.0)).fit(wide, y)
+    model = make_pipeline(scores, HDSL(solver=Solver(max_iter=5), prior=4.0)).fit(
+        wide, y
+    )
     hdsl.save(model, tmp_path / "model.hdsl")
     again = hdsl.load(tmp_path / "model.hdsl")
     for part in ("data", "indices", "indptr"):
@@ -519,7 +525,9 @@ def test_scores_learned_with_an_embedding_ask_for_one():
 def test_a_reason_may_end_in_the_embedding():
     X, y = make_pairs()
     scores = ClassScores(random_state=0, with_embedding=True)
-    model = HDSL(random_state=0, max_iter=5, prior=1.0, embedding_weight=1.0)
+    model = HDSL(
+        random_state=0, solver=Solver(max_iter=5), prior=1.0, embedding_weight=1.0
+    )
     model.fit(scores.fit_transform(X, y), y)
     features, embedding = X
     rows = [(features[[k]], embedding[[k]]) for k in (0, 3)]
@@ -532,7 +540,9 @@ def test_a_reason_may_end_in_the_embedding():
 def test_scores_learned_with_an_embedding_come_back_from_a_file(tmp_path):
     X, y = make_pairs()
     scores = ClassScores(random_state=0, with_embedding=True)
-    pipeline = Pipeline([("classes", scores), ("pairs", HDSL(max_iter=5, prior=4.0))])
+    pipeline = Pipeline(
+        [("classes", scores), ("pairs", HDSL(solver=Solver(max_iter=5), prior=4.0))]
+    )
     pipeline.fit(X, y)
     hdsl.save(pipeline, tmp_path / "model.hdsl")
     loaded = hdsl.load(tmp_path / "model.hdsl")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from hdsl import HDSL
+import hdsl
+from hdsl import HDSL, Mining, Solver
 from sklearn_checks import every_check
 from small_fits import D, N, T, X, Y, as_quadruplets, assert_same_model, frame, small
 
@@ -54,20 +56,21 @@ def test_scikit_learn_checks(estimator, check):
 
 
 VARIANTS = [
-    HDSL(prior=0.0, loss="squared_hinge", oracle="exact", step="blended", max_iter=5),
+    HDSL(
+        prior=0.0,
+        loss="squared_hinge",
+        solver=Solver(oracle="exact", step="blended", max_iter=5),
+    ),
     # Pairwise steps from 0 leave ties of scores, which rounding settles.
     HDSL(
         prior=1.0,
         loss="logistic",
-        oracle="heuristic",
-        step="pairwise",
-        init="oracle",
-        max_iter=5,
+        solver=Solver(oracle="heuristic", step="pairwise", init="oracle", max_iter=5),
     ),
 ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda model: model.step)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda model: model.solver.step)
 def test_scikit_learn_checks_of_variants(variant):
     results = check_estimator(variant, on_skip=None)
     assert {result["status"] for result in results} <= {"passed", "skipped"}
@@ -80,9 +83,9 @@ def test_an_import_compiles_nothing_and_check_estimator_excuses_nothing():
         import sys, warnings
         warnings.filterwarnings("ignore", "There is one row only")
         from sklearn.utils.estimator_checks import check_estimator
-        from hdsl import HDSL, SimilarityKNeighborsClassifier
+        from hdsl import HDSL, SimilarityKNeighborsClassifier, Solver
         assert not {"numba", "llvmlite"} & sys.modules.keys()  # an import compiles nothing
-        forward = HDSL(prior=1.0, loss="exponential", step="forward", max_iter=5)
+        forward = HDSL(prior=1.0, loss="exponential", solver=Solver("forward", max_iter=5))
         for model in (forward, SimilarityKNeighborsClassifier()):
             results = check_estimator(model)
             assert len(results) > 50, len(results)
@@ -107,7 +110,7 @@ def test_an_import_compiles_nothing_and_check_estimator_excuses_nothing():
 def test_pipeline_on_text(last):
     pipeline = make_pipeline(
         TfidfVectorizer(stop_words="english"),
-        HDSL(prior=1.0, max_iter=50, random_state=0),
+        HDSL(prior=1.0, solver=Solver(max_iter=50), random_state=0),
         last,
     )
     pipeline.fit(SENTENCES, TOPICS)
@@ -118,7 +121,7 @@ def test_pipeline_on_text(last):
 
 @pytest.mark.parametrize("prior", [0.0, 0.5])
 def test_pipeline_names_pairs_of_words(prior):
-    model = HDSL(scale=10.0, prior=prior, max_iter=10, random_state=0)
+    model = HDSL(scale=10.0, prior=prior, solver=Solver(max_iter=10), random_state=0)
     pipeline = make_pipeline(TfidfVectorizer(), model)
     Z = pipeline.fit_transform(SENTENCES, TOPICS)
     words = pipeline[0].get_feature_names_out()
@@ -130,18 +133,57 @@ def test_pipeline_names_pairs_of_words(prior):
 
 
 def test_grid_search_reaches_the_parameters():
-    pipeline = make_pipeline(HDSL(prior=1.0, max_iter=5), KNeighborsClassifier(1))
-    grid = {"hdsl__scale": [0.1, "auto"], "hdsl__step": ["away", "blended"]}
+    pipeline = make_pipeline(
+        HDSL(prior=1.0, solver=Solver(max_iter=5)), KNeighborsClassifier(1)
+    )
+    grid = {"hdsl__scale": [0.1, "auto"], "hdsl__solver__step": ["away", "blended"]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_estimator_[0].scale == search.best_params_["hdsl__scale"]
 
 
+def test_parameters_of_the_default_solver_and_mining_are_set_by_name():
+    model = HDSL(mining="random")
+    assert model.get_params()["solver__max_iter"] == 15
+    assert model.get_params()["mining__how"] == "random"
+    model.set_params(solver__max_iter=3, mining__n_targets=2)
+    assert repr(model.solver) == "Solver(max_iter=3)"
+    assert repr(model.mining) == "Mining(how='random', n_targets=2)"
+    assert repr(clone(model)) == repr(model)
+    assert HDSL().solver is None  # the default is nobody's to change
+
+
+@pytest.mark.parametrize("model", [HDSL(), HDSL(solver=Solver(), mining=Mining())])
+def test_grid_search_goes_by_the_share_of_rows_whose_neighbors_vote_right(model):
+    grid = {"solver__max_iter": [1, 3], "mining__n_targets": [1, 2]}
+    model = clone(model).set_params(prior=2.0, random_state=0)
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, Y)
+    best = search.best_estimator_
+    assert best.solver.max_iter == search.best_params_["solver__max_iter"]
+    assert best.score(X, Y) == 1.0 - hdsl.evaluate.knn_error(best, X, Y)
+
+
+def test_score_of_comparisons_is_the_share_that_holds():
+    model = small().fit(X, triplets=T)
+    weights = np.arange(1.0, len(T) + 1)
+    accuracy = partial(hdsl.evaluate.triplet_accuracy, model, X)
+    assert model.score(X, triplets=T) == accuracy(T)
+    assert model.score(X, quadruplets=as_quadruplets(T)) == accuracy(T)
+    expected = accuracy(T, sample_weight=weights)
+    assert model.score(X, triplets=T, sample_weight=weights) == expected
+    judged = hdsl.triplets.Judgements(T, weights, X=X)
+    assert model.score(judged) == expected
+    with pytest.raises(ValueError, match="got y and triplets"):
+        model.score(X, Y, triplets=T)
+    with pytest.raises(ValueError, match="needs labels y, triplets or quadruplets"):
+        model.score(X)
+
+
 def test_clone_is_unfitted_and_fits_the_same():
     fitted = small(step="pairwise", loss="logistic", batch_size=7).fit(X, triplets=T)
     again = clone(fitted)
-    assert again.get_params() == fitted.get_params()  # fit wrote no parameter either
+    assert repr(again) == repr(fitted)  # fit wrote no parameter either
     assert not hasattr(again, "atoms_")
     assert_same_model(again.fit(X, triplets=T), fitted)
 

@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from hdsl import HDSL
+from hdsl import HDSL, Mining, Solver
 from hdsl.input.comparisons import check_comparisons
 from hdsl.input.errors import short
 from hdsl.input.parameters import check_number
+from hdsl.settings import nested_parameters
 from hdsl.triplets import judgement_triplets
 
 RNG = np.random.default_rng(0)
@@ -29,7 +30,7 @@ def state(model):
 def assert_refused(fit, *fragments, error=ValueError):
     """`fit(model)` raises before any work with all the fragments, and sets no attribute."""
     calls = []
-    model = HDSL(callback=lambda state: calls.append(1), max_iter=5)
+    model = HDSL(solver=Solver(max_iter=5))
     with pytest.raises(error) as caught:
         fit(model)
     message = str(caught.value)
@@ -41,7 +42,9 @@ def assert_refused(fit, *fragments, error=ValueError):
 
 def refuses(parameters, *fragments, error=ValueError):
     assert_refused(
-        lambda model: model.set_params(**parameters).fit(X, Y), *fragments, error=error
+        lambda model: model.set_params(**nested_parameters(**parameters)).fit(X, Y),
+        *fragments,
+        error=error,
     )
 
 
@@ -83,7 +86,7 @@ def test_the_first_value_that_is_not_finite_is_named_with_its_place(form, name):
 @pytest.mark.parametrize("form", ["ndarray", "csc_matrix", "pandas"])
 def test_values_that_are_not_finite_are_refused_after_fit(form):
     form = FORMS[form]
-    model = HDSL(max_iter=2).fit(form(X), Y)
+    model = HDSL(solver=Solver(max_iter=2)).fit(form(X), Y)
     bad = form(with_value(np.nan))
     for use in (model.transform, model.rewrite, model.similarity):
         with pytest.raises(ValueError, match=r"X\[7, 2\] is NaN"):
@@ -129,7 +132,7 @@ def test_damaged_sparse_rows_are_refused_at_every_door(name):
     form, arrays = DAMAGED[name]
     bad = damaged(form, **arrays)
     assert_refused(lambda model: model.fit(bad, Y), "X", "damaged")
-    fitted = HDSL(max_iter=2, prior=1.0).fit(X, Y)
+    fitted = HDSL(solver=Solver(max_iter=2), prior=1.0).fit(X, Y)
     for use in (
         fitted.transform,
         fitted.similarity,
@@ -167,7 +170,7 @@ def test_complex_rows_are_refused_at_every_door(form):
 def test_a_warning_names_the_line_of_the_caller():
     from hdsl.input.errors import warn
 
-    model = HDSL(max_iter=1, prior=1.0)
+    model = HDSL(solver=Solver(max_iter=1), prior=1.0)
     with pytest.warns(
         UserWarning, match="There is one row only.* of class 'lone'"
     ) as caught:
@@ -407,6 +410,14 @@ def test_what_is_not_a_number_in_range_is_refused(value):
         check_number("f", "x", value, low=0, high=5, words=("auto",))
 
 
+def owner(name):
+    """Return the class that has a parameter."""
+    for kind in (HDSL, Solver, Mining):
+        if name in kind().get_params(deep=False):
+            return kind.__name__
+    raise KeyError(name)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -424,7 +435,12 @@ def test_what_is_not_a_number_in_range_is_refused(value):
     ],
 )
 def test_bad_numbers_are_refused(name, value, expected):
-    refuses({name: value}, f"'{name}' parameter of HDSL", expected, f"Got {value!r}")
+    refuses(
+        {name: value},
+        f"'{name}' parameter of {owner(name)}",
+        expected,
+        f"Got {value!r}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -432,7 +448,7 @@ def test_bad_numbers_are_refused(name, value, expected):
 )
 @pytest.mark.parametrize("value", [2**64, 10**400, 10**20])
 def test_integers_beyond_64_bits_are_refused(name, value):
-    refuses({name: value}, f"'{name}' parameter of HDSL", "at most 64 bits")
+    refuses({name: value}, f"'{name}' parameter of {owner(name)}", "at most 64 bits")
 
 
 WORDS = {
@@ -440,7 +456,7 @@ WORDS = {
     "oracle": ["exact", "heuristic", "ascent"],
     "step": ["forward", "away", "pairwise", "blended", "corrective"],
     "init": ["oracle", "random"],
-    "mining": ["neighbors", "random", "callable"],
+    "how": ["neighbors", "random", "callable"],
 }
 
 
@@ -450,7 +466,7 @@ WORDS = {
 )
 def test_unknown_words_are_refused_with_the_known_ones(name, value):
     refuses(
-        {name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}"
+        {name: value}, f"parameter of {owner(name)}", *WORDS[name], f"Got {value!r}"
     )
 
 
@@ -460,12 +476,50 @@ def test_unknown_words_are_refused_with_the_known_ones(name, value):
         {"random_state": "seed"},
         {"n_jobs": 0},
         {"n_jobs": 10**30},
-        {"callback": "print"},
     ],
     ids=str,
 )
 def test_other_bad_parameters_are_refused(parameters):
     refuses(parameters, error=(ValueError, TypeError))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"callback": "print"}, "'callback' parameter of fit must be a callable"),
+        ({"checkpoint": 3}, "'checkpoint' parameter of fit must be the path"),
+        ({"memory_limit": -1}, "'memory_limit' parameter of fit must be a float >= 0"),
+    ],
+)
+def test_bad_arguments_of_a_call_are_refused(arguments, message):
+    assert_refused(lambda model: model.fit(X, Y, **arguments), message)
+
+
+@pytest.mark.parametrize("name", ["solver", "mining"])
+@pytest.mark.parametrize("value", [3, Solver, {"max_iter": 3}], ids=str)
+def test_what_is_no_solver_or_mining_is_refused(name, value):
+    assert_refused(
+        lambda model: model.set_params(**{name: value}).fit(X, Y),
+        f"'{name}' parameter of HDSL must be",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "new"),
+    [
+        ("max_iter", "solver=Solver(max_iter=...)"),
+        ("n_targets", "mining=Mining(n_targets=...)"),
+        ("checkpoint", "checkpoint= to fit"),
+    ],
+)
+def test_a_former_name_says_the_new_one(name, new):
+    message = f"HDSL has no parameter '{name}': pass {new}."
+    with pytest.raises(TypeError, match=re.escape(message)):
+        HDSL(**{name: 3})
+    with pytest.raises(ValueError, match=re.escape(message)):
+        HDSL().set_params(**{name: 3})
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        HDSL(iterations=3)
 
 
 # --- nothing is half-fitted -----------------------------------------------------------
@@ -484,7 +538,7 @@ BAD_FITS = {
 
 @pytest.mark.parametrize("bad_fit", BAD_FITS.values(), ids=BAD_FITS.keys())
 def test_a_refused_fit_leaves_a_fitted_model_as_it_was(bad_fit):
-    model = HDSL(max_iter=3, random_state=0).fit(X, Y)
+    model = HDSL(solver=Solver(max_iter=3), random_state=0).fit(X, Y)
     before = model.similarity(X)
     with pytest.raises(ValueError, match=r"."):
         bad_fit(model)
@@ -516,7 +570,7 @@ SECOND_USES = {
     ],
 )
 def test_another_number_of_features_is_refused(use, form, d):
-    model = HDSL(max_iter=2).fit(form(X), Y)
+    model = HDSL(solver=Solver(max_iter=2)).fit(form(X), Y)
     with pytest.raises(
         ValueError, match=f"X has {d} features, but HDSL is expecting 5 features"
     ):
@@ -531,7 +585,7 @@ def test_another_number_of_features_is_refused(use, form, d):
 def test_other_feature_names_are_refused():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcde"))
-    model = HDSL(max_iter=2).fit(frame, Y)
+    model = HDSL(solver=Solver(max_iter=2)).fit(frame, Y)
     renamed = frame.rename(columns={"c": "see"})
     for use in USES.values():
         with pytest.raises(
@@ -546,7 +600,7 @@ def test_other_feature_names_are_refused():
 
 
 def test_pair_score_needs_as_many_rows_on_both_sides():
-    model = HDSL(max_iter=2).fit(X, Y)
+    model = HDSL(solver=Solver(max_iter=2)).fit(X, Y)
     with pytest.raises(
         ValueError, match=r"X has 12 rows and Y has 7.*similarity\(X, Y\)"
     ):

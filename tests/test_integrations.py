@@ -8,6 +8,7 @@ import pytest
 
 from hdsl import HDSL, integrations, save
 from hdsl.integrations import EXTRAS
+from hdsl.settings import nested_parameters
 from hdsl.text import Collection, learn
 
 TEXTS = ["the striker scored a late goal", "a goal in the last minute of the match"]
@@ -19,7 +20,7 @@ MODEL = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter
 def collection():
     ids = ["a", "b", "c", "d"]
     labels = ["sport", "sport", "money", "money"]
-    return learn(TEXTS, labels, ids=ids, model=HDSL(**MODEL))
+    return learn(TEXTS, labels, ids=ids, model=HDSL(**nested_parameters(**MODEL)))
 
 
 def assert_found(collection, names, texts, metadata):

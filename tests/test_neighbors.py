@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL, search
+from hdsl import HDSL, Mining, Solver, search
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import FixedPart, Similarity
 from sklearn_checks import every_check
@@ -31,7 +31,9 @@ Y = np.array(["a", "b", "c"])[Y]
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
+    return HDSL(scale=5.0, prior=0.3, solver=Solver(max_iter=40), random_state=0).fit(
+        X, Y
+    )
 
 
 # --- scikit-learn's own checks --------------------------------------------------------
@@ -125,7 +127,13 @@ def test_default_is_the_dot_product():
     [(np.asarray, 0.0), (np.asarray, 0.3), (sp.csr_matrix, 0.3), (sp.csr_array, 0.0)],
 )
 def test_model_as_parameter_or_before_it_in_a_pipeline(form, prior):
-    model = HDSL(scale=50.0, prior=prior, n_targets=3, max_iter=40, random_state=0)
+    model = HDSL(
+        scale=50.0,
+        prior=prior,
+        mining=Mining(n_targets=3),
+        solver=Solver(max_iter=40),
+        random_state=0,
+    )
     pipeline = make_pipeline(model, SimilarityKNeighborsClassifier(3)).fit(form(X), Y)
     knn = SimilarityKNeighborsClassifier(3, similarity=model, cosine=False).fit(
         form(X), Y
@@ -149,20 +157,26 @@ def test_forms_of_a_similarity(model):
         assert_array_equal(found, expected)
 
 
-def test_grid_search_with_a_fitted_similarity(model):
-    knn = SimilarityKNeighborsClassifier(similarity=model.similarity_)
+@pytest.mark.parametrize("form", ["model", "value"])
+def test_grid_search_with_a_fitted_similarity(model, form):
+    similarity = {"model": model, "value": model.similarity_}[form]
+    knn = SimilarityKNeighborsClassifier(similarity=similarity)
     grid = {"n_neighbors": [1, 3], "weights": ["uniform", "similarity"]}
     found = GridSearchCV(knn, grid, cv=2, error_score="raise").fit(sp.csr_array(X), Y)
     assert found.best_score_ > 0.6  # a guess has 1/3
-    forgotten = clone(SimilarityKNeighborsClassifier(similarity=model))
-    with pytest.raises(NotFittedError, match=r"pass model\.similarity_"):
-        forgotten.fit(X, Y)
+    if form == "model":
+        assert found.best_estimator_.similarity is model
+    unfitted = clone(SimilarityKNeighborsClassifier(similarity=clone(model)))
+    with pytest.raises(NotFittedError, match="is not fitted"):
+        unfitted.fit(X, Y)
 
 
 @pytest.mark.parametrize("cosine", [False, True])
 def test_a_model_that_is_fitted_again_changes_nothing_until_the_next_fit(cosine):
     """The fitted rows and the queries are compared by the same model."""
-    model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, Y)
+    model = HDSL(scale=1.0, prior=0.0, mining=Mining(n_targets=1, n_impostors=1)).fit(
+        X, Y
+    )
     parameters = {"similarity": model, "cosine": cosine}
     knn = SimilarityKNeighborsClassifier(2, **parameters).fit(X, Y)
     expected = knn.kneighbors(X)
@@ -283,7 +297,7 @@ def test_columns_in_another_order_than_the_model_learned_are_refused():
     frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X).rename(
         columns="w{}".format
     )
-    model = HDSL(prior=1.0, max_iter=2, random_state=0).fit(frame, Y)
+    model = HDSL(prior=1.0, solver=Solver(max_iter=2), random_state=0).fit(frame, Y)
     SimilarityKNeighborsClassifier(similarity=model).fit(frame, Y)
     with pytest.raises(ValueError, match="order"):
         SimilarityKNeighborsClassifier(similarity=model).fit(

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, SimilarityKNeighborsClassifier, Solver
 from hdsl.explain import explain
 from hdsl.search import top_k
+from hdsl.settings import nested_parameters
 from hdsl.similarity import FixedPart, Similarity
 from strategies import (
     hard_matrices,
@@ -104,7 +105,7 @@ def check_weights(model):
     """Check that weights are positive and sum to 1, or to at most 1 for init="zero"."""
     assert len(model.weights_) == len(model.atoms_)
     assert (model.weights_ > 0).all()
-    if model.init == "zero":
+    if model.solver.init == "zero":
         assert model.weights_.sum() <= 1.0 + 1e-14
     else:
         assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
@@ -131,16 +132,16 @@ def test_a_fit_is_finite_and_true_or_refused(data):
     X = data.draw(hard_matrices())
     T = data.draw(hard_triplets(len(X)))
     weights = data.draw(hard_weights(len(T)))
-    model = HDSL(**data.draw(hard_parameters()), random_state=0)
+    model = HDSL(**nested_parameters(**data.draw(hard_parameters()), random_state=0))
     if is_refused(partial(model.fit, X, triplets=T, sample_weight=weights), REFUSED):
         return
     note(f"{model.status_}, {model.n_iter_} iterations, {model.scale_}, {model.prior_}")
     check_model(model, X, T, weights)
     trace = model.trace_
-    assert len(trace) == model.n_iter_ + 1 <= model.max_iter + 1
+    assert len(trace) == model.n_iter_ + 1 <= model.solver.max_iter + 1
     assert np.isfinite(trace["objective"]).all()
     assert np.isfinite(trace["step_size"]).all()
-    if model.step != "blended":  # lazy steps need no gap
+    if model.solver.step != "blended":  # lazy steps need no gap
         assert np.isfinite(trace["gap"]).all()
     rises = np.diff(trace["objective"]) > 1e-12 * trace["objective"][:-1]
     for k in np.flatnonzero(rises):  # only by rounding
@@ -155,13 +156,13 @@ def test_an_exact_gap_is_the_true_gap(data):
     X = X[:, X.any(axis=0)]  # atoms use non-empty columns only
     T = data.draw(hard_triplets(len(X)))
     parameters = {**data.draw(hard_parameters()), "oracle": "exact", "batch_size": None}
-    model = HDSL(**parameters, random_state=0)
+    model = HDSL(**nested_parameters(**parameters, random_state=0))
     if is_refused(partial(model.fit, X, triplets=T), REFUSED):
         return
     dense, margins, rounding = with_rounding(model, X, T)
     M = reference.model_matrix(model.atoms_, model.weights_, X.shape[1], model.scale_)
     best = dense.best_atom(margins)[0]
-    best = max(best, 0.0) if model.init == "zero" else best
+    best = max(best, 0.0) if model.solver.init == "zero" else best
     true = best + (M * dense.gradient(margins)).sum()
     note(f"{model.status_}, gap {model.gap_}, truly {true}")
     if model.gap_is_exact_:
@@ -232,7 +233,7 @@ def test_only_the_ratios_of_weights_matter():
             HDSL().fit(X, triplets=T, sample_weight=np.full(len(T), size))
     weights = np.linspace(1, 2, len(T))
     fits = [
-        HDSL(max_iter=20, random_state=0).fit(
+        HDSL(solver=Solver(max_iter=20), random_state=0).fit(
             X, triplets=T, sample_weight=size * weights
         )
         for size in (1.0, 2.0**-490, 2.0**490)
@@ -242,7 +243,10 @@ def test_only_the_ratios_of_weights_matter():
 
 def test_a_stalled_run_reports_its_exact_gap():
     X, T = contradictory()
-    model = HDSL(10.0, prior=0.5, oracle="exact", max_iter=5000, tol=0.0, **PAPER)
+    model = HDSL(
+        10.0,
+        **nested_parameters(prior=0.5, oracle="exact", max_iter=5000, tol=0.0, **PAPER),
+    )
     model.fit(X, triplets=T)
     assert model.status_ == "stalled"
     assert abs(model.gap_) < 1e-12

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from hdsl import HDSL, load
+from hdsl import HDSL, Solver, load
 from hdsl.printable import Columns, html_table, text_table
 from small_fits import labelled_counts
 
@@ -16,7 +16,7 @@ from small_fits import labelled_counts
 @pytest.fixture(scope="module")
 def model():
     X, y = labelled_counts()
-    return HDSL(max_iter=3, random_state=0).fit(X, y)
+    return HDSL(solver=Solver(max_iter=3), random_state=0).fit(X, y)
 
 
 def test_what_was_tried_prints_as_a_table(model):
@@ -68,7 +68,7 @@ def test_columns_are_flush_and_hostile_text_is_escaped():
 def test_a_chosen_prior_is_a_round_number_of_units():
     """Rows of unit length have a mean ‖x‖² of 1 but for rounding."""
     X, y = labelled_counts(seed=1)
-    model = HDSL(max_iter=3, random_state=0).fit(X, y)
+    model = HDSL(solver=Solver(max_iter=3), random_state=0).fit(X, y)
     priors = model.choice_["prior"]
     assert float(f"{model.prior_:.6g}") == model.prior_
     finite = priors[np.isfinite(priors)]

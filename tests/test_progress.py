@@ -7,15 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.progress import Progress
+from hdsl.settings import nested_parameters
 from small_fits import T, X, Y
 
 
 def said(monkeypatch, **parameters):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    HDSL(random_state=0, max_iter=3, **parameters).fit(X, Y)
+    HDSL(**nested_parameters(random_state=0, max_iter=3, **parameters)).fit(X, Y)
     return stream.getvalue()
 
 
@@ -39,7 +40,7 @@ def test_the_fit_goes_on_without_stderr(monkeypatch, stream):
         if not isinstance(stream, Full):
             stream.close()
     monkeypatch.setattr(sys, "stderr", stream)
-    model = HDSL(prior=1.0, max_iter=2, verbose=1).fit(X, triplets=T)
+    model = HDSL(prior=1.0, solver=Solver(max_iter=2), verbose=1).fit(X, triplets=T)
     assert model.n_iter_ == 2
 
 
@@ -64,7 +65,7 @@ def open_notebook(monkeypatch):
 
 def test_a_notebook_has_plain_lines_and_no_red_box(monkeypatch):
     output, errors = open_notebook(monkeypatch)
-    HDSL(random_state=0, max_iter=3, verbose=1).fit(X, Y)
+    HDSL(random_state=0, solver=Solver(max_iter=3), verbose=1).fit(X, Y)
     assert errors.getvalue() == ""
     assert "iterations" in output.getvalue()
     assert "\r" not in output.getvalue()

@@ -112,6 +112,7 @@ def sections_of_the_api_page():
 
 #: Public names that another section or a docstring explains.
 ELSEWHERE = {
+    "hdsl": {"Linker", "learn"},
     "hdsl.neighbors": {"SimilarityKNeighborsClassifier"},
     "hdsl.search": {"add_products"},
     "hdsl.text": {"Scored", "are_counts", "inverse_frequencies", "weigh_counts"},

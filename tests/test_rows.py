@@ -22,6 +22,7 @@ import strategies
 from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
 from hdsl.rows import split_columns
 from hdsl.search import Index, neighbors_by_label, top_k
+from hdsl.settings import nested_parameters
 from hdsl.triplets.equal_rows import row_keys
 
 
@@ -127,7 +128,7 @@ def labeled():
 
 
 def fast(**options):
-    return HDSL(prior=4, max_iter=2, random_state=0, **options)
+    return HDSL(**nested_parameters(prior=4, max_iter=2, random_state=0, **options))
 
 
 def classifier():

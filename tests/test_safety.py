@@ -18,8 +18,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import hdsl
-from hdsl import HDSL, SimilarityKNeighborsClassifier, load, memory
+from hdsl import HDSL, SimilarityKNeighborsClassifier, Solver, load, memory
 from hdsl.input.matrices import as_problem_matrix
+from hdsl.settings import nested_parameters
 from hdsl.wide_matrices import drop_unused_columns
 from small_fits import labelled_counts
 
@@ -31,7 +32,15 @@ X, Y = labelled_counts(n=45, d=14)
 
 def small(**parameters):
     return HDSL(
-        **{"scale": 20.0, "prior": 0.1, "max_iter": 12, "random_state": 3, **parameters}
+        **nested_parameters(
+            **{
+                "scale": 20.0,
+                "prior": 0.1,
+                "max_iter": 12,
+                "random_state": 3,
+                **parameters,
+            }
+        )
     )
 
 
@@ -134,7 +143,7 @@ FORKS = """
             assert os.waitpid(child, 0)[1] == 0
 
     expected = here.learned(here.small(n_jobs=2).fit(here.X, here.Y))
-    here.small(n_jobs=2, callback=inside).fit(here.X, here.Y)
+    here.small(n_jobs=2).fit(here.X, here.Y, callback=inside)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         fits = [pool.apply_async(here.small(n_jobs=n).fit, (here.X, here.Y)) for n in (1, 2)]
         assert all(here.learned(fit.get(200)) == expected for fit in fits)
@@ -221,18 +230,14 @@ def test_processes_of_joblib_share_the_cores():
 
         seen = set()
         own = {thread.ident for thread in threading.enumerate()}
-        model = HDSL(
-            scale=1.0,
-            prior=0.0,
-            max_iter=3,
-            n_jobs=n_jobs,
+        model = HDSL(scale=1.0, prior=0.0, solver=Solver(max_iter=3), n_jobs=n_jobs)
+        rng = np.random.default_rng(0)
+        model.fit(
+            rng.random((600, 40)) * (rng.random((600, 40)) < 0.3),
+            np.arange(600) % 3,
             callback=lambda state: seen.update(
                 thread.ident for thread in threading.enumerate()
             ),
-        )
-        rng = np.random.default_rng(0)
-        model.fit(
-            rng.random((600, 40)) * (rng.random((600, 40)) < 0.3), np.arange(600) % 3
         )
         return 1 + len(seen - own)
 
@@ -365,7 +370,7 @@ SIGNALS = """
     took = min(took, time.perf_counter() - began)
     main, ends = threading.main_thread().ident, []
     for _ in range(8):
-        model = here.small(**{**model.get_params(), "n_jobs": int(rng.integers(1, 3))})
+        model = clone(model).set_params(n_jobs=int(rng.integers(1, 3)))
         model.fit(here.OTHER, here.OTHER_Y)
         old, end = here.learned(model), None
         wait = 1.1 * took * rng.random()
@@ -408,18 +413,21 @@ def test_ctrl_c_at_random_times_leaves_a_whole_model(tmp_path):
 
 
 def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
-    model = small(callback=lambda state: pytest.fail("the fit started")).set_params(
-        max_iter=5
-    )
+    model = small(max_iter=5)
     for limit, free, words in (
         (1e-7, 2**40, "allowed by memory_limit"),
         ("auto", 100, "are free"),
     ):
         monkeypatch.setattr(memory, "available", lambda free=free: free)
         with pytest.raises(MemoryError, match=rf"HDSL needs about .* {words}"):
-            model.set_params(memory_limit=limit).fit(X, Y)
+            model.fit(
+                X,
+                Y,
+                memory_limit=limit,
+                callback=lambda state: pytest.fail("the fit started"),
+            )
         assert not hasattr(model, "atoms_")
-    small(memory_limit=None).fit(X, Y)
+    small().fit(X, Y, memory_limit=None)
 
 
 # --- 32-bit indices -------------------------------------------------------------------

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, search
 from hdsl.cpu.workers import Workers
+from hdsl.settings import nested_parameters
 from reproduce import baselines
 
 
@@ -51,7 +52,11 @@ all_settings = pytest.mark.parametrize(
 
 
 def small(**parameters):
-    return HDSL(**{"max_iter": 8, "prior": 2.0, "random_state": 3, **parameters})
+    return HDSL(
+        **nested_parameters(
+            **{"max_iter": 8, "prior": 2.0, "random_state": 3, **parameters}
+        )
+    )
 
 
 def saved(model, folder):
@@ -96,10 +101,10 @@ def test_one_and_two_threads_write_the_same_file(setting, large, tmp_path, monke
 
     monkeypatch.setattr(Workers, "run", watched)
     max_iter = 2 if setting.get("oracle") == "exact" else 6
-    one = small(**setting, max_iter=max_iter, n_jobs=1, memory_limit=None).fit(*large)
+    one = small(**setting, max_iter=max_iter, n_jobs=1).fit(*large, memory_limit=None)
     assert not any(shared)
     shared.clear()
-    two = small(**setting, max_iter=max_iter, n_jobs=2, memory_limit="auto").fit(*large)
+    two = small(**setting, max_iter=max_iter, n_jobs=2).fit(*large)
     assert any(shared)  # two threads do share the work
     assert saved(one, tmp_path) == saved(two, tmp_path)
 
@@ -142,7 +147,7 @@ def test_the_file_holds_nothing_of_the_machine_or_the_clock(tmp_path):
     # A run that continues from a file counts its own seconds.
     more = loaded.set_params(warm_start=True).fit(X, Y)
     assert np.isfinite(more.trace_["seconds"][model.n_iter_ + 1 :]).all()
-    changed = small(n_jobs=2, verbose=1, memory_limit=None).fit(X, Y)
+    changed = small(n_jobs=2, verbose=1).fit(X, Y, memory_limit=None)
     assert saved(changed, tmp_path) == first
     assert saved(small(tol=1e-4).fit(X, Y), tmp_path) != first
 

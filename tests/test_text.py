@@ -14,6 +14,7 @@ from hdsl import HDSL, ClassScores, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.evaluate import compare_searches
 from hdsl.files import container
+from hdsl.settings import nested_parameters
 from hdsl.similarity.cosine import LearnedCosine
 from hdsl.text import (
     BM25,
@@ -46,7 +47,7 @@ def collection(request):
     """Return texts with a model, without class scores and with them."""
     words = Words(stop_words="english").fit(TEXTS)
     X = words.transform(TEXTS)
-    model = HDSL(**MODEL, random_state=0)
+    model = HDSL(**nested_parameters(**MODEL, random_state=0))
     model = (
         make_pipeline(ClassScores(random_state=0), model) if request.param else model
     )
@@ -132,17 +133,19 @@ def test_a_collection_learned_in_python_is_one_of_the_command_line(tmp_path):
 def test_a_collection_is_learned_from_judgements():
     triplets = [[0, 1, 2], [1, 4, 3], [2, 3, 0], [3, 6, 1]]
     words = Words(ngrams=2)
-    collection = learn(TEXTS, triplets=triplets, words=words, model=HDSL(**MODEL))
+    collection = learn(
+        TEXTS, triplets=triplets, words=words, model=HDSL(**nested_parameters(**MODEL))
+    )
     assert collection.scores is None
     assert "late goal" in collection.feature_names
     rows = words.transform(TEXTS)
-    expected = HDSL(**MODEL).fit(rows, triplets=triplets)
+    expected = HDSL(**nested_parameters(**MODEL)).fit(rows, triplets=triplets)
     assert_array_equal(collection.model.atoms_, expected.atoms_)
 
 
 def test_a_collection_is_learned_from_several_labels_per_text():
     labels = [["sport"], ["sport", "ball"], ["money"], ["money", "bank"]] * 3
-    collection = learn(TEXTS, labels, model=HDSL(**MODEL))
+    collection = learn(TEXTS, labels, model=HDSL(**nested_parameters(**MODEL)))
     assert len(collection.search("goal", 2)) == 2
 
 
@@ -286,7 +289,7 @@ def test_a_text_gives_the_same_pieces_in_capitals_and_of_any_form(text, tokens):
 
 def test_a_query_in_an_unknown_script_says_the_way_out():
     texts = SENTENCES["English"]
-    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**MODEL))
+    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**nested_parameters(**MODEL)))
     with pytest.raises(ValueError, match=r"Chinese letters.*encoder"):
         collection.search("小猫")
     with pytest.raises(ValueError, match="try others"):
@@ -295,7 +298,7 @@ def test_a_query_in_an_unknown_script_says_the_way_out():
 
 def test_a_collection_of_characters_is_read_back(tmp_path):
     texts = ["red cars", "blue cars", "green apples", "a red apple"]
-    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**MODEL))
+    collection = learn(texts, [0, 0, 1, 1], model=HDSL(**nested_parameters(**MODEL)))
     save(collection, tmp_path / "m.hdsl")
     again = load(tmp_path / "m.hdsl")
     assert again.words.unit == "characters"
@@ -356,7 +359,12 @@ def test_a_search_is_compared_with_that_by_bm25(collection):
 
 def test_words_of_bm25_are_read_back(tmp_path):
     words = Words("words", weights="bm25", norm=None)
-    collection = learn(TEXTS, LABELS, words=words, model=HDSL(**MODEL, norm=None))
+    collection = learn(
+        TEXTS,
+        LABELS,
+        words=words,
+        model=HDSL(**nested_parameters(**MODEL, norm=None)),
+    )
     save(collection, tmp_path / "m.hdsl")
     again = load(tmp_path / "m.hdsl").words
     assert (again.transform(TEXTS) != words.transform(TEXTS)).nnz == 0
@@ -531,7 +539,7 @@ def test_digits_are_an_id_then_a_number_then_a_text():
     texts = ["shares fell in 2024", "profit of 2024", "a late goal", "the last goal"]
     words = Words().fit(texts)
     X = words.transform(texts)
-    model = HDSL(**MODEL, random_state=0).fit(X, [0, 0, 1, 1])
+    model = HDSL(**nested_parameters(**MODEL, random_state=0)).fit(X, [0, 0, 1, 1])
     numbered = Collection(model, words, Documents(X, texts=texts))
     by_text = numbered.explain("2024", 1).total
     assert by_text == pytest.approx(model.pair_score(words.transform(["2024"]), X[[1]]))
@@ -607,7 +615,9 @@ def test_damaged_headers_are_refused(path, part, changes):
 
 def test_rows_of_numbers_are_searched_by_number(tmp_path):
     X = sp.csr_array(np.eye(6)[[0, 0, 1, 2, 2, 3]] + 0.1 * np.eye(6))
-    model = HDSL(**MODEL, random_state=0).fit(X, [0, 0, 0, 1, 1, 1])
+    model = HDSL(**nested_parameters(**MODEL, random_state=0)).fit(
+        X, [0, 0, 0, 1, 1, 1]
+    )
     save(Collection(model, documents=Documents(X.tocsc())), tmp_path / "m")
     found = load(tmp_path / "m")
     assert found.search(None, 1, row=0)[0]["row"] == 1

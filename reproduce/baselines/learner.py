@@ -19,7 +19,7 @@ from hdsl.input.parameters import check_number, check_word, generator
 from hdsl.similarity.cosine import PRODUCT
 from hdsl.similarity.pairwise import Pairwise
 from hdsl.supervision.check import check_supervision
-from hdsl.supervision.mining import METHODS, Mining
+from hdsl.supervision.mining import METHODS, Miner
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
@@ -132,7 +132,7 @@ class TripletLearner(TakesSparse, BaseEstimator, ABC):
         X = as_problem_matrix(check_matrix(learned, X, reset=True))
         supervision = check_supervision(name, X, y, triplets=triplets)
         self._check_memory(n_features=len(np.unique(X.indices)))
-        data = supervision.compare(Mining.of(self), rng)
+        data = supervision.compare(Miner.of(self), rng)
         learned._learn(X, data.compared, data.weights, rng)
         replace_fitted(self, learned)
         return self

@@ -7,6 +7,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
 from hdsl import HDSL
+from hdsl.settings import nested_parameters
 
 from .dense import OASIS
 
@@ -47,8 +48,9 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     scale : float > 0
         λ.
     **changes
-        Other parameters of `HDSL`, such as ``random_state``; on dexter the paper has
-        ``mining="random", n_targets=4``.
+        Other parameters of `HDSL`, such as ``random_state``, and of its solver and
+        mining, by their own names; on dexter the paper has ``mining="random",
+        n_targets=4``.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     >>> best.prior_, float(best.weights_.sum().round(6)), 0 in best.atoms_[:, :2]
     (0.0, 1.0, True)
     """
-    return HDSL(scale, **{**PAPER_MODEL, **changes})
+    return HDSL(scale, **nested_parameters(**{**PAPER_MODEL, **changes}))
 
 
 # --- projections, and OASIS after them ------------------------------------------------

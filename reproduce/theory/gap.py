@@ -90,11 +90,12 @@ def gap_path(
 
     Examples
     --------
-    >>> from hdsl import HDSL
+    >>> from hdsl import HDSL, Solver
     >>> from reproduce.datasets import make_recovery
     >>> X, triplets, *_ = make_recovery(60, 40, n_triplets=200, density=0.3, n_atoms=4,
     ...                                 block_size=10, random_state=0)
-    >>> model = HDSL(10.0, prior=0.0, step="away", max_iter=20).fit(X, triplets=triplets[:100])
+    >>> model = HDSL(10.0, prior=0.0, solver=Solver("away", max_iter=20))
+    >>> model = model.fit(X, triplets=triplets[:100])
     >>> path = gap_path(model, X, X, triplets[100:], n_iter=[0, 1, 10])
     >>> path.n_atoms[:2].tolist()
     [0, 1]

@@ -1,23 +1,31 @@
 """Learn a similarity for sparse, very high-dimensional data, one pair of features at a time."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .class_scores import ClassScores
     from .hdsl import HDSL
+    from .linking import Linker
     from .neighbors import SimilarityKNeighborsClassifier
     from .rows import Rows
     from .saving import load, save
+    from .settings import Mining, Solver
+    from .text import learn
 
     __version__: str
 
 __all__ = [
     "HDSL",
     "ClassScores",
+    "Linker",
+    "Mining",
     "Rows",
     "SimilarityKNeighborsClassifier",
+    "Solver",
     "__version__",
+    "learn",
     "load",
     "save",
 ]
@@ -27,8 +35,12 @@ __all__ = [
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
+    "Linker": "linking",
+    "Mining": "settings",
     "Rows": "rows",
     "SimilarityKNeighborsClassifier": "neighbors",
+    "Solver": "settings",
+    "learn": "text",
     "load": "saving",
     "save": "saving",
 }
@@ -56,7 +68,9 @@ _SUBMODULES = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _HOMES:
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         globals()[name] = value
@@ -79,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*__all__, *_SUBMODULES})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,26 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
+from .evaluate import knn_error, triplet_accuracy
 from .fit.fit_tasks import FitTasks, TakesCallbacks, with_callbacks
 from .fit.fixed_parts import fixed_parts
 from .fit.inputs import FitInput
 from .fit.path import model_at
 from .fit.road import learn
+from .input.errors import ParameterError
 from .input.parameters import check_number
 from .model import SimilarityModel
+from .settings import FORMER, NESTED, Mining, Solver, without_former_names
 from .similarity import Similarity
+from .similarity.cosine import COSINE
+from .triplets import Judgements
 
 if TYPE_CHECKING:
     from .solver.loop import State
     from .solver.protocols import Loss
+
+#: Nearest rows whose vote ``score`` goes by.
+N_NEIGHBORS = 3
 
 
 class HDSL(TakesCallbacks, SimilarityModel):
@@ -75,66 +84,24 @@ class HDSL(TakesCallbacks, SimilarityModel):
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
-    oracle : {"ascent", "heuristic", "exact"}
-        How the next atom is found: alternating maximisation from several starts, the
-        paper's heuristic, or a search of all feature pairs.
-    step : {"corrective", "away", "forward", "pairwise", "blended"}
-        The kind of Frank-Wolfe step. A corrective step adds up to some hundred atoms
-        and changes all weights at once. The others change one or two: the paper's
-        (forward or away, whichever is steeper), forward steps only, pairwise steps, or
-        lazy blended pairwise steps. They need hundreds of iterations: set `max_iter`.
-    init : {"zero", "oracle", "random"}, default="zero"
-        Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most
-        1, so that the scale is an upper bound of what is learned. The others are the
-        paper's domain, with weights that sum to 1: start from the atom that the oracle
-        picks at M = 0, or from a random one.
-    batch_size : int or None, default=None
-        Number of comparisons that directions are chosen by, drawn anew in each
-        iteration without replacement. None takes all.
-    mining : {"neighbors", "random"} or callable, default="neighbors"
-        How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot
-        product, random ones by label, or a function (X, y, rng) -> array of shape
-        (n_triplets, 3).
-    n_targets, n_impostors : int, default=10
-        Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors
-        triplets per row.
+    solver : Solver or None, default=None
+        How the problem is solved: step, oracle, init, batch_size, max_iter and tol of
+        `hdsl.Solver`. None is ``Solver()``.
+    mining : Mining, {"neighbors", "random"}, callable or None, default=None
+        How ``fit(X, y)`` makes triplets: `hdsl.Mining`. A word or a function (X, y, rng)
+        -> array of shape (n_triplets, 3) is short for ``Mining(how)``. None is
+        ``Mining()``.
     min_rows : int or "auto", default="auto"
         Features that fewer rows have are not paired; they count in the dot product.
         "auto" is the eighth root of the number of rows: 2 for 300 rows, 3 for 10,000.
         Features as full as the second fullest are paired in any case.
-    max_anchors : int or None, default=20000
-        Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is
-        compared, in which each class has its share. None compares all.
-    max_iter : int or "auto", default=15
-        Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
-        "auto" is chosen after the prior: 5, 10, 15, 20 or 30, the smallest within one
-        standard error of the best. It is 15 where the prior is given and there are no
-        validation data.
-    tol : float >= 0, default=1e-3
-        Stop when the duality gap is at most this. If the oracle is not "exact", an
-        exact search confirms the gap first, unless it costs more than 2e11
-        multiplications (minutes at worst, milliseconds as a rule). Each failed check
-        doubles the wait before the next.
     validation_fraction : float, default=1/3
         Share of the rows, or of the anchors of comparisons, to hold out for a choice if
         ``fit`` is given no validation data. Rows are split 1 / validation_fraction
         times, rounded, each time with others held out, until 1,000 were.
     warm_start : bool, default=False
-        Let ``fit`` continue the path of the previous fit, for up to `max_iter` more
+        Let ``fit`` continue the path of the previous fit, for up to ``max_iter`` more
         iterations with the same scale and prior; nothing is chosen then.
-    checkpoint : str, path-like or None, default=None
-        A file that the run is saved to, at most every half minute: after every 4
-        corrective iterations, or 64 others. If it exists, left by a killed or
-        interrupted process, the fit continues from it, without the choice, and ends in
-        the same model, to the last bit. Other data or parameters than those of the
-        saved run are refused. ``save`` deletes the file when the model of a complete
-        run is written. A function given as `mining` or `callback` must be the same,
-        which cannot be checked, and must not depend on its own past.
-    callback : callable or None, default=None
-        Called as callback(state) before each step, with ``n_iter``, ``objective``,
-        ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run. From
-        scikit-learn 1.9 on ``set_callbacks`` takes its callbacks too, for which each
-        iteration is a task.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where neighbours are mined and the solver runs: on the processor or on a GPU,
         which needs ``hdsl[cuda]``. Both take the same path up to rounding, and a run
@@ -148,10 +115,6 @@ class HDSL(TakesCallbacks, SimilarityModel):
     verbose : int, default=0
         1 shows what is being done and how far it is, on stderr, and says what was
         chosen and why; 2 does it more often in a log.
-    memory_limit : "auto", float or None, default="auto"
-        GiB that the fit may take beyond X and the comparisons, of the GPU's memory
-        where it runs there; "auto" is what is left. A fit that needs more is refused
-        before the work, with the figure. None never refuses.
 
     Attributes
     ----------
@@ -238,9 +201,10 @@ class HDSL(TakesCallbacks, SimilarityModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from hdsl import HDSL
+    >>> from hdsl import HDSL, Mining
     >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
-    >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
+    >>> model = HDSL(scale=1.0, prior=0.0, mining=Mining(n_targets=1, n_impostors=1))
+    >>> model = model.fit(X, [0, 0, 1, 1])
     >>> model.get_feature_names_out().tolist()
     ['x0-x1']
     >>> model.similarity(X).round(1).tolist()[0]
@@ -249,6 +213,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
 
     _learn = staticmethod(learn)  # a cluster has a road of its own
 
+    @without_former_names
     def __init__(
         self,
         scale: float | str = "auto",
@@ -260,26 +225,15 @@ class HDSL(TakesCallbacks, SimilarityModel):
         embedding_weight: float | str = "auto",
         embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
-        oracle: str = "ascent",
-        step: str = "corrective",
-        init: str = "zero",
-        batch_size: int | None = None,
-        mining: str | Callable[..., np.ndarray] = "neighbors",
-        n_targets: int = 10,
-        n_impostors: int = 10,
+        solver: Solver | None = None,
+        mining: Mining | str | Callable[..., np.ndarray] | None = None,
         min_rows: int | str = "auto",
-        max_anchors: int | None = 20_000,
-        max_iter: int | str = 15,
-        tol: float = 1e-3,
         validation_fraction: float = 1 / 3,
         warm_start: bool = False,
-        checkpoint: Any = None,
-        callback: Callable[[State], bool | None] | None = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        memory_limit: str | float | None = "auto",
     ) -> None:
         self.scale = scale
         self.prior = prior
@@ -289,26 +243,45 @@ class HDSL(TakesCallbacks, SimilarityModel):
         self.embedding_weight = embedding_weight
         self.embedding_scale = embedding_scale
         self.loss = loss
-        self.oracle = oracle
-        self.step = step
-        self.init = init
-        self.batch_size = batch_size
+        self.solver = solver
         self.mining = mining
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
         self.min_rows = min_rows
-        self.max_anchors = max_anchors
-        self.max_iter = max_iter
-        self.tol = tol
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.callback = callback
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.memory_limit = memory_limit
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep` those of solver and mining too.
+
+        They are those of the defaults where a parameter is None: ``solver__max_iter``
+        is 15.
+        """
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            for name, kind in NESTED.items():
+                with suppress(ParameterError):  # fit refuses it
+                    nested = kind.of(params[name]).get_params(deep=False)
+                    params |= {f"{name}__{key}": value for key, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> HDSL:
+        """Set parameters by name, such as ``scale`` or ``solver__max_iter``; return self."""
+        for name in params:
+            if name in FORMER:
+                raise ValueError(
+                    f"HDSL has no parameter {name!r}: pass {FORMER[name]}."
+                )
+        outer = {name: value for name, value in params.items() if "__" not in name}
+        super().set_params(**outer)
+        for name, kind in NESTED.items():
+            if any(key.startswith(name + "__") for key in params):
+                setattr(self, name, kind.of(getattr(self, name)))
+        inner = {name: value for name, value in params.items() if "__" in name}
+        super().set_params(**inner)
+        return self
 
     # --- fitting ----------------------------------------------------------------------
 
@@ -325,6 +298,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
         X_val: Any = None,
         y_val: Any = None,
         triplets_val: Any = None,
+        checkpoint: Any = None,
+        callback: Callable[[State], bool | None] | None = None,
+        memory_limit: str | float | None = "auto",
     ) -> HDSL:
         """Learn the similarity from labels, triplets or quadruplets.
 
@@ -359,6 +335,23 @@ class HDSL(TakesCallbacks, SimilarityModel):
             Their labels; rows of X vote for them.
         triplets_val : array-like of int of shape (n_val, 3) or (n_val, 4), default=None
             Triplets or quadruplets of rows of X_val.
+        checkpoint : str, path-like or None, default=None
+            A file that the run is saved to, at most every half minute: after every 4
+            corrective iterations, or 64 others. If it exists, left by a killed or
+            interrupted process, the fit continues from it, without the choice, and ends
+            in the same model, to the last bit. Other data or parameters than those of
+            the saved run are refused. ``save`` deletes the file when the model of a
+            complete run is written. A function given as `mining` or `callback` must be
+            the same, which cannot be checked, and must not depend on its own past.
+        callback : callable or None, default=None
+            Called as callback(state) before each step, with ``n_iter``, ``objective``,
+            ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run. From
+            scikit-learn 1.9 on ``set_callbacks`` takes its callbacks too, for which
+            each iteration is a task.
+        memory_limit : "auto", float or None, default="auto"
+            GiB that the fit may take beyond X and the comparisons, of the GPU's memory
+            where it runs there; "auto" is what is left. A fit that needs more is
+            refused before the work, with the figure. None never refuses.
 
         Returns
         -------
@@ -374,6 +367,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
             X_val=X_val,
             y_val=y_val,
             triplets_val=triplets_val,
+            checkpoint=checkpoint,
+            callback=callback,
+            memory_limit=memory_limit,
         )
         tasks = self._begin_tasks(fit_input.X, y)
         fit_input = replace(fit_input, tasks=tasks)
@@ -387,8 +383,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
         if not vars(self).get("_skl_callbacks"):
             return None
         max_subtasks = None
-        if isinstance(self.max_iter, int):
-            max_subtasks = self.max_iter + 1
+        max_iter = Solver.of(self.solver).max_iter
+        if isinstance(max_iter, int):
+            max_subtasks = max_iter + 1
         context = self._init_callback_context(max_subtasks=max_subtasks)
         return FitTasks(self, context, X, y)
 
@@ -400,6 +397,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
         triplets: Any = None,
         quadruplets: Any = None,
         sample_weight: Any = None,
+        checkpoint: Any = None,
+        callback: Callable[[State], bool | None] | None = None,
+        memory_limit: str | float | None = "auto",
     ) -> HDSL:
         """Continue the path on new rows and comparisons, for up to `max_iter` more iterations.
 
@@ -413,7 +413,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
             The same columns as before.
-        y, triplets, quadruplets, sample_weight
+        y, triplets, quadruplets, sample_weight, checkpoint, callback, memory_limit
             As in ``fit``.
 
         Returns
@@ -426,8 +426,70 @@ class HDSL(TakesCallbacks, SimilarityModel):
             triplets=triplets,
             quadruplets=quadruplets,
             sample_weight=sample_weight,
+            checkpoint=checkpoint,
+            callback=callback,
+            memory_limit=memory_limit,
         )
         return self._learn(self, fit_input, continues=True)
+
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        quadruplets: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """Return the share of rows, or of comparisons, that the model gets right.
+
+        ``GridSearchCV(HDSL(), {"solver__max_iter": [5, 15]}).fit(X, y)`` goes by it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            As in ``fit``, also `hdsl.triplets.Judgements` with rows, alone.
+        y : array-like of shape (n_rows,), default=None
+            Labels: each row gets the vote of the 3 nearest others of X. For several
+            labels per row it is the F1 score of those that win.
+        triplets, quadruplets : array-like of int, default=None
+            As in ``fit``: the share that holds. A tie counts one half.
+        sample_weight : array-like, default=None
+            One weight per triplet or quadruplet.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self, "atoms_")
+        judged = FitInput(X, y, triplets, quadruplets, sample_weight)
+        comparisons = judged.comparisons("score")
+        rows = self._check(judged.X)
+        is_cosine = self.ranking_ == COSINE
+        if comparisons is not None:
+            weights = judged.sample_weight
+            if isinstance(comparisons, Judgements):
+                weights = comparisons.weights
+                comparisons = comparisons.triplets
+            return triplet_accuracy(
+                self.similarity_,
+                rows,
+                comparisons,
+                sample_weight=weights,
+                cosine=is_cosine,
+            )
+        if judged.sample_weight is not None:
+            raise ValueError("score takes a sample_weight per triplet or quadruplet.")
+        n_neighbors = max(1, min(N_NEIGHBORS, len(y) - 1))
+        error = knn_error(
+            self.similarity_,
+            rows,
+            y,
+            n_neighbors=n_neighbors,
+            cosine=is_cosine,
+            n_jobs=self.n_jobs,
+        )
+        return 1.0 - error
 
     # --- what was learned -------------------------------------------------------------
 

@@ -253,9 +253,10 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
 
         Examples
         --------
-        >>> from hdsl import HDSL
+        >>> from hdsl import HDSL, Mining
         >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
-        >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
+        >>> model = HDSL(scale=1.0, prior=0.5, mining=Mining(n_targets=1, n_impostors=1))
+        >>> model = model.fit(X, [0, 0, 1, 1])
         >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
         S(x, y) - S(x, z) = 1.5, learned +1.2, prior +0.3
                      sum learned prior

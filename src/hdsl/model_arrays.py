@@ -23,10 +23,8 @@ from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 
 #: Parameters that say how a machine works, not what is learned: they are not saved.
 NOT_SAVED = {
-    "checkpoint",
     "client",
     "device",
-    "memory_limit",
     "n_jobs",
     "timeout",
     "verbose",
@@ -65,6 +63,8 @@ OLD_COLUMNS = {"mrr", "n_better", "n_worse", "n_queries", "by_clicks"}
 
 def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return a fitted model with atoms as plain arrays, and what of it is no array."""
+    from .settings import flat_parameters  # a search needs no scikit-learn
+
     arrays, header = similarity_to_arrays(model.similarity_)
     trace = model.trace_.copy()
     trace["seconds"] = np.nan  # the same model makes the same bytes
@@ -88,16 +88,23 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
         header["embedding_weight"] = float(model.embedding_weight_)
         header["embedding_scale"] = float(model.embedding_scale_)
     header["ranking"] = model.ranking_
-    header["params"] = plain_params(model.get_params(deep=False))
+    header["params"] = plain_params(flat_parameters(model))
     return arrays, header
 
 
 def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
     similarity = similarity_from_arrays(arrays, header)
+    from .settings import flat_parameters, nested_parameters
+
     params = get_value(header, "params", dict)
-    known = kind().get_params(deep=False).keys() - NOT_SAVED
-    model = kind(**{name: value for name, value in params.items() if name in known})
+    known = flat_parameters(kind())
+    changed = {
+        name: value
+        for name, value in params.items()
+        if name in known and name not in NOT_SAVED and value != known[name]
+    }
+    model = kind(**nested_parameters(**changed))
     _set_similarity(model, similarity, header)
     _set_numbers(model, header)
     _set_path(model, arrays, header)

@@ -226,8 +226,8 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
         dot products with the original rows are the similarity. None is the dot product.
         Rows are compared by what the model has learned when the classifier is fitted,
-        also if the model is fitted again. A clone, as in a grid search, loses what an
-        estimator has learned: pass ``model.similarity_`` there.
+        also if the model is fitted again. A clone of the classifier, as in a grid
+        search, compares by the same fitted model.
     cosine : bool or None, default=None
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
         itself. None: as the model ranks, ``ranking_``; False without a model. Changes
@@ -255,12 +255,13 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
 
     Examples
     --------
-    >>> from hdsl import HDSL
+    >>> from hdsl import HDSL, Mining
     >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
     >>> y = ["a", "a", "b", "b"]
     >>> SimilarityKNeighborsClassifier(1).fit(X, y).predict([[0, 1, 0], [1, 0, 0]]).tolist()
     ['b', 'a']
-    >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, y)
+    >>> mining = Mining(n_targets=1, n_impostors=1)
+    >>> model = HDSL(scale=1.0, prior=0.0, mining=mining).fit(X, y)
     >>> knn = SimilarityKNeighborsClassifier(1, similarity=model, cosine=False).fit(X, y)
     >>> scores, rows = knn.kneighbors([[1, 0, 9]])
     >>> scores.round(2).tolist(), rows.tolist()
@@ -286,6 +287,16 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         self.cosine = cosine
         self.n_jobs = n_jobs
         self.device = device
+
+    def __sklearn_clone__(self) -> SimilarityKNeighborsClassifier:
+        """Return a classifier that is not fitted, with the same similarity if that is fitted.
+
+        scikit-learn clones parameters that are estimators, and a clone has learned nothing.
+        """
+        cloned: SimilarityKNeighborsClassifier = super().__sklearn_clone__()
+        if hasattr(self.similarity, "similarity_"):
+            cloned.similarity = self.similarity
+        return cloned
 
     def fit(self, X: Any, y: Any) -> SimilarityKNeighborsClassifier:
         """Store the rows and their labels.
@@ -377,6 +388,10 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         return_similarity: bool = True,
     ) -> Any:
         """Return the most similar of the fitted rows, the most similar first.
+
+        scikit-learn's classifier returns distances. A similarity has them too, as
+        ``kneighbors_graph(mode="distance")`` returns, but rows of another length may
+        be more similar and further away.
 
         Parameters
         ----------
@@ -472,9 +487,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
             return _FittedRows(X, similarity)
         except NotFittedError as error:
             raise NotFittedError(
-                f"The similarity of {type(self).__name__} is not fitted. Fit it first; "
-                "if the classifier is cloned, as in a grid search, pass "
-                "model.similarity_."
+                f"The similarity of {type(self).__name__} is not fitted. Fit it first."
             ) from error
 
     def _compared_by(self, n_features: int) -> Rewriter:

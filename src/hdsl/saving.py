@@ -53,9 +53,10 @@ def save(model: Any, path: Any) -> None:
     --------
     >>> import tempfile, pathlib
     >>> from sklearn.pipeline import make_pipeline
-    >>> from hdsl import HDSL, ClassScores, load, save
+    >>> from hdsl import HDSL, ClassScores, Mining, load, save
     >>> X, y = np.eye(6), [0, 0, 0, 1, 1, 1]
-    >>> model = make_pipeline(ClassScores(cv=3), HDSL(n_targets=1, n_impostors=1)).fit(X, y)
+    >>> mining = Mining(n_targets=1, n_impostors=1)
+    >>> model = make_pipeline(ClassScores(cv=3), HDSL(mining=mining)).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "model.hdsl")
     ...     save(model, path)

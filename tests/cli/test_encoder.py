@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from commands import LABELLED, TOPICS, bad, good, hdsl, told, write_csv
-from hdsl import HDSL, ClassScores, load, save
+from hdsl import HDSL, ClassScores, Mining, Solver, load, save
 from hdsl.cli.demo import ENCODERS, embedding_hint
 from hdsl.rows import Rows
 from hdsl.text import (
@@ -131,7 +131,9 @@ def test_class_scores_see_an_embedding_that_the_similarity_leaves_out(tmp_path):
     texts = ["a late goal", "the last goal", "profit fell", "a profit warning"]
     y = ["sport", "sport", "money", "money"]
     scores = ClassScores(random_state=0, with_embedding=True)
-    pairs = HDSL(embedding_weight=0.0, n_targets=1, n_impostors=1, prior=1.0)
+    pairs = HDSL(
+        embedding_weight=0.0, mining=Mining(n_targets=1, n_impostors=1), prior=1.0
+    )
     words = Words(min_df=1)
     collection = learn(
         texts,
@@ -255,7 +257,9 @@ def test_a_sentence_encoder_is_a_transformer():
     Z = make_pipeline(SentenceEncoder(HashedTrigrams())).fit_transform(texts)
     assert Z.dtype == np.float32
     assert_allclose(np.linalg.norm(Z, axis=1), 1.0, rtol=1e-5)
-    model = HDSL(random_state=0, max_iter=2).fit((words.transform(texts), Z), labels)
+    model = HDSL(random_state=0, solver=Solver(max_iter=2)).fit(
+        (words.transform(texts), Z), labels
+    )
     assert model.embedding_width_ == WIDTH
 
 
@@ -385,7 +389,7 @@ def test_vectors_of_a_collection_compare_as_its_search(with_scores):
         f"{word} {k % 5}" for k, word in enumerate(" ".join(TOPICS.values()).split())
     ]
     y = [k % 3 for k in range(len(texts))]
-    model = HDSL(random_state=0, prior=2.0, max_iter=3)
+    model = HDSL(random_state=0, prior=2.0, solver=Solver(max_iter=3))
     if with_scores:
         model = make_pipeline(ClassScores(random_state=0), model)
     collection = learn(
@@ -412,7 +416,12 @@ def test_semantic_search_takes_vectors_of_a_collection():
         [0, 0, 1, 1],
         words=Words(min_df=1),
         encoder=HashedTrigrams(),
-        model=HDSL(random_state=0, prior=2.0, max_iter=2, n_targets=1, n_impostors=1),
+        model=HDSL(
+            random_state=0,
+            prior=2.0,
+            solver=Solver(max_iter=2),
+            mining=Mining(n_targets=1, n_impostors=1),
+        ),
     )
     expected = [hit["row"] for hit in collection.search("goal", 4, why=0)]
     for as_tensor in (False, True):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from commands import (
@@ -46,7 +47,7 @@ def test_fit_saves_texts_and_prints_errors(folder, tmp_path):
     assert collection.documents.texts.tolist() == [text for _, _, text in texts()]
     assert collection.documents.labels.tolist() == [topic for _, topic, _ in texts()]
     assert collection.documents.facts["columns"] == {"text": "body", "label": "topic"}
-    assert collection.learned.max_iter == 9
+    assert collection.learned.solver.max_iter == 9
 
 
 def test_nothing_is_taken_from_rows_held_out(folder):
@@ -64,7 +65,7 @@ def test_nothing_is_taken_from_rows_held_out(folder):
         collection.model[0].transform(X).toarray(), scores.transform(X).toarray()
     )
     rows = ClassScores(random_state=0).fit_transform(X[~new], y[~new])
-    model = HDSL(**collection.learned.get_params()).fit(rows, y[~new])
+    model = clone(collection.learned).fit(rows, y[~new])
     assert_array_equal(collection.learned.atoms_, model.atoms_)
 
 

@@ -11,6 +11,7 @@ from commands import bad, good
 from hdsl import HDSL
 from hdsl.cli import COMMANDS, make_parser
 from hdsl.cli.options import OptionGroup, Parser, UsageError
+from hdsl.settings import flat_parameters
 from hdsl.solver.losses import LOSSES
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.steps import RULES
@@ -34,6 +35,8 @@ def test_help_loads_nothing_heavy():
         assert not heavy, heavy
         import hdsl
         assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
+        assert not {"Any", "TYPE_CHECKING", "import_module"} & set(dir(hdsl))
+        assert not {"scipy", "sklearn"} & set(sys.modules)
     """
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True
@@ -54,7 +57,7 @@ def test_losses_oracles_and_steps_are_those_of_the_library():
     choices = {option.dest: option.choices for option in options}
     for name, known in (("loss", LOSSES), ("oracle", ORACLES), ("step", RULES)):
         assert sorted(choices[name]) == sorted(known)
-        assert choices[name][0] == HDSL().get_params()[name]
+        assert choices[name][0] == flat_parameters(HDSL())[name]
 
 
 def test_an_option_says_its_default_and_of_what_kind_it_is():

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import TOPICS, bad, good, hdsl, rows_and_labels, texts, told, write_csv
-from hdsl import HDSL, load
+from hdsl import HDSL, Solver, load
 from hdsl.evaluate import compare_searches, ranking_quality
 from hdsl.text import Queries
 from hdsl.triplets import relevance_triplets
@@ -134,7 +134,7 @@ def test_queries_held_out_are_measured_and_not_learned_from(home):
     }
     D = collection.documents.X
     judged = relevance_triplets(queries.rows.X[is_known], D, table, random_state=0)
-    model = HDSL(prior=8, max_iter=5, random_state=0).fit(
+    model = HDSL(prior=8, solver=Solver(max_iter=5), random_state=0).fit(
         judged.X, triplets=judged.triplets, sample_weight=judged.weights
     )
     assert_array_equal(model.atoms_, collection.learned.atoms_)

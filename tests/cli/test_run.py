@@ -90,9 +90,7 @@ def interrupt_at_1(monkeypatch):
             if state.n_iter == 1:
                 signal.raise_signal(signal.SIGINT)
 
-        model.callback = callback
-        whole_fit(model, **arguments)
-        model.callback = None
+        whole_fit(model, **arguments, callback=callback)
 
     whole_fit = HDSL.fit
     monkeypatch.setattr(HDSL, "fit", fit)

@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES, no_card
 from emulator.device import Emulator
-from hdsl import HDSL, load
+from hdsl import HDSL, Solver, load
 from hdsl.cuda import runtime
 from hdsl.memory import NotEnoughMemory
+from hdsl.settings import nested_parameters
 from hdsl.solver.losses import Logistic
 from judged_queries import better_by_product
 from strategies import random_arrays
@@ -69,7 +70,8 @@ FITS = {
 def test_both_devices_take_the_same_path(device, name):
     parameters, data = FITS[name]
     on_cpu, on_gpu = (
-        HDSL(device=where, **parameters).fit(X, **data) for where in ("cpu", "cuda")
+        HDSL(**nested_parameters(device=where, **parameters)).fit(X, **data)
+        for where in ("cpu", "cuda")
     )
     assert_same_path(on_cpu, on_gpu)
     assert isinstance(on_gpu.weights_, np.ndarray)
@@ -80,14 +82,18 @@ def test_both_devices_take_the_same_path(device, name):
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_run_goes_on_where_another_device_left_it(device, first, second):
     fixed = {**FIXED, "step": "away", "tol": 0.0}
-    whole = HDSL(max_iter=8, **fixed).fit(X, triplets=T)
-    model = HDSL(max_iter=4, device=first, warm_start=True, **fixed).fit(X, triplets=T)
+    whole = HDSL(**nested_parameters(max_iter=8, **fixed)).fit(X, triplets=T)
+    model = HDSL(
+        **nested_parameters(max_iter=4, device=first, warm_start=True, **fixed)
+    ).fit(X, triplets=T)
     assert_same_path(model.set_params(device=second).fit(X, triplets=T), whole)
 
 
 @needs_device
 def test_a_saved_model_knows_nothing_of_the_device(device, tmp_path):
-    model = HDSL(max_iter=3, device="cuda", **FIXED).fit(X, triplets=T)
+    model = HDSL(**nested_parameters(max_iter=3, device="cuda", **FIXED)).fit(
+        X, triplets=T
+    )
     model.save(tmp_path / "model.hdsl")
     again = load(tmp_path / "model.hdsl")
     assert again.device == "cpu"
@@ -99,7 +105,9 @@ def test_a_choice_on_the_card_ranks_rows_as_on_the_cpu(device, tmp_path, monkeyp
     monkeypatch.setattr("hdsl.evaluate.choose.PRIORS", (16.0, 8.0))
     rows, triplets = better_by_product()
     on_cpu, on_gpu = (
-        HDSL(device=where, max_iter=2, random_state=0).fit(rows, triplets=triplets)
+        HDSL(device=where, solver=Solver(max_iter=2), random_state=0).fit(
+            rows, triplets=triplets
+        )
         for where in ("cpu", "cuda")
     )
     assert on_cpu.ranking_ == on_gpu.ranking_ == "product"
@@ -113,8 +121,12 @@ def test_a_choice_on_the_card_ranks_rows_as_on_the_cpu(device, tmp_path, monkeyp
 @needs_device
 def test_too_large_a_problem_is_refused_with_the_figure(device):
     with pytest.raises(NotEnoughMemory, match=r"GPU.*memory_limit"):
-        HDSL(max_iter=2, device="cuda", memory_limit=1e-9, **FIXED).fit(X, triplets=T)
-    HDSL(max_iter=2, device="cuda", memory_limit=None, **FIXED).fit(X, triplets=T)
+        HDSL(**nested_parameters(max_iter=2, device="cuda", **FIXED)).fit(
+            X, triplets=T, memory_limit=1e-9
+        )
+    HDSL(**nested_parameters(max_iter=2, device="cuda", **FIXED)).fit(
+        X, triplets=T, memory_limit=None
+    )
 
 
 # --- a card that fails in the middle --------------------------------------------------
@@ -176,17 +188,21 @@ def test_a_card_that_fails_loses_nothing(monkeypatch, failure, part):
     device = Failing(FAILURES[failure])
     monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
     fixed = {**FIXED, "tol": 0.0}
-    whole = HDSL(max_iter=6, device="cuda", **fixed).fit(X, triplets=T)
+    whole = HDSL(**nested_parameters(max_iter=6, device="cuda", **fixed)).fit(
+        X, triplets=T
+    )
     n_calls = device.n_calls
     device.n_calls = 0
-    model = HDSL(max_iter=2, warm_start=True, **fixed).fit(X, triplets=T)
+    model = HDSL(**nested_parameters(max_iter=2, warm_start=True, **fixed)).fit(
+        X, triplets=T
+    )
     before = model.weights_.copy(), model.n_iter_
     device.at = max(1, int(part * n_calls / 2))
     error = (
         runtime.DeviceMemoryError if failure == "memory" else runtime.BrokenDeviceError
     )
     with pytest.raises(error, match=r"The GPU emulator.*device='cpu'") as caught:
-        model.set_params(max_iter=6, device="cuda").fit(X, triplets=T)
+        model.set_params(solver__max_iter=6, device="cuda").fit(X, triplets=T)
     assert caught.value.__cause__ is FAILURES[failure]
     assert_array_equal(model.weights_, before[0])
     assert model.n_iter_ == before[1]

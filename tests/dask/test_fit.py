@@ -31,6 +31,7 @@ from hdsl.dask.cluster import ClusterError
 from hdsl.dask.comparisons import load_compared
 from hdsl.dask.rows import ClusterRows
 from hdsl.evaluate.choose import WEIGHTS
+from hdsl.settings import nested_parameters
 from hdsl.solver import statistics
 from judged_queries import better_by_product
 
@@ -41,7 +42,7 @@ def test_parameters_are_those_of_one_machine():
     own = hdsl.dask.HDSL().get_params()
     plain = hdsl.HDSL().get_params()
     assert own == {**plain, "client": None}
-    assert clone(hdsl.dask.HDSL(3.0, max_iter=7)).get_params() == {
+    assert clone(hdsl.dask.HDSL(3.0, solver=hdsl.Solver(max_iter=7))).get_params() == {
         **own,
         "scale": 3.0,
         "max_iter": 7,
@@ -107,8 +108,8 @@ def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, par
     params = settings_of(
         **params, **({"mining": "random"} if supervision == "random" else {})
     )
-    one = hdsl.HDSL(**params).fit(X, **local)
-    many = hdsl.dask.HDSL(**params).fit(given, **there)
+    one = hdsl.HDSL(**nested_parameters(**params)).fit(X, **local)
+    many = hdsl.dask.HDSL(**nested_parameters(**params)).fit(given, **there)
     assert_same_path(one, many)
     assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
@@ -187,8 +188,8 @@ def test_with_an_embedding_the_fit_is_that_of_one_machine(
     if supervision == "random":
         params = {**params, "mining": "random"}
     settings = settings_of(**params)
-    one = hdsl.HDSL(**settings).fit(local, **supervised)
-    many = hdsl.dask.HDSL(**settings).fit(on_cluster, **supervised)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit(local, **supervised)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(on_cluster, **supervised)
     assert many.embedding_weight_ == one.embedding_weight_
     assert many.embedding_width_ == 4
     assert_same_path(one, many)
@@ -203,8 +204,8 @@ def test_a_path_with_an_embedding_goes_on(threads):
     Z = embedded(X, y)
     both = sp.hstack([X, Z], format="csr")
     settings = settings_of(max_iter=2, embedding_weight=4.0)
-    one = hdsl.HDSL(**settings).fit((X, Z), y)
-    many = hdsl.dask.HDSL(**settings).fit((cut(X), cut(Z)), y)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit((X, Z), y)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit((cut(X), cut(Z)), y)
     one.partial_fit((X, Z), y)
     many.partial_fit(cut(both), y)  # the same columns, in one matrix
     assert many.n_iter_ == 4
@@ -226,14 +227,20 @@ def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
         if state.n_iter == 5:
             raise RuntimeError("lights out")
 
-    whole = hdsl.dask.HDSL(**params).fit(pair, y)
-    params["checkpoint"] = tmp_path / "run.ckpt"
+    whole = hdsl.dask.HDSL(**nested_parameters(**params)).fit(pair, y)
+    checkpoint = tmp_path / "run.ckpt"
     with pytest.raises(RuntimeError, match="lights out"):
-        hdsl.dask.HDSL(**params, callback=fail).fit(pair, y)
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+            pair, y, checkpoint=checkpoint, callback=fail
+        )
     other = (pair[0], [2.0 * Z + 1.0 for Z in pair[1]])
     with pytest.raises(ValueError, match="other X"):
-        hdsl.dask.HDSL(**params).fit(other, y)
-    resumed = hdsl.dask.HDSL(**params).fit(pair, y)
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+            other, y, checkpoint=checkpoint
+        )
+    resumed = hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+        pair, y, checkpoint=checkpoint
+    )
     assert resumed.embedding_weight_ == whole.embedding_weight_ > 0
     assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
 
@@ -274,7 +281,9 @@ def test_what_is_no_embedding_is_refused(threads, form, message):
         "all columns": cut(X),
     }[form]
     with pytest.raises(ValueError, match=message):
-        hdsl.dask.HDSL(**settings_of(embedding=embedding)).fit(given, y)
+        hdsl.dask.HDSL(**nested_parameters(**settings_of(embedding=embedding))).fit(
+            given, y
+        )
 
 
 # --- samples and paths ----------------------------------------------------------------
@@ -285,8 +294,10 @@ def test_rows_of_weight_0_are_searched_as_on_one_machine(threads):
     X, y, _ = data(n=120)
     weights = np.random.default_rng(0).integers(3, size=len(y)).astype(float)
     settings = settings_of(prior="auto")
-    one = hdsl.HDSL(**settings).fit(X, y, sample_weight=weights)
-    many = hdsl.dask.HDSL(**settings).fit(cut(X), y, sample_weight=weights)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit(X, y, sample_weight=weights)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(
+        cut(X), y, sample_weight=weights
+    )
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
 
 
@@ -304,7 +315,7 @@ def test_the_weight_of_an_embedding_is_chosen_on_a_sample(
     y = np.arange(90) % 3
     supervised = {"y": {"y": y}, "triplets": {"triplets": np.repeat(triplets, 3, 0)}}
     pair = (cut(X), cut(embedded(X, y)))
-    model = hdsl.dask.HDSL(**settings_of(prior="auto")).fit(
+    model = hdsl.dask.HDSL(**nested_parameters(**settings_of(prior="auto"))).fit(
         pair, **supervised[supervision]
     )
     assert model.embedding_weight_ > 0
@@ -325,8 +336,8 @@ def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervisio
     if supervision == "late weights":  # the sample has none of weight
         last = np.argsort(T[:, 0], kind="stable")[-3:]
         given["sample_weight"] = np.isin(np.arange(len(T)), last).astype(float)
-    one = hdsl.HDSL(**settings).fit(X, **given)
-    many = hdsl.dask.HDSL(**settings).fit(cut(X), **given)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit(X, **given)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(cut(X), **given)
     assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
     assert_same_path(one, many)
@@ -334,7 +345,9 @@ def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervisio
 
 def test_the_result_is_a_plain_model(threads, tmp_path):
     X, _, T = data()
-    model = hdsl.dask.HDSL(**settings_of(client=threads)).fit(cut(X), triplets=T)
+    model = hdsl.dask.HDSL(**nested_parameters(**settings_of(client=threads))).fit(
+        cut(X), triplets=T
+    )
     plain = model.local()
     assert type(plain) is hdsl.HDSL
     assert_array_equal(plain.transform(X).toarray(), model.transform(X).toarray())
@@ -357,18 +370,18 @@ def test_rows_are_ranked_as_one_machine_ranks_them(
         if state.n_iter == 5:
             raise RuntimeError("lights out")
 
-    many = hdsl.dask.HDSL(**settings, checkpoint=checkpoint, callback=fail)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings))
     with pytest.raises(RuntimeError, match="lights out"):
-        many.fit(cut(X), triplets=T)
+        many.fit(cut(X), triplets=T, checkpoint=checkpoint, callback=fail)
     assert checkpoint.exists()
-    many.set_params(callback=None).fit(cut(X), triplets=T)
-    one = hdsl.HDSL(**settings).fit(X, triplets=T)
+    many.fit(cut(X), triplets=T, checkpoint=checkpoint)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit(X, triplets=T)
     assert many.ranking_ == one.ranking_ == "product"
     assert_same_path(one, many)
     assert many.local().ranking_ == "product"
     many.save(tmp_path / "model.hdsl")
     assert hdsl.load(tmp_path / "model.hdsl").ranking_ == "product"
-    many.set_params(checkpoint=None).partial_fit(cut(X), triplets=T)
+    many.partial_fit(cut(X), triplets=T)
     assert (many.n_iter_, many.ranking_) == (12, "product")
 
 
@@ -394,13 +407,17 @@ def test_a_checkpoint_resumes_to_the_same_bytes(
         if state.n_iter == 5:
             raise RuntimeError("lights out")
 
-    whole = hdsl.dask.HDSL(**params).fit(cut(X), triplets=T)
-    params["checkpoint"] = tmp_path / "run.ckpt"
+    whole = hdsl.dask.HDSL(**nested_parameters(**params)).fit(cut(X), triplets=T)
+    checkpoint = tmp_path / "run.ckpt"
     with pytest.raises(RuntimeError, match="lights out"):
-        hdsl.dask.HDSL(**params, callback=fail).fit(cut(X), triplets=T)
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+            cut(X), triplets=T, checkpoint=checkpoint, callback=fail
+        )
     with pytest.raises(ValueError, match="other X"):
-        hdsl.dask.HDSL(**params).fit(cut(2.0 * X), triplets=T[::-1])
-    resumed = hdsl.dask.HDSL(**params).fit(cut(X), triplets=T)
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+            cut(2.0 * X), triplets=T[::-1], checkpoint=checkpoint
+        )
+    resumed = hdsl.dask.HDSL(**nested_parameters(**params)).fit(cut(X), triplets=T)
     assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
 
 
@@ -411,7 +428,7 @@ def test_what_a_cluster_cannot_do_is_refused(threads):
     X, y, _ = data()
     for params in ({"device": "cuda"}, {"mining": lambda X, y, rng: None}):
         with pytest.raises(ValueError, match=next(iter(params))):
-            hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
+            hdsl.dask.HDSL(**nested_parameters(**settings_of(**params))).fit(cut(X), y)
 
 
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
@@ -422,15 +439,15 @@ def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
     closed = Client(threads.scheduler.address, set_as_default=False)
     closed.close()
     with pytest.raises(ClusterError, match="closed"):
-        hdsl.dask.HDSL(**settings_of(client=closed)).fit(cut(X), y)
+        hdsl.dask.HDSL(**nested_parameters(**settings_of(client=closed))).fit(cut(X), y)
     lost = Client(threads.scheduler.address, set_as_default=False)
     with pytest.raises(ClusterError, match="lost"):  # in mid-fit
-        hdsl.dask.HDSL(
-            **settings_of(client=lost, callback=lambda state: lost.close())
-        ).fit(X, y)
+        hdsl.dask.HDSL(**nested_parameters(**settings_of(client=lost))).fit(
+            X, y, callback=lambda state: lost.close()
+        )
     monkeypatch.setattr("distributed.get_client", nothing)
     with pytest.raises(ValueError, match="no Dask client"):
-        hdsl.dask.HDSL(**settings_of()).fit(cut(X), y)
+        hdsl.dask.HDSL(**nested_parameters(**settings_of())).fit(cut(X), y)
 
 
 def test_dask_knows_the_size_of_a_shard():
@@ -451,6 +468,10 @@ def test_small_blocks_are_joined():
     rows = ClusterRows.load(client, cut(X, 60))
     assert len(rows.blocks) == 1
     assert len(load_compared(rows, cut(T, 100), None, "triplet")) == 1
-    expected = hdsl.dask.HDSL(client=client, **settings_of()).fit(cut(X, 3), y)
-    found = hdsl.dask.HDSL(client=client, **settings_of()).fit(cut(X, 60), y)
+    expected = hdsl.dask.HDSL(**nested_parameters(client=client, **settings_of())).fit(
+        cut(X, 3), y
+    )
+    found = hdsl.dask.HDSL(**nested_parameters(client=client, **settings_of())).fit(
+        cut(X, 60), y
+    )
     assert_same_path(found, expected)

@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster
 import hdsl.dask
 from clusters import QUIET, bytes_of, cut, data, settings_of
 from hdsl.dask.cluster import ClusterError
+from hdsl.settings import nested_parameters
 
 pytestmark = QUIET
 
@@ -55,7 +56,7 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
     Z = np.random.default_rng(0).normal(size=(len(y), 3)) + np.eye(3)[y]
     given = (blocks, [dask.delayed(block) for block in cut(Z)])
     params = settings_of(max_iter=4)
-    whole = hdsl.dask.HDSL(**params, client=threads).fit(given, y)
+    whole = hdsl.dask.HDSL(**nested_parameters(**params, client=threads)).fit(given, y)
     seen = []
 
     def kill(state):
@@ -63,9 +64,10 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
         if state.n_iter == 2:
             os.kill(pids(client)[0], signal.SIGKILL)
 
-    model = hdsl.dask.HDSL(**params, client=client, callback=kill).fit(given, y)
+    model = hdsl.dask.HDSL(**nested_parameters(**params, client=client)).fit(
+        given, y, callback=kill
+    )
     assert seen == sorted(set(seen))  # a callback sees each model once
-    model.set_params(callback=None)
     assert bytes_of(model, tmp_path) == bytes_of(whole, tmp_path)
     client.wait_for_workers(2, timeout=60)
 
@@ -77,7 +79,9 @@ def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
     blocks = [dask.delayed(block) for block in cut(X)]
     params = settings_of(max_iter=12)
     begin = time.monotonic()
-    whole = bytes_of(hdsl.dask.HDSL(**params).fit(blocks, y), tmp_path)
+    whole = bytes_of(
+        hdsl.dask.HDSL(**nested_parameters(**params)).fit(blocks, y), tmp_path
+    )
     took = time.monotonic() - begin
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -85,7 +89,7 @@ def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
         victim = int(rng.choice(pids(client)))
         timer = threading.Timer(took * rng.random(), os.kill, (victim, signal.SIGKILL))
         timer.start()
-        model = hdsl.dask.HDSL(**params).fit(blocks, y)
+        model = hdsl.dask.HDSL(**nested_parameters(**params)).fit(blocks, y)
         timer.join()
         assert bytes_of(model, tmp_path) == whole
 
@@ -102,7 +106,9 @@ def test_data_that_die_with_a_worker_are_named(client):
         time.sleep(1.0)
 
     with pytest.raises(ClusterError, match="futures"):
-        hdsl.dask.HDSL(**settings_of(callback=kill)).fit(given, triplets=T)
+        hdsl.dask.HDSL(**nested_parameters(**settings_of())).fit(
+            given, triplets=T, callback=kill
+        )
     client.wait_for_workers(2, timeout=60)
 
 
@@ -128,12 +134,14 @@ def test_a_killed_scheduler_ends_the_fit_and_keeps_the_checkpoint(
                     scheduler.kill()
                     killed.append(time.monotonic())
 
-            params = settings_of(max_iter=30, client=client, callback=kill)
-            params["checkpoint"] = tmp_path / "run.ckpt"
+            params = settings_of(max_iter=30, client=client)
+            checkpoint = tmp_path / "run.ckpt"
             client.wait_for_workers(1, timeout=60)
             with pytest.raises((ClusterError, OSError)):
-                hdsl.dask.HDSL(**params).fit(cut(X), triplets=T)
+                hdsl.dask.HDSL(**nested_parameters(**params)).fit(
+                    cut(X), triplets=T, checkpoint=checkpoint, callback=kill
+                )
             assert time.monotonic() - killed[0] < 60.0
-            assert params["checkpoint"].exists()
+            assert checkpoint.exists()
             worker.kill()
             client.close(timeout=1)

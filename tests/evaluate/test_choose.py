@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.evaluate import compare_clicks, knn_error, known_item, triplet_accuracy
 from hdsl.evaluate.clicks import ClickedPairs, pairs_of_lines, position_power
 from hdsl.evaluate.gains import Gains, expected_gains, honest_gain
@@ -37,7 +37,7 @@ X = rows_of(TOPICS)
 
 
 def fitted(*data, **options):
-    return HDSL(random_state=0, max_iter=3).fit(*data, **options)
+    return HDSL(random_state=0, solver=Solver(max_iter=3)).fit(*data, **options)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,9 @@ def test_rows_of_a_group_are_held_out_together():
     groups = np.repeat(np.arange(40), 3)
     with warnings.catch_warnings(action="ignore"):
         apart = fitted(copies, y)
-        hidden = HDSL(random_state=0, max_iter=3).fit(copies, y, groups=groups)
+        hidden = HDSL(random_state=0, solver=Solver(max_iter=3)).fit(
+            copies, y, groups=groups
+        )
     assert apart.choice_["score"][0] > hidden.choice_["score"][0] + 0.1
 
 
@@ -114,7 +116,9 @@ def test_the_goal_follows_the_supervision():
     T = drawn_triplets()
     by_comparisons = fitted(X, triplets=T).choice_
     assert {"search", "known_rows"} <= {*by_comparisons}
-    by_search = HDSL(goal="search", random_state=0, max_iter=3).fit(X, triplets=T)
+    by_search = HDSL(goal="search", random_state=0, solver=Solver(max_iter=3)).fit(
+        X, triplets=T
+    )
     assert {"comparisons", "known_rows"} <= {*by_search.choice_}
 
 
@@ -285,7 +289,7 @@ def test_a_log_is_learned_from_whichever_engine_showed_it():
 
 @pytest.mark.parametrize("ranking", ["cosine", "product"])
 def test_measures_rank_as_the_model_does(model, ranking):
-    model = HDSL(prior=2.0, random_state=0, max_iter=3).fit(X, TOPICS)
+    model = HDSL(prior=2.0, random_state=0, solver=Solver(max_iter=3)).fit(X, TOPICS)
     model.ranking_ = ranking
     is_cosine = ranking == "cosine"
     T = drawn_triplets()

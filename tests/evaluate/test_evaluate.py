@@ -17,7 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import reference
 import strategies
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.evaluate import (
     ErrorComparison,
     compare_errors,
@@ -107,7 +107,7 @@ Y = np.arange(24) % 3
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(
+    return HDSL(scale=5.0, prior=0.5, solver=Solver(max_iter=20), random_state=0).fit(
         X, triplets=TRIPLETS
     )
 
@@ -125,7 +125,7 @@ def test_any_object_with_rewrite_is_a_model():
 def test_column_names_are_checked():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("abcdefghij"))
-    model = HDSL(scale=5.0, prior=0.5, max_iter=5, random_state=0).fit(
+    model = HDSL(scale=5.0, prior=0.5, solver=Solver(max_iter=5), random_state=0).fit(
         table, triplets=TRIPLETS
     )
     assert triplet_accuracy(model, table, TRIPLETS) > 0.5
@@ -423,7 +423,7 @@ def test_proportional_rows_are_a_tie():
     X = rng.integers(1, 9, size=(60, 7)).astype(float)
     X[40:] = 3.0 * X[20:40]
     T = np.column_stack([np.arange(20), np.arange(20, 40), np.arange(40, 60)])
-    model = HDSL(5.0, prior=1.0, max_iter=3).fit(X, np.arange(60) % 2)
+    model = HDSL(5.0, prior=1.0, solver=Solver(max_iter=3)).fit(X, np.arange(60) % 2)
     assert triplet_accuracy(model, X, T) == 0.5
 
 

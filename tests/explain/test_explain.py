@@ -15,9 +15,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.explain import explain, importance, strongest_directions
 from hdsl.explain.parts import DIRECTIONS, LEARNED_MEANING, MEANING
+from hdsl.settings import nested_parameters
 from hdsl.similarity import FixedPart, Similarity
 from hdsl.similarity.fixed import NO_FEATURE
 from strategies import (
@@ -417,7 +418,9 @@ X, Y = data()
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.3, max_iter=30, random_state=0).fit(X, Y)
+    return HDSL(scale=5.0, prior=0.3, solver=Solver(max_iter=30), random_state=0).fit(
+        X, Y
+    )
 
 
 def test_explanations_of_an_estimator(model):
@@ -453,7 +456,9 @@ def test_explanations_of_an_estimator(model):
 def test_names_of_a_frame():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X).add_prefix("word")
-    model = HDSL(scale=5.0, prior=0.3, max_iter=5, random_state=0).fit(frame, Y)
+    model = HDSL(scale=5.0, prior=0.3, solver=Solver(max_iter=5), random_state=0).fit(
+        frame, Y
+    )
     by_row = model.explain(frame.iloc[0], frame.iloc[2])  # no warning of missing names
     assert_array_equal(
         by_row.parts, model.explain(frame.iloc[[0]], frame.iloc[[2]]).parts
@@ -488,7 +493,12 @@ def wide(request):
         (narrow.data, columns[narrow.indices], narrow.indptr), shape=(len(X), 2**40)
     )
     options = {"scale": 5.0, "prior": request.param, "max_iter": 10, "random_state": 0}
-    return HDSL(**options).fit(rows, Y), rows, HDSL(**options).fit(narrow, Y), columns
+    return (
+        HDSL(**nested_parameters(**options)).fit(rows, Y),
+        rows,
+        HDSL(**nested_parameters(**options)).fit(narrow, Y),
+        columns,
+    )
 
 
 def by_pair(table, column, features=None):

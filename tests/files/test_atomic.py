@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdsl import HDSL, report
+from hdsl import HDSL, Mining, Solver, report
 from hdsl.files.container import read, write
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -212,7 +212,9 @@ def test_impossible_names_are_refused_before_any_work(
 ):
     X = np.eye(4)
     y = [0, 0, 1, 1]
-    model = HDSL(n_targets=1, n_impostors=1, max_iter=2, tol=1.0).fit(X, y)
+    model = HDSL(
+        mining=Mining(n_targets=1, n_impostors=1), solver=Solver(max_iter=2, tol=1.0)
+    ).fit(X, y)
     for path in (name, str(tmp_path / name), tmp_path / name):
         with pytest.raises(OSError, match=f"Cannot write the model: {fragment}"):
             model.save(path)
@@ -223,7 +225,7 @@ def test_impossible_names_are_refused_before_any_work(
             with pytest.raises(OSError, match=f"Cannot write the report: {fragment}"):
                 model.report(path)
         with pytest.raises(OSError, match=f"Cannot write the checkpoint: {fragment}"):
-            HDSL(
-                checkpoint=path, mining=lambda *_: pytest.fail("triplets are made")
-            ).fit(X, y)
+            HDSL(mining=lambda *_: pytest.fail("triplets are made")).fit(
+                X, y, checkpoint=path
+            )
     assert not names_in(tmp_path)

@@ -18,6 +18,7 @@ import killed
 from hdsl import HDSL
 from hdsl.files import checkpoint, container
 from hdsl.files.checkpoint import Checkpoint
+from hdsl.settings import nested_parameters
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,24 +47,25 @@ def path(tmp_path):
     return tmp_path / "run.ckpt"
 
 
-def small(path=None, **parameters):
+def small(**parameters):
     return HDSL(
-        **{
-            "max_iter": 18,
-            "tol": 0.0,
-            "random_state": 0,
-            "n_targets": 2,
-            "scale": 2.0,
-            "n_impostors": 2,
-            "prior": 1.0,
-            "step": "away",
-            "checkpoint": path,
-            **parameters,
-        }
+        **nested_parameters(
+            **{
+                "max_iter": 18,
+                "tol": 0.0,
+                "random_state": 0,
+                "n_targets": 2,
+                "scale": 2.0,
+                "n_impostors": 2,
+                "prior": 1.0,
+                "step": "away",
+                **parameters,
+            }
+        )
     )
 
 
-def cut(model, n_iter, rows=X):
+def cut(model, path, n_iter, rows=X):
     """Fit until a power cut at an iteration."""
 
     def callback(state):
@@ -71,11 +73,11 @@ def cut(model, n_iter, rows=X):
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        model.set_params(callback=callback).fit(rows, Y)
+        model.fit(rows, Y, checkpoint=path, callback=callback)
 
 
 def saved(model, folder):
-    model.set_params(callback=None).save(folder / "model.hdsl")
+    model.save(folder / "model.hdsl")
     return (folder / "model.hdsl").read_bytes()
 
 
@@ -83,7 +85,7 @@ def saved(model, folder):
 def cut_run(tmp_path_factory):
     """Return the bytes of the checkpoint of a run that was cut."""
     path = tmp_path_factory.mktemp("cut") / "run.ckpt"
-    cut(small(path), 13)
+    cut(small(), path, 13)
     return path.read_bytes()
 
 
@@ -99,8 +101,8 @@ def cut_path(path, cut_run):
 def test_a_cut_run_goes_on_with_the_weight_of_its_embedding(tmp_path, path):
     rows = (X, RNG.random((60, 4)).astype(np.float32) + np.eye(4)[Y].astype(np.float32))
     whole = small().fit(rows, Y)
-    cut(small(path), 13, rows)
-    resumed = small(path).fit(rows, Y)
+    cut(small(), path, 13, rows)
+    resumed = small().fit(rows, Y, checkpoint=path)
     assert resumed.embedding_weight_ == whole.embedding_weight_
     assert saved(resumed, tmp_path) == saved(whole, tmp_path)
 
@@ -116,11 +118,11 @@ def test_a_cut_run_goes_on_with_the_weight_of_its_embedding(tmp_path, path):
 def test_a_cut_run_ends_in_the_same_bytes(tmp_path, path, parameters):
     whole = saved(small(**parameters).fit(X, Y), tmp_path)
     for n_iter in (8, 13):
-        cut(small(path, **parameters), n_iter)
+        cut(small(**parameters), path, n_iter)
         assert path.exists()
     seen = []
-    model = small(path, callback=lambda state: seen.append(state.n_iter), **parameters)
-    model.fit(X, Y)
+    model = small(**parameters)
+    model.fit(X, Y, checkpoint=path, callback=lambda state: seen.append(state.n_iter))
     assert seen[0] > 0  # it does not start again
     assert path.exists()  # a process may be killed before the model is saved
     assert saved(model, tmp_path) == whole
@@ -128,10 +130,10 @@ def test_a_cut_run_ends_in_the_same_bytes(tmp_path, path, parameters):
 
 
 def test_a_loss_with_other_parameters_is_another_run(path):
-    cut(small(path, loss=Curved(1.0)), 8)
+    cut(small(loss=Curved(1.0)), path, 8)
     with pytest.raises(ValueError, match="loss"):
-        small(path, loss=Curved(0.5)).fit(X, Y)
-    small(path, loss=Curved(1.0)).fit(X, Y)
+        small(loss=Curved(0.5)).fit(X, Y, checkpoint=path)
+    small(loss=Curved(1.0)).fit(X, Y, checkpoint=path)
 
 
 class Curved:
@@ -157,7 +159,7 @@ class Curved:
 def test_a_choice_is_not_made_twice(tmp_path, path):
     parameters = {"prior": "auto", "step": "corrective", "max_iter": 18}
     whole = saved(small(**parameters).fit(X, Y), tmp_path)
-    model = small(path, **parameters).fit(X, Y)
+    model = small(**parameters).fit(X, Y, checkpoint=path)
     assert saved(model, tmp_path) == whole
 
 
@@ -199,12 +201,12 @@ def test_arrays_and_tables_come_back(path):
 def test_other_inputs_are_refused_by_name(cut_path):
     for changes, name in (({"max_iter": 50}, "max_iter=18"), ({"scale": 3.0}, "scale")):
         with pytest.raises(ValueError, match=name):
-            small(cut_path, **changes).fit(X, Y)
+            small(**changes).fit(X, Y, checkpoint=cut_path)
     with pytest.raises(ValueError, match="other X"):
-        small(cut_path).fit(sp.csr_array(X[:, ::-1]), Y)
+        small().fit(sp.csr_array(X[:, ::-1]), Y, checkpoint=cut_path)
     with pytest.raises(ValueError, match="labels"):
-        small(cut_path).fit(X, Y[::-1].copy())
-    small(cut_path, n_jobs=2, verbose=0, memory_limit=None).fit(X, Y)
+        small().fit(X, Y[::-1].copy(), checkpoint=cut_path)
+    small(n_jobs=2, verbose=0).fit(X, Y, checkpoint=cut_path, memory_limit=None)
 
 
 def test_a_model_is_no_checkpoint_and_a_checkpoint_no_model(cut_path, tmp_path):
@@ -212,14 +214,14 @@ def test_a_model_is_no_checkpoint_and_a_checkpoint_no_model(cut_path, tmp_path):
         hdsl.load(cut_path)
     small().fit(X, Y).save(tmp_path / "m.hdsl")
     with pytest.raises(ValueError, match="is a model"):
-        small(tmp_path / "m.hdsl").fit(X, Y)
+        small().fit(X, Y, checkpoint=tmp_path / "m.hdsl")
 
 
 def test_a_damaged_checkpoint_is_refused(cut_path, cut_run):
     for k in np.random.default_rng(0).integers(len(cut_run), size=20).tolist():
         cut_path.write_bytes(cut_run[:k] + bytes([cut_run[k] ^ 4]) + cut_run[k + 1 :])
         with pytest.raises(ValueError, match=r"run\.ckpt"):
-            small(cut_path).fit(X, Y)
+            small().fit(X, Y, checkpoint=cut_path)
 
 
 def test_values_that_no_run_has_are_refused(cut_path):
@@ -231,12 +233,12 @@ def test_values_that_no_run_has_are_refused(cut_path):
                 cut_path, changed | ({} if damage is None else {name: damage}), header
             )
             with suppress(ValueError):  # some values mean the same in another dtype
-                small(cut_path).fit(X, Y)
+                small().fit(X, Y, checkpoint=cut_path)
     container.write(
         cut_path, arrays | {"size": np.array([1e308, 1.0, 18.0, 0.0])}, header
     )
     with pytest.raises(ValueError, match=r"run\.ckpt"):
-        small(cut_path).fit(X, Y)
+        small().fit(X, Y, checkpoint=cut_path)
 
 
 def test_bad_paths_are_refused_before_the_work(tmp_path, lockable):
@@ -265,7 +267,7 @@ def test_a_failed_write_loses_nothing_and_warns_once(
 
     monkeypatch.setattr(container, "write", fail)
     with pytest.warns(UserWarning, match="goes on without a checkpoint") as caught:
-        model = small(path).fit(X, Y)
+        model = small().fit(X, Y, checkpoint=path)
     assert len([w for w in caught if "checkpoint" in str(w.message)]) == 1
     monkeypatch.undo()
     assert saved(model, tmp_path) == whole
@@ -283,7 +285,7 @@ def test_another_file_of_its_name_is_neither_overwritten_nor_deleted(path):
 
 
 def test_a_copy_of_a_model_deletes_nothing(tmp_path, path):
-    model = small(path).fit(X, Y)
+    model = small().fit(X, Y, checkpoint=path)
     copy.deepcopy(model).save(tmp_path / "copy.hdsl")
     assert path.exists()
     model.save(tmp_path / "model.hdsl")
@@ -298,7 +300,9 @@ def test_an_interrupt_writes_what_was_not_due(path, monkeypatch):
             raise KeyboardInterrupt
 
     parameters = {"prior": 1.0, "step": "away", "max_iter": 9, "random_state": 0}
-    HDSL(**parameters, checkpoint=path, callback=interrupt).fit(X, Y)
+    HDSL(**nested_parameters(**parameters)).fit(
+        X, Y, checkpoint=path, callback=interrupt
+    )
     assert path.exists()
 
 

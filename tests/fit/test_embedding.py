@@ -7,10 +7,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
-from hdsl import HDSL, Rows
+from hdsl import HDSL, Rows, Solver
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.evaluate.choose import FIXED_WEIGHT, WEIGHTS
+from hdsl.settings import nested_parameters
 from hdsl.solver.losses import get as get_loss
 
 N_WORDS = 120
@@ -38,7 +39,7 @@ SMALL = {"random_state": 0, "prior": 2.0, "scale": 0.5, "max_iter": 4}
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(embedding_weight=0.5, **SMALL).fit((X, Z), Y)
+    return HDSL(**nested_parameters(embedding_weight=0.5, **SMALL)).fit((X, Z), Y)
 
 
 def unit(rows):
@@ -64,7 +65,9 @@ def test_the_similarity_is_that_of_its_formula(model):
 @pytest.mark.filterwarnings("ignore:Nothing is learned")
 @pytest.mark.parametrize("weight", [0.25, 1.0, 3.0])
 def test_a_chosen_prior_has_no_rounding_of_the_embedding(weight):
-    model = HDSL(embedding_weight=weight, max_iter=2, random_state=0).fit((X, Z), Y)
+    model = HDSL(
+        embedding_weight=weight, solver=Solver(max_iter=2), random_state=0
+    ).fit((X, Z), Y)
     chosen = model.prior_ * (1.0 + weight)
     assert chosen == float(f"{chosen:.5g}")
 
@@ -113,7 +116,9 @@ def test_margins_of_the_layout_are_those_of_both_blocks():
     ids=["pair", "rows", "rows and width", "sparse", "slice", "dense", "names"],
 )
 def test_all_forms_of_rows_learn_the_same(model, embedding, rows):
-    other = HDSL(embedding=embedding, embedding_weight=0.5, **SMALL).fit(rows, Y)
+    other = HDSL(
+        **nested_parameters(embedding=embedding, embedding_weight=0.5, **SMALL)
+    ).fit(rows, Y)
     assert_array_equal(other.atoms_, model.atoms_)
     assert_array_equal(other.weights_, model.weights_)
     assert_allclose(
@@ -145,19 +150,23 @@ def test_rewritten_rows_come_as_the_rows_came(model):
 
 def test_a_useless_embedding_gets_no_weight_and_a_useful_one_some():
     words, noise, y = make_rows(n_rows=240, signal=0.0)
-    useless = HDSL(random_state=0, max_iter=2, prior=4.0).fit((words, noise), y)
-    useful = HDSL(random_state=0, max_iter=2, prior=4.0).fit(
+    useless = HDSL(random_state=0, solver=Solver(max_iter=2), prior=4.0).fit(
+        (words, noise), y
+    )
+    useful = HDSL(random_state=0, solver=Solver(max_iter=2), prior=4.0).fit(
         (words, make_rows(n_rows=240, signal=2.0)[1]), y
     )
     assert useless.embedding_weight_ == 0.0 < useful.embedding_weight_
-    plain = HDSL(random_state=0, max_iter=2, prior=4.0).fit(words, y)
-    without = HDSL(random_state=0, max_iter=2, prior=4.0, embedding_weight=0.0)
+    plain = HDSL(random_state=0, solver=Solver(max_iter=2), prior=4.0).fit(words, y)
+    without = HDSL(
+        random_state=0, solver=Solver(max_iter=2), prior=4.0, embedding_weight=0.0
+    )
     assert_array_equal(without.fit((words, noise), y).atoms_, plain.atoms_)
 
 
 @pytest.mark.filterwarnings("ignore:Nothing is learned")
 def test_choice_lists_all_weights_and_the_priors_tried_with_the_chosen_one():
-    model = HDSL(random_state=0, max_iter=3).fit((X, Z), Y)
+    model = HDSL(random_state=0, solver=Solver(max_iter=3)).fit((X, Z), Y)
     table = pd.DataFrame(model.choice_)
     unlearned = table[np.isinf(table["prior"])]
     assert sorted(unlearned["embedding_weight"]) == sorted(WEIGHTS)
@@ -170,13 +179,13 @@ def test_choice_lists_all_weights_and_the_priors_tried_with_the_chosen_one():
 
 
 def test_too_few_rows_have_a_fixed_weight():
-    few = HDSL(random_state=0, max_iter=2).fit((X[:30], Z[:30]), Y[:30])
+    few = HDSL(random_state=0, solver=Solver(max_iter=2)).fit((X[:30], Z[:30]), Y[:30])
     assert few.embedding_weight_ == FIXED_WEIGHT
 
 
 @pytest.mark.filterwarnings("ignore:Nothing is learned")
 def test_validation_rows_are_pairs_too():
-    chosen = HDSL(random_state=0, max_iter=2).fit(
+    chosen = HDSL(random_state=0, solver=Solver(max_iter=2)).fit(
         (X[:100], Z[:100]), Y[:100], X_val=(X[100:], Z[100:]), y_val=Y[100:]
     )
     assert chosen.embedding_weight_ in WEIGHTS
@@ -186,8 +195,14 @@ def test_validation_rows_are_pairs_too():
 
 
 def test_a_path_goes_on_with_its_weight(model):
-    whole = HDSL(embedding_weight=0.5, **SMALL | {"max_iter": 8}).fit((X, Z), Y)
-    half = HDSL(embedding_weight=0.5, **SMALL).fit((X, Z), Y).partial_fit((X, Z), Y)
+    whole = HDSL(
+        **nested_parameters(embedding_weight=0.5, **SMALL | {"max_iter": 8})
+    ).fit((X, Z), Y)
+    half = (
+        HDSL(**nested_parameters(embedding_weight=0.5, **SMALL))
+        .fit((X, Z), Y)
+        .partial_fit((X, Z), Y)
+    )
     assert half.embedding_weight_ == 0.5
     assert half.n_iter_ == whole.n_iter_
     assert half.objective_ == pytest.approx(whole.objective_, rel=1e-2)

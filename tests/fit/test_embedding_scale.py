@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
-from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier
+from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier, Solver
 from hdsl.input.embeddings import LEAST_WIDTH
+from hdsl.settings import nested_parameters
 
 WIDTH = 40
 SMALL = {"random_state": 0, "prior": 4.0, "embedding_weight": 0.5, "max_iter": 6}
@@ -35,7 +36,7 @@ TEST = np.arange(160, 240)
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(embedding_scale=32.0, **SMALL).fit(ROWS, Y)
+    return HDSL(**nested_parameters(embedding_scale=32.0, **SMALL)).fit(ROWS, Y)
 
 
 def errors(model, rows):
@@ -73,22 +74,30 @@ def test_the_learned_matrix_is_positive_and_its_trace_is_bounded(model):
 
 
 def test_scale_zero_leaves_the_embedding_as_it_is():
-    frozen = HDSL(embedding_scale=0.0, **SMALL).fit(ROWS, Y)
+    frozen = HDSL(**nested_parameters(embedding_scale=0.0, **SMALL)).fit(ROWS, Y)
     assert frozen.directions_ is None
     assert not frozen.embedding_matrix().any()
     assert frozen.embedding_scale_ == 0.0
 
 
 def test_learning_inside_lowers_the_error():
-    frozen = HDSL(embedding_scale=0.0, **SMALL).fit(ROWS[TRAIN], Y[TRAIN])
-    inside = HDSL(embedding_scale=32.0, **SMALL).fit(ROWS[TRAIN], Y[TRAIN])
+    frozen = HDSL(**nested_parameters(embedding_scale=0.0, **SMALL)).fit(
+        ROWS[TRAIN], Y[TRAIN]
+    )
+    inside = HDSL(**nested_parameters(embedding_scale=32.0, **SMALL)).fit(
+        ROWS[TRAIN], Y[TRAIN]
+    )
     assert errors(inside, ROWS) < errors(frozen, ROWS)
 
 
 def test_the_path_has_every_model(model):
     for n_iter in (0, 3, 6):
         then = model.at(n_iter)
-        again = HDSL(embedding_scale=32.0, **(SMALL | {"max_iter": n_iter or 1}))
+        again = HDSL(
+            **nested_parameters(
+                embedding_scale=32.0, **SMALL | {"max_iter": n_iter or 1}
+            )
+        )
         again.fit(ROWS, Y)
         if n_iter:
             assert_allclose(
@@ -99,7 +108,9 @@ def test_the_path_has_every_model(model):
 
 
 def test_a_path_goes_on(model):
-    part = HDSL(embedding_scale=32.0, **(SMALL | {"max_iter": 3})).fit(ROWS, Y)
+    part = HDSL(
+        **nested_parameters(embedding_scale=32.0, **SMALL | {"max_iter": 3})
+    ).fit(ROWS, Y)
     part.partial_fit(ROWS, Y)
     assert part.n_iter_ == 6
     assert part.objective_ == pytest.approx(model.objective_, rel=0.02)
@@ -107,7 +118,9 @@ def test_a_path_goes_on(model):
 
 
 def test_threads_and_files_change_nothing(model, tmp_path):
-    two = HDSL(embedding_scale=32.0, n_jobs=2, **SMALL).fit(ROWS, Y)
+    two = HDSL(**nested_parameters(embedding_scale=32.0, n_jobs=2, **SMALL)).fit(
+        ROWS, Y
+    )
     assert_array_equal(two.directions_, model.directions_)
     model.save(tmp_path / "model.hdsl")
     loaded = hdsl.load(tmp_path / "model.hdsl")
@@ -119,9 +132,10 @@ def test_threads_and_files_change_nothing(model, tmp_path):
 
 def test_a_checkpoint_goes_on_as_if_nothing_had_happened(model, tmp_path):
     path = tmp_path / "run.ckpt"
-    options = {"embedding_scale": 32.0, "checkpoint": path, **SMALL}
-    HDSL(callback=stop_at_five, **options).fit(ROWS, Y)
-    again = HDSL(**options).fit(ROWS, Y)
+    options = {"embedding_scale": 32.0, **SMALL}
+    again = HDSL(**nested_parameters(**options))
+    again.fit(ROWS, Y, checkpoint=path, callback=stop_at_five)
+    again.fit(ROWS, Y, checkpoint=path)
     assert_array_equal(again.directions_, model.directions_)
     assert_array_equal(again.weights_, model.weights_)
 
@@ -133,7 +147,7 @@ def stop_at_five(state):
 @pytest.mark.parametrize("option", [{"device": "cuda"}])
 def test_a_card_says_what_to_do(option):
     with pytest.raises(ValueError, match="device='cpu'"):
-        HDSL(embedding_scale=1.0, **option).fit(ROWS, Y)
+        HDSL(**nested_parameters(embedding_scale=1.0, **option)).fit(ROWS, Y)
 
 
 # --- dense rows alone -----------------------------------------------------------------
@@ -142,7 +156,7 @@ def test_a_card_says_what_to_do(option):
 def test_dense_rows_are_an_embedding_as_a_whole(tmp_path):
     Z = ROWS.dense
     options = {"prior": 4.0, "embedding_scale": 32.0, "random_state": 0}
-    model = HDSL(**options).fit(Z[TRAIN], Y[TRAIN])
+    model = HDSL(**nested_parameters(**options)).fit(Z[TRAIN], Y[TRAIN])
     assert model.embedding_width_ == WIDTH
     assert len(model.atoms_) == 0
     assert model.gap_is_exact_
@@ -173,7 +187,7 @@ def test_dense_rows_are_an_embedding_as_a_whole(tmp_path):
     ids=["one sign", "few columns", "sparse", "zeros"],
 )
 def test_other_rows_are_features(rows):
-    model = HDSL(prior=4.0, random_state=0, max_iter=1).fit(rows, Y)
+    model = HDSL(prior=4.0, random_state=0, solver=Solver(max_iter=1)).fit(rows, Y)
     assert model.embedding_width_ == 0
     assert model.directions_ is None
     assert len(model.atoms_)
@@ -181,7 +195,9 @@ def test_other_rows_are_features(rows):
 
 def test_none_pairs_the_columns_of_dense_rows():
     options = {"prior": 4.0, "random_state": 0, "max_iter": 1}
-    model = HDSL(embedding=None, **options).fit(ROWS.dense, Y)
+    model = HDSL(**nested_parameters(embedding=None, **options)).fit(ROWS.dense, Y)
     assert len(model.atoms_)
-    whole = HDSL(embedding=WIDTH, embedding_scale=8.0, **options).fit(ROWS.dense, Y)
+    whole = HDSL(
+        **nested_parameters(embedding=WIDTH, embedding_scale=8.0, **options)
+    ).fit(ROWS.dense, Y)
     assert len(whole.directions_)

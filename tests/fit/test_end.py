@@ -63,7 +63,7 @@ def test_callback_sees_every_iteration_and_can_stop():
         return state.n_iter == 7
 
     shifted = np.hstack([np.zeros((N, 2)), X])  # empty columns are left out inside
-    model = small(callback=callback).fit(shifted, triplets=T)
+    model = small().fit(shifted, triplets=T, callback=callback)
     assert (model.status_, model.n_iter_) == ("callback", 7)
     assert_array_equal([objective for objective, *_ in seen], model.trace_["objective"])
     assert_array_equal([n_atoms for *_, n_atoms in seen], model.trace_["n_atoms"])
@@ -74,8 +74,9 @@ def test_callback_sees_every_iteration_and_can_stop():
 
 def test_interrupt_in_a_callback_keeps_the_model_so_far():
     for when in (0, 1, 6):
-        model = small(callback=interrupt_at(when))
-        without_interrupt(model.fit, X, triplets=T)
+        model = small()
+        callback = interrupt_at(when)
+        without_interrupt(model.fit, X, triplets=T, callback=callback)
         assert (model.status_, model.n_iter_) == ("interrupted", when)
         assert_whole(model)
         assert model.transform(X).shape == (N, len(model.weights_))
@@ -83,13 +84,13 @@ def test_interrupt_in_a_callback_keeps_the_model_so_far():
 
 def test_an_error_in_a_callback_comes_out():
     with pytest.raises(ZeroDivisionError):
-        small(callback=lambda state: 1 / 0).fit(X, triplets=T)
+        small().fit(X, triplets=T, callback=lambda state: 1 / 0)
 
 
 def test_memory_refusal_says_what_is_needed():
     with pytest.raises(NotEnoughMemory, match="memory_limit") as caught:
-        small(memory_limit=1e-7).fit(X, Y)
+        small().fit(X, Y, memory_limit=1e-7)
     error = pickle.loads(pickle.dumps(caught.value))
     assert error.is_limit
     assert error.needed > error.allowed == int(1e-7 * 2**30)
-    assert small(memory_limit=None).fit(X, Y).n_iter_ == 25
+    assert small().fit(X, Y, memory_limit=None).n_iter_ == 25

@@ -6,9 +6,10 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.fit import fit_tasks
 from hdsl.model import SimilarityModel
+from hdsl.settings import nested_parameters
 from small_fits import labelled_counts
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks")
@@ -47,7 +48,11 @@ class Listener:
 
 def fit(listener, **parameters):
     """Return a model that is fitted with a callback."""
-    model = HDSL(prior=4.0, max_iter=4, tol=0.0, random_state=0, **parameters)
+    model = HDSL(
+        **nested_parameters(
+            prior=4.0, max_iter=4, tol=0.0, random_state=0, **parameters
+        )
+    )
     return model.set_callbacks(listener).fit(X, Y)
 
 
@@ -63,7 +68,9 @@ def test_every_task_that_begins_ends():
 
 
 def test_a_callback_changes_nothing_and_may_end_the_fit():
-    plain = HDSL(prior=4.0, max_iter=4, tol=0.0, random_state=0).fit(X, Y)
+    plain = HDSL(prior=4.0, solver=Solver(max_iter=4, tol=0.0), random_state=0).fit(
+        X, Y
+    )
     assert_array_equal(fit(Listener()).atoms_, plain.atoms_)
     ended = fit(Listener(last=2))
     assert ended.status_ == "callback"
@@ -82,7 +89,7 @@ def test_a_callback_gets_a_model_that_is_ready_to_use():
 
 def test_a_fit_that_fails_tears_its_callbacks_down():
     listener = Listener()
-    model = HDSL(max_iter=-1).set_callbacks(listener)
+    model = HDSL(solver=Solver(max_iter=-1)).set_callbacks(listener)
     with pytest.raises(ValueError, match="max_iter"):
         model.fit(X, Y)
     assert listener.heard[-1] == "teardown"
@@ -100,10 +107,12 @@ def test_older_versions_of_scikit_learn_have_none(monkeypatch):
 
 def test_copies_and_grids_take_callbacks():
     listener = Listener()
-    model = HDSL(prior=4.0, max_iter=2, random_state=0).set_callbacks(listener)
+    model = HDSL(prior=4.0, solver=Solver(max_iter=2), random_state=0).set_callbacks(
+        listener
+    )
     assert_array_equal(clone(model).fit(X, Y).atoms_, model.fit(X, Y).atoms_)
     grid = GridSearchCV(
-        HDSL(max_iter=2, random_state=0),
+        HDSL(solver=Solver(max_iter=2), random_state=0),
         {"prior": [1.0, 4.0]},
         scoring=lambda estimator, rows, labels: float(np.size(estimator.weights_)),
         cv=2,

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.evaluate import compare_errors, knn_error
 from hdsl.search import above, top_k
 
@@ -17,7 +17,7 @@ Z = RNG.normal(size=(30, 3)) + Y[:, None]
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(max_iter=2, random_state=0).fit((X, Z), Y)
+    return HDSL(solver=Solver(max_iter=2), random_state=0).fit((X, Z), Y)
 
 
 def changed(value):
@@ -39,22 +39,22 @@ def changed(value):
 )
 def test_what_no_embedding_is_is_named(rows, message):
     with pytest.raises(ValueError, match=message):
-        HDSL(max_iter=2).fit(rows, Y)
+        HDSL(solver=Solver(max_iter=2)).fit(rows, Y)
 
 
 def test_columns_of_X_are_no_larger_as_an_embedding():
     rows = np.hstack([X.toarray(), changed(1e308)])
     with pytest.raises(ValueError, match=r"embedding is 1e\+308"):
-        HDSL(max_iter=2, embedding=3).fit(rows, Y)
+        HDSL(solver=Solver(max_iter=2), embedding=3).fit(rows, Y)
 
 
 def test_a_weight_leaves_the_embedding_finite():
     with pytest.raises(ValueError, match="embedding_weight"):
-        HDSL(max_iter=2, embedding_weight=1e300).fit((X, Z), Y)
+        HDSL(solver=Solver(max_iter=2), embedding_weight=1e300).fit((X, Z), Y)
 
 
 def test_an_embedding_may_be_a_list(model):
-    listed = HDSL(max_iter=2, random_state=0).fit((X, Z.tolist()), Y)
+    listed = HDSL(solver=Solver(max_iter=2), random_state=0).fit((X, Z.tolist()), Y)
     assert_allclose(listed.similarity((X, Z)), model.similarity((X, Z)))
 
 

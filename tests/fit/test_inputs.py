@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.input.errors import NoTripletError
+from hdsl.settings import nested_parameters
 from hdsl.triplets import neighbor_triplets
 from small_fits import (
     FORMS,
@@ -242,7 +243,9 @@ def test_a_weight_of_2_is_the_row_twice(machine, norm):
     rows, labels = rows_of_few_features()
     times = np.random.default_rng(0).integers(1, 4, size=len(rows))
     model = HDSL(
-        prior=1.0, min_rows=2, norm=norm, max_iter=15, random_state=0, **machine
+        **nested_parameters(
+            prior=1.0, min_rows=2, norm=norm, max_iter=15, random_state=0, **machine
+        )
     )
     weighted = clone(model).fit(rows, labels, sample_weight=times)
     repeated = clone(model).fit(
@@ -256,7 +259,7 @@ def test_a_weight_of_2_is_the_row_twice(machine, norm):
 def test_the_order_of_the_columns_does_not_count(machine):
     rows, labels = rows_of_few_features()
     order = np.random.default_rng(1).permutation(rows.shape[1])
-    model = HDSL(random_state=0, max_iter=15, **MACHINES[machine])
+    model = HDSL(**nested_parameters(random_state=0, max_iter=15, **MACHINES[machine]))
     first = clone(model).fit(rows, labels)
     second = clone(model).fit(rows[:, order], labels)
     assert first.prior_ == second.prior_
@@ -303,7 +306,7 @@ def test_the_automatic_scale_is_that_of_the_slow_formula():
     for rows in (few, many, -3 * many):
         for weights in ([1.0, 1, 1, 1], [2.0, 1, 3, 0]):
             for norm, compared in ((None, rows), ("l2", normalize(rows))):
-                model = HDSL(norm=norm, max_iter=1)
+                model = HDSL(norm=norm, solver=Solver(max_iter=1))
                 model.fit(rows, triplets=triplets, sample_weight=weights)
                 assert_allclose(
                     model.scale_, slow_scale(compared, triplets, weights), rtol=1e-10

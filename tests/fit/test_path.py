@@ -48,7 +48,7 @@ def test_a_warm_start_goes_on_where_the_path_ended(step, prior):
     assert (np.diff(model.trace_["seconds"]) >= 0).all()
     once = small(step=step, prior=prior, max_iter=30).fit(X, triplets=T)
     assert model.objective_ == pytest.approx(once.objective_, rel=0.05)
-    fresh = model.set_params(warm_start=False, max_iter=30).fit(X, triplets=T)
+    fresh = model.set_params(warm_start=False, solver__max_iter=30).fit(X, triplets=T)
     assert_same_model(fresh, once)
 
 
@@ -150,8 +150,9 @@ def test_other_columns_are_refused_and_change_nothing(how):
 
 @both_ways
 def test_interrupt_when_a_path_goes_on_keeps_the_model_so_far(how):
-    model = small(max_iter=10).fit(X, triplets=T).set_params(callback=interrupt_at(14))
-    without_interrupt(again, model, how, X, triplets=T)
+    model = small(max_iter=10).fit(X, triplets=T)
+    callback = interrupt_at(14)
+    without_interrupt(again, model, how, X, triplets=T, callback=callback)
     assert (model.status_, model.n_iter_) == ("interrupted", 14)
     assert_whole(model)
 

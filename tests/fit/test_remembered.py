@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import hdsl
-from hdsl import HDSL
+from hdsl import HDSL, Mining, Solver
 from hdsl.evaluate import compare_clicks
 from hdsl.evaluate.rows import checked_rows
+from hdsl.settings import nested_parameters
 from hdsl.triplets import choice_triplets, relevance_triplets
 
 N_TOPICS = 5
@@ -32,7 +33,7 @@ def judged_topics(n_queries=30, n_documents=80, seed=0, names=True):
 
 def fitted(judged, **options):
     options = {"prior": 16.0, "max_iter": 2, "random_state": 0, "n_jobs": 1} | options
-    return HDSL(**options).fit(judged)
+    return HDSL(**nested_parameters(**options)).fit(judged)
 
 
 def test_judged_queries_are_remembered():
@@ -61,7 +62,9 @@ def test_other_goals_remember_nothing(goal):
 
 def test_labels_leave_no_memory():
     X = np.random.default_rng(0).random((20, 4))
-    model = HDSL(prior=4.0, max_iter=1, n_targets=1, n_impostors=1)
+    model = HDSL(
+        prior=4.0, solver=Solver(max_iter=1), mining=Mining(n_targets=1, n_impostors=1)
+    )
     assert model.fit(X, np.arange(20) % 2).memory_ is None
 
 
@@ -108,7 +111,11 @@ def test_an_embedding_is_compared_too(tmp_path):
     for weight in (0.0, 2.0):
         X = (judged.X, Z)
         model = HDSL(
-            prior=16.0, max_iter=1, embedding_weight=weight, random_state=0, n_jobs=1
+            prior=16.0,
+            solver=Solver(max_iter=1),
+            embedding_weight=weight,
+            random_state=0,
+            n_jobs=1,
         ).fit(X, triplets=judged)
         model.save(tmp_path / "model.hdsl")
         again = hdsl.load(tmp_path / "model.hdsl").memory_
@@ -139,7 +146,7 @@ def test_clicks_are_remembered():
     clicks = choice_triplets(
         log, ids=list(range(n_documents)), queries=[f"text {k}" for k in range(25)]
     )
-    model = HDSL(prior=16.0, max_iter=2, random_state=0, n_jobs=1)
+    model = HDSL(prior=16.0, solver=Solver(max_iter=2), random_state=0, n_jobs=1)
     memory = model.fit(X, triplets=clicks).memory_
     assert memory.weight > 0.0
     assert memory.names[0] == "text 0"

@@ -14,7 +14,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import hdsl
-from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, evaluate, triplets
+from hdsl import (
+    HDSL,
+    ClassScores,
+    SimilarityKNeighborsClassifier,
+    Solver,
+    evaluate,
+    triplets,
+)
 from hdsl.labels import aligned, label_sets, overlap, split_labels
 
 #: As in a table: some rows have one label, some several, some none.
@@ -80,7 +87,9 @@ def test_one_label_each_makes_the_triplets_of_one_label_per_row():
 @pytest.mark.parametrize("mining", ["neighbors", "random"])
 def test_learning_from_several_labels_lowers_the_error(mining):
     X, Y = make_rows()
-    model = HDSL(random_state=0, mining=mining, max_iter=5).fit(X[:160], Y[:160])
+    model = HDSL(random_state=0, mining=mining, solver=Solver(max_iter=5)).fit(
+        X[:160], Y[:160]
+    )
     errors = evaluate.compare_errors(model, X[:160], Y[:160], X[160:], Y[160:])
     assert errors.after.share < errors.before.share
     assert model.choice_ is not None
@@ -93,7 +102,7 @@ def test_indicators_and_lists_are_one_and_come_back_as_given():
     lists = [names[row > 0].tolist() for row in Y]
     forms = {"dense": Y, "sparse": sp.csr_matrix(Y), "rows": Y.tolist(), "lists": lists}
     models = {
-        name: HDSL(prior=1.0, max_iter=3, random_state=0).fit(X, y)
+        name: HDSL(prior=1.0, solver=Solver(max_iter=3), random_state=0).fit(X, y)
         for name, y in forms.items()
     }
     assert len({model.objective_ for model in models.values()}) == 1
@@ -131,7 +140,7 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
     rows = scores.fit_transform(X, Y)
     assert rows.shape == (240, X.shape[1] + 4)
     assert not rows[:, [-1]].toarray().any()
-    model = make_pipeline(scores, HDSL(prior=1.0, max_iter=3)).fit(X, Y)
+    model = make_pipeline(scores, HDSL(prior=1.0, solver=Solver(max_iter=3))).fit(X, Y)
     hdsl.save(model, tmp_path / "m.hdsl")
     again = hdsl.load(tmp_path / "m.hdsl")
     assert np.array_equal(again.transform(X).toarray(), model.transform(X).toarray())

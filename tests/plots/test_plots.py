@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from hdsl import HDSL, load, plots
+from hdsl import HDSL, Solver, load, plots
 from hdsl.plots.network import network_layout
 from hdsl.search import top_k
 from hdsl.similarity import FixedPart, Similarity
@@ -50,9 +50,9 @@ X, Y = data()
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, step="away", min_rows=1, max_iter=40, random_state=0).fit(
-        X, Y
-    )
+    return HDSL(
+        scale=5.0, solver=Solver(step="away", max_iter=40), min_rows=1, random_state=0
+    ).fit(X, Y)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,9 @@ def test_displays_draw_on_new_or_given_axes(name, model):
 def test_names_of_a_frame():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X).add_prefix("word")
-    model = HDSL(scale=5.0, prior=1.0, max_iter=5, random_state=0).fit(frame, Y)
+    model = HDSL(scale=5.0, prior=1.0, solver=Solver(max_iter=5), random_state=0).fit(
+        frame, Y
+    )
     assert all(
         n.startswith("word") for n in plots.NetworkDisplay.from_estimator(model).names
     )
@@ -105,7 +107,10 @@ def test_names_of_a_frame():
 
 def test_best_of_a_grid_and_plain_similarities(model):
     search = GridSearchCV(
-        HDSL(prior=1.0, max_iter=5), {"scale": [5.0]}, cv=2, scoring=lambda *_: 0.0
+        HDSL(prior=1.0, solver=Solver(max_iter=5)),
+        {"scale": [5.0]},
+        cv=2,
+        scoring=lambda *_: 0.0,
     )
     search.fit(X, Y)
     drawn(DISPLAYS["trace"](search))
@@ -151,7 +156,7 @@ def test_a_choice_shows_every_prior_and_the_cosine(model):
     lines = DISPLAYS["choice"](model).ax_.lines
     tried = np.isfinite(model.choice_["prior"])
     assert_array_equal(lines[0].get_ydata(), model.choice_["score"][tried])
-    given = HDSL(prior=1.0, max_iter=1).fit(X, Y)
+    given = HDSL(prior=1.0, solver=Solver(max_iter=1)).fit(X, Y)
     with pytest.raises(ValueError, match="prior='auto'"):
         plots.ChoiceDisplay.from_estimator(given)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hdsl import HDSL, report
+from hdsl import HDSL, Solver, report
 from hdsl.report.rows import MAX_VALUES, choose_rows
 from pages import X_TEST, Y_TEST, X, Y, path_model
 
@@ -69,7 +69,7 @@ def test_messages(given, message, model, tmp_path):
 def test_long_rows_leave_room_for_fewer_items(model):
     rng = np.random.default_rng(0)
     dense = rng.random((300, 2000))
-    wide = HDSL(scale=1.0, prior=1.0, max_iter=5, random_state=0).fit(
+    wide = HDSL(scale=1.0, prior=1.0, solver=Solver(max_iter=5), random_state=0).fit(
         dense, triplets=rng.permutation(300).reshape(-1, 3)
     )
     text = report.page(wide, dense, texts=["é" * 9000] * 300)
@@ -85,7 +85,7 @@ def test_memory_does_not_grow_with_the_classes():
     rows = sp.csr_array(
         (np.ones(len(columns)), columns, np.arange(20_001) * 40), (20_000, 5000)
     )
-    model = HDSL(scale=1.0, prior=1.0, max_iter=2).fit(
+    model = HDSL(scale=1.0, prior=1.0, solver=Solver(max_iter=2)).fit(
         rows[:9], triplets=[[0, 1, 2], [3, 4, 5]]
     )
     tracemalloc.start()

@@ -8,11 +8,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL, ClassScores, Rows, report
+from hdsl import HDSL, ClassScores, Rows, Solver, report
 from hdsl.evaluate import compare_errors
 from hdsl.evaluate.measured import measure_labels, measure_searches
 from hdsl.relevance import Relevance
 from hdsl.report.rows import choose_rows
+from hdsl.settings import nested_parameters
 from hdsl.similarity import FixedPart
 from hdsl.solver.atoms import DIRECTION
 from hdsl.solver.directions import principal_directions
@@ -63,7 +64,12 @@ def weights_of(model):
 )
 def test_every_model_of_the_path(parameters, show):
     model = HDSL(
-        **{"scale": 20.0, "prior": 0.3, "tol": 0.0, "random_state": 0} | parameters
+        **nested_parameters(
+            **(
+                {"scale": 20.0, "prior": 0.3, "tol": 0.0, "random_state": 0}
+                | parameters
+            )
+        )
     )
     model.fit(X, Y)
     page = show(model)
@@ -148,7 +154,9 @@ def test_search_and_sort(model, show):
 def test_why_two_items_match(prior, dtype, show):
     rows = X.astype(dtype)
     rows.data[::7] *= -1
-    model = HDSL(scale=20.0, prior=prior, max_iter=10, random_state=0).fit(rows, Y)
+    model = HDSL(
+        scale=20.0, prior=prior, solver=Solver(max_iter=10), random_state=0
+    ).fit(rows, Y)
     page = show(model, rows, Y, max_items=21)
     chosen = choose_rows(rows, 21)
     assert len(chosen) == 21
@@ -222,7 +230,7 @@ class TwoBlocks(HDSL):
 def test_all_fixed_parts_are_compared_and_named(show):
     words = X @ sp.diags_array(1.0 * (np.arange(X.shape[1]) < 20))
     words.eliminate_zeros()  # so that words alone are paired
-    model = TwoBlocks(scale=20.0, prior=0.3, max_iter=10, random_state=0)
+    model = TwoBlocks(scale=20.0, prior=0.3, solver=Solver(max_iter=10), random_state=0)
     model.fit(words, Y)
     page = show(model, X, Y, max_items=21)
     chosen = choose_rows(X, 21)
@@ -287,7 +295,9 @@ def test_neighbours_before_and_after(model, show):
 
 def test_words_are_searched_for(show):
     names = [f"w{n}" for n in range(30)]
-    model = HDSL(scale=20.0, prior=0.3, max_iter=10, random_state=0).fit(X, Y)
+    model = HDSL(scale=20.0, prior=0.3, solver=Solver(max_iter=10), random_state=0).fit(
+        X, Y
+    )
     page = show(model, X, Y, feature_names=names)
     page.locator("#query").fill("W3 and w9, w9!")
     page.locator("#query").press("Enter")
@@ -315,7 +325,9 @@ def test_words_are_searched_for(show):
 
 def test_no_neighbour_has_a_score_of_0(show):
     rows = np.kron(np.eye(3), np.ones((3, 2))) + 0.0
-    model = HDSL(scale=1.0, prior=1.0, max_iter=1).fit(rows, triplets=[[0, 1, 3]])
+    model = HDSL(scale=1.0, prior=1.0, solver=Solver(max_iter=1)).fit(
+        rows, triplets=[[0, 1, 3]]
+    )
     page = show(model, rows)
     page.locator("#query").fill("Row 0")
     page.locator("#query").press("Enter")
@@ -347,7 +359,7 @@ def test_the_first_example_is_one_that_the_cosine_gets_wrong(model, show):
 def test_class_scores_are_taken_apart_into_words(chromium, tmp_path):
     scores = ClassScores(random_state=0)
     rows = sp.csr_array(scores.fit_transform(X, Y))
-    model = HDSL(max_iter=5, prior=4.0, random_state=0).fit(rows, Y)
+    model = HDSL(solver=Solver(max_iter=5), prior=4.0, random_state=0).fit(rows, Y)
     names = scores.get_feature_names_out([f"w{k}" for k in range(30)])
     more = report.More(np.arange(60) + 100, scores, np.ones(30))
     text = report.page(model, rows, Y, more=more, feature_names=names)
@@ -383,7 +395,7 @@ def test_known_queries_are_named(chromium, tmp_path):
     judged = relevance_triplets(
         Q, D, qrels, grade=None, query_ids=names, random_state=0
     )
-    model = HDSL(max_iter=3, prior=4.0, random_state=0).fit(judged)
+    model = HDSL(solver=Solver(max_iter=3), prior=4.0, random_state=0).fit(judged)
     assert model.memory_.weight > 0
     words = [f"w{k}" for k in range(12)]
     text = report.page(model, D, feature_names=words)
@@ -414,7 +426,7 @@ def test_several_labels_per_row(show):
     tags, new = (
         [[label] if label == Y[0] else [label, "z"] for label in y] for y in (Y, Y_TEST)
     )
-    model = HDSL(max_iter=5, prior=4.0, random_state=0).fit(X, tags)
+    model = HDSL(solver=Solver(max_iter=5), prior=4.0, random_state=0).fit(X, tags)
     page = show(model, X, tags, X_test=X_TEST, y_test=new)
     found = compare_errors(model, X, tags, X_TEST, new, cosine=True)
     for part in ("#headline", "#measured"):
@@ -496,7 +508,11 @@ def test_learned_and_settings(model, show):
 def test_pairs_in_few_rows_come_last(show):
     rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
     model = HDSL(
-        scale=500.0, prior=0.0, max_iter=30, step="away", min_rows=1, random_state=0
+        scale=500.0,
+        prior=0.0,
+        solver=Solver(max_iter=30, step="away"),
+        min_rows=1,
+        random_state=0,
     )
     model.fit(rows, Y)
     is_rare = ((rows != 0).sum(axis=0)[model.atoms_[:, :2]] < 5).any(axis=1)
@@ -511,7 +527,9 @@ def test_pairs_in_few_rows_come_last(show):
 def test_what_is_learned_inside_an_embedding_is_a_part_of_its_own(show):
     rng = np.random.default_rng(0)
     rows = Rows(X, rng.normal(size=(len(Y), 5)).astype(np.float32))
-    model = HDSL(prior=2.0, max_iter=3, random_state=0, embedding_weight=0.5)
+    model = HDSL(
+        prior=2.0, solver=Solver(max_iter=3), random_state=0, embedding_weight=0.5
+    )
     learn_inside(model.fit(rows, Y), rng.normal(size=(3, 5)))
     page = show(model, rows, Y, max_items=21)
     chosen = choose_rows(model.similarity_.index_rows(rows), 21, 3)

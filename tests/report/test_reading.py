@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.report.content import MAX_TEXT
 from pages import X_TEST, Y_TEST, X, Y, column, path_model, until
 
@@ -37,7 +37,11 @@ def test_hostile_names_are_text(show):
     rows[:, :8] += 3 * np.eye(8)[np.arange(24) % 8]
     labels = np.array(HOSTILE)[np.arange(24) % 4]
     model = HDSL(
-        scale=10.0, prior=1.0, max_iter=10, min_rows=1, tol=0.0, random_state=0
+        scale=10.0,
+        prior=1.0,
+        solver=Solver(max_iter=10, tol=0.0),
+        min_rows=1,
+        random_state=0,
     ).fit(rows, labels)
     page = show(
         model, rows, labels, feature_names=names, title=HOSTILE[1], texts=(HOSTILE * 3)
@@ -155,7 +159,7 @@ def test_documents(show, tmp_path):
     texts = [" ".join(f"word{k}" for k in row) for row in rng.permuted(drawn, axis=1)]
     rows = (words := TfidfVectorizer()).fit_transform(texts)
     names = words.get_feature_names_out()
-    model = HDSL(max_iter=10, prior=8.0, random_state=0).fit(rows, y)
+    model = HDSL(solver=Solver(max_iter=10), prior=8.0, random_state=0).fit(rows, y)
     page = show(model, rows, y, texts=texts, feature_names=names)
     assert (tmp_path / "0.html").stat().st_size < 600_000
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])

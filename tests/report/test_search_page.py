@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from commands import LABELLED, bad, good, texts
 from hdsl import HDSL, load, save
 from hdsl.report import search, search_page
+from hdsl.settings import nested_parameters
 from hdsl.text import Collection, Documents, Words, learn
 from pages import number, until
 
@@ -141,7 +142,9 @@ def test_any_script_is_searched(open_page, tokens):
     ] * 2
     words = Words(tokens)
     labels = [0, 0, 1, 1, 2, 2] * 2
-    collection = learn(documents, labels, words=words, model=HDSL(**MODEL))
+    collection = learn(
+        documents, labels, words=words, model=HDSL(**nested_parameters(**MODEL))
+    )
     page = open_page(search_page(collection, title="scripts"))
     for text in (
         "学习",
@@ -159,7 +162,7 @@ def test_a_page_of_bm25_ranks_by_its_scores(open_page):
     words = Words("words", weights="bm25", norm=None)
     X = words.fit(documents).transform(documents)
     triplets = np.array([[0, 3, 1], [1, 4, 2], [2, 5, 0], [3, 6, 1]])
-    model = HDSL(**MODEL, norm=None).fit(X, triplets=triplets)
+    model = HDSL(**nested_parameters(**MODEL, norm=None)).fit(X, triplets=triplets)
     model.ranking_ = "product"
     collection = Collection(model, words, Documents(X, texts=documents))
     page = open_page(search_page(collection, title="bm25"))
@@ -168,7 +171,7 @@ def test_a_page_of_bm25_ranks_by_its_scores(open_page):
 
 
 def test_hostile_texts_are_text(open_page):
-    model = HDSL(**MODEL)
+    model = HDSL(**nested_parameters(**MODEL))
     labels = [HOSTILE[0], HOSTILE[1]] * 4
     collection = learn(
         HOSTILE * 2, labels, ids=[f"{k}{HOSTILE[2]}" for k in range(8)], model=model

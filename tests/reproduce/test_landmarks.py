@@ -8,11 +8,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from reproduce.landmarks import (
     N_CLASSES,
     N_GROUPS,
@@ -35,7 +36,9 @@ X, Y = counts()
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.3, max_iter=10, random_state=0).fit(X, Y)
+    return HDSL(scale=5.0, prior=0.3, solver=Solver(max_iter=10), random_state=0).fit(
+        X, Y
+    )
 
 
 @pytest.mark.filterwarnings("ignore:There is one row only")
@@ -44,7 +47,7 @@ def model():
     [
         SimilarityClassifier(C=1.0, random_state=0),
         SimilarityClassifier(
-            HDSL(prior=1.0, max_iter=2, random_state=0),
+            HDSL(prior=1.0, solver=Solver(max_iter=2), random_state=0),
             loss="log_loss",
             landmarks=10,
             C=1.0,
@@ -145,13 +148,13 @@ def test_no_row_is_in_the_mean_of_its_own_class(n, n_classes, seed):
 @pytest.mark.parametrize("norm", ["l2", None])
 def test_the_similarity_is_learned_from_mean_similarities(norm):
     y = np.arange(60) % 8  # each landmark is left out alone
-    shared = HDSL(2.0, prior=1.0, norm=norm, max_iter=5, random_state=0)
+    shared = HDSL(2.0, prior=1.0, norm=norm, solver=Solver(max_iter=5), random_state=0)
     learned = SimilarityClassifier(shared, C=1.0, random_state=0).fit(X, y).similarity_
     rows = learned.index_rows(X)
     spelled, triplets, weights = reference.landmark_comparisons(
         rows, y, np.ones(60, dtype=bool), N_CLASSES
     )
-    twin = HDSL(2.0, prior=1.0, norm=None, max_iter=5, random_state=0)
+    twin = HDSL(2.0, prior=1.0, norm=None, solver=Solver(max_iter=5), random_state=0)
     twin.fit(spelled, triplets=triplets, sample_weight=weights)
     assert_allclose(learned.pairwise(X), twin.similarity(rows), rtol=1e-6)
 
@@ -166,9 +169,9 @@ def test_equal_rows_of_a_class_are_left_out_together():
 
 def test_an_unfitted_model_learns_and_a_fitted_one_is_used(model):
     assert SimilarityClassifier(model, C=1.0).fit(X, Y).similarity_ == model.similarity_
-    fresh = HDSL(prior=1.0, max_iter=5, random_state=0)
+    fresh = HDSL(prior=1.0, solver=Solver(max_iter=5), random_state=0)
     rows = SimilarityClassifier(fresh, comparisons="rows", C=1.0).fit(X, Y).similarity_
-    assert_array_equal(rows.weights, HDSL(**fresh.get_params()).fit(X, Y).weights_)
+    assert_array_equal(rows.weights, clone(fresh).fit(X, Y).weights_)
     assert not hasattr(fresh, "atoms_")
 
 

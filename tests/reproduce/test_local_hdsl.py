@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, Solver
+from hdsl.settings import nested_parameters
 from hdsl.solver.losses import SmoothedHinge
 from reproduce.local_hdsl import LocalHDSL
 from sklearn_checks import every_check
@@ -35,7 +36,9 @@ def small(n_regions=3, **parameters):
         "n_targets": 2,
         "n_impostors": 2,
     } | parameters
-    return LocalHDSL(HDSL(**shared), n_regions=n_regions, local_scale=2.0)
+    return LocalHDSL(
+        HDSL(**nested_parameters(**shared)), n_regions=n_regions, local_scale=2.0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,11 @@ def model():
 
 
 @every_check(
-    LocalHDSL(HDSL(prior=1.0, max_iter=4, random_state=0), n_regions=2, n_rounds=1)
+    LocalHDSL(
+        HDSL(prior=1.0, solver=Solver(max_iter=4), random_state=0),
+        n_regions=2,
+        n_rounds=1,
+    )
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # small classes
 def test_scikit_learn_checks(estimator, check):
@@ -103,7 +110,11 @@ def test_rounds_go_to_the_optimum_of_all_parts_together():
     triplets = triplets[triplets[:, 1] != triplets[:, 2]]
     regions = rng.integers(3, size=40)
     shared = HDSL(
-        5.0, prior=0.5, norm=None, max_iter=50, tol=1e-9, oracle="exact", min_rows=1
+        5.0,
+        prior=0.5,
+        norm=None,
+        solver=Solver(max_iter=50, tol=1e-9, oracle="exact"),
+        min_rows=1,
     )
     objectives = []
     for n_rounds in (1, 2, 10):
@@ -120,7 +131,7 @@ def test_rounds_go_to_the_optimum_of_all_parts_together():
 
 def test_without_regions_it_is_hdsl():
     model = small(0).fit(X, Y)
-    plain = HDSL(**model.shared_.get_params()).fit(X, Y)
+    plain = clone(model.shared_).fit(X, Y)
     assert_allclose(model.similarity(X), plain.similarity(X), atol=1e-12)
     assert model.n_regions_ == 0
     assert (model.region(X) == -1).all()
@@ -137,7 +148,7 @@ def contradiction(n=400):
 def test_regions_are_chosen_and_named(tmp_path):
     A, y = contradiction()
     model = LocalHDSL(
-        HDSL(prior=1.0, max_iter=5, random_state=0), n_regions="auto"
+        HDSL(prior=1.0, solver=Solver(max_iter=5), random_state=0), n_regions="auto"
     ).fit(A, y)
     assert model.n_regions_ in model.choice_["n_regions"]
     assert len(model.region_names([f"w{k}" for k in range(10)])) == model.n_regions_
@@ -179,10 +190,10 @@ def test_an_interrupt_leaves_the_model_as_it_was(model):
     def interrupt(state):
         raise KeyboardInterrupt
 
-    again = deepcopy(model).set_params(model__callback=interrupt)
+    again = deepcopy(model)
     before = model.similarity(X)
     with pytest.raises(KeyboardInterrupt):
-        again.fit(X, Y)
+        again.fit(X, Y, callback=interrupt)
     assert_array_equal(again.similarity(X), before)
 
 
@@ -202,7 +213,7 @@ def test_it_has_no_model_file_and_no_report(model, tmp_path):
         ({"regions": [0, 1]}, "60"),
         ({"local_scale": 0.0}, "local_scale"),
         ({"n_rounds": 0}, "n_rounds"),
-        ({"model": HDSL(init="oracle")}, "init"),
+        ({"model": HDSL(solver=Solver(init="oracle"))}, "init"),
     ],
 )
 def test_bad_parameters_are_refused(changes, word):

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from reproduce import theory
 from reproduce.datasets import make_recovery
 from strategies import LOSSES, matrices, models, random_arrays, random_twin, twins
@@ -70,11 +70,9 @@ def test_forward_steps_stay_below_the_convergence_bound(loss, prior, init):
             prior=prior,
             norm=None,
             loss=loss,
-            oracle="exact",
-            step="forward",
-            init=init,
-            max_iter=100,
-            tol=0.0,
+            solver=Solver(
+                oracle="exact", step="forward", init=init, max_iter=100, tol=0.0
+            ),
             random_state=seed,
         ).fit(X, triplets=triplets)
         dense = random_twin(seed, loss=loss, scale=scale, prior=prior).dense
@@ -314,11 +312,8 @@ def test_gap_path_has_risks_and_bounds_of_each_model(
         scale,
         prior=prior,
         norm=norm,
-        init=init,
+        solver=Solver(init=init, step="away", max_iter=50, tol=0.0),
         loss=loss,
-        step="away",
-        max_iter=50,
-        tol=0.0,
         random_state=0,
     ).fit(X, triplets=train)
     path = theory.gap_path(model, X, X, test, n_iter=[0, 1, model.n_iter_], delta=0.1)

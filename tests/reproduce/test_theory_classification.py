@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from reproduce import theory
 from reproduce.landmarks import SimilarityClassifier
 
@@ -34,7 +34,7 @@ def matrices(rng, rows, y):
         np.tensordot(rng.dirichlet(np.full(len(vertices), 0.1)), vertices, 1)
         for _ in "12345"
     ]
-    model = HDSL(SCALE, prior=PRIOR, norm=None, max_iter=10, tol=0.0)
+    model = HDSL(SCALE, prior=PRIOR, norm=None, solver=Solver(max_iter=10, tol=0.0))
     learned = (
         SimilarityClassifier(model, landmarks="all", C=1.0).fit(rows, y).similarity_
     )

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import reference
 from benchmarks.engines import Tantivy
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.serving import BM25Transformer, certified_top_k, sparse_rows
 from sklearn_checks import every_check
 
@@ -74,7 +74,7 @@ def test_scores_are_those_of_an_engine(counts):
     X, y = counts
     transformer = BM25Transformer(lengths="lucene").fit(X)
     weights = sp.csr_array(transformer.transform(X))
-    model = HDSL(norm=None, max_iter=30, random_state=0, scale=10.0)
+    model = HDSL(norm=None, solver=Solver(max_iter=30), random_state=0, scale=10.0)
     with pytest.warns(UserWarning, match="length"):
         model.fit(weights, y)
     queries = sp.csr_array(model.rewrite(weights[:20]))

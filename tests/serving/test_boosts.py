@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from benchmarks.engines import PostgreSQL
-from hdsl import HDSL, Rows
+from hdsl import HDSL, Rows, Solver
 from hdsl.serving import export_query, export_rows, full_text_query
 from small_fits import X as ROWS
 from small_fits import Y as LABELS
@@ -26,7 +26,7 @@ def exported(request):
         Z = rng.normal(size=(ROWS.shape[0], 3)).astype(np.float32)
         rows = Rows(ROWS, Z)
         query = rows[:1]
-    model = HDSL(prior=2.0, max_iter=5, random_state=0).fit(rows, LABELS)
+    model = HDSL(prior=2.0, solver=Solver(max_iter=5), random_state=0).fit(rows, LABELS)
     scores = model.similarity(query, rows, cosine=True)[0]
     for row, boost in BOOSTS.items():
         scores[row] += boost

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.search import top_k
 from hdsl.serving import (
     certified_top_k,
@@ -151,7 +151,7 @@ def test_limits_of_weights(case, nonnegative, max_terms, max_weight):
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(prior=2.0, max_iter=20, random_state=0).fit(ROWS, LABELS)
+    return HDSL(prior=2.0, solver=Solver(max_iter=20), random_state=0).fit(ROWS, LABELS)
 
 
 def test_rewritten_queries_within_limits(model):
@@ -170,7 +170,9 @@ def test_rewritten_queries_within_limits(model):
 
 def test_limits_are_those_of_features_and_an_embedding_is_kept():
     Z = np.random.default_rng(0).normal(size=(len(LABELS), 3)).astype(np.float32)
-    model = HDSL(prior=1.0, max_iter=10, random_state=0, embedding_weight=2.0)
+    model = HDSL(
+        prior=1.0, solver=Solver(max_iter=10), random_state=0, embedding_weight=2.0
+    )
     model.fit((ROWS, Z), LABELS)
     queries = model.rewrite((ROWS, Z))
     for limits in ({"max_terms": 2}, {"nonnegative": True}):
@@ -188,7 +190,9 @@ def test_features_and_embedding_are_scaled_by_the_same_number(form):
     rows = (ROWS, Z)
     if form == "one matrix":
         rows = np.hstack([ROWS, Z])
-    model = HDSL(prior=1.0, max_iter=10, random_state=0, embedding_weight=2.0)
+    model = HDSL(
+        prior=1.0, solver=Solver(max_iter=10), random_state=0, embedding_weight=2.0
+    )
     model.set_params(embedding=3).fit(rows, LABELS)
     index = model.index_rows(rows)
     scaled = model.rewrite(rows, max_weight=0.5)
@@ -408,7 +412,9 @@ def test_lengths_are_checked(lengths, message):
 
 def test_an_embedding_is_refused():
     Z = np.ones((len(LABELS), 3))
-    model = HDSL(prior=1.0, max_iter=2, random_state=0).fit((ROWS, Z), LABELS)
+    model = HDSL(prior=1.0, solver=Solver(max_iter=2), random_state=0).fit(
+        (ROWS, Z), LABELS
+    )
     queries = model.rewrite((ROWS, Z))
     index = model.index_rows((ROWS, Z))
     for pair in ((queries, index), (queries[0], index), (queries, index[0])):

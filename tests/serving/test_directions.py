@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
-from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier
+from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier, Solver
 from hdsl.evaluate import (
     compare_errors,
     compare_triplets,
@@ -44,7 +44,10 @@ def fitted():
     """A model for each weight of the embedding, with words learned."""
     return {
         weight: HDSL(
-            prior=2.0, max_iter=3, random_state=0, embedding_weight=weight
+            prior=2.0,
+            solver=Solver(max_iter=3),
+            random_state=0,
+            embedding_weight=weight,
         ).fit(ROWS, Y)
         for weight in (0.0, 0.5)
     }
@@ -188,7 +191,9 @@ def test_a_collection_searches_by_what_is_learned_inside_the_embedding(
     words = Words(min_df=1).fit(texts)
     encoder = TextEncoder.of(Vectors())
     rows = Rows(words.transform(texts), encoder.encode(texts))
-    model = HDSL(prior=2.0, max_iter=2, random_state=0, embedding_weight=weight)
+    model = HDSL(
+        prior=2.0, solver=Solver(max_iter=2), random_state=0, embedding_weight=weight
+    )
     model.fit(rows, Y)
     model.directions_ = np.random.default_rng(2).normal(size=(2, WIDTH))
     collection = Collection(model, words, Documents(rows, Y, texts), encoder=encoder)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import normalize
 
 from benchmarks.engines import ENGINES
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.search import top_k
 from hdsl.serving import certified_top_k, recall_at, sparse_rows
 
@@ -34,7 +34,7 @@ def documents():
 @cache
 def model():
     X, y = documents()
-    return HDSL(prior=4.0, max_iter=5, random_state=0).fit(X, y)
+    return HDSL(prior=4.0, solver=Solver(max_iter=5), random_state=0).fit(X, y)
 
 
 @cache

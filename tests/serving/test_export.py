@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks.engines import PostgreSQL, Qdrant
-from hdsl import HDSL, Rows
+from hdsl import HDSL, Rows, Solver
 from hdsl.serving import expand_query, export_query, export_rows, full_text_query
 from small_fits import X as ROWS
 from small_fits import Y as LABELS
@@ -47,7 +47,9 @@ TERMS = [
 
 @pytest.fixture(scope="module")
 def learned():
-    model = HDSL(prior=2.0, max_iter=20, random_state=0).fit(ROWS, LABELS)
+    model = HDSL(prior=2.0, solver=Solver(max_iter=20), random_state=0).fit(
+        ROWS, LABELS
+    )
     n = len(ROWS)
     fields = {
         "length": model.lengths(ROWS).tolist(),
@@ -201,7 +203,9 @@ def pairs():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(len(ROWS), 3)) + np.eye(3)[LABELS % 3]
     rows = (ROWS, Z.astype(np.float32))
-    model = HDSL(prior=2.0, max_iter=20, random_state=0, embedding_weight=0.5)
+    model = HDSL(
+        prior=2.0, solver=Solver(max_iter=20), random_state=0, embedding_weight=0.5
+    )
     model.fit(rows, LABELS)
     query = model.rewrite((ROWS[:1], rows[1][:1]), cosine=True)
     expected = model.similarity((ROWS[:1], rows[1][:1]), rows, cosine=True)[0]
@@ -317,7 +321,9 @@ def test_what_an_engine_cannot_take_of_an_embedding_is_refused(pairs):
 def test_a_text_query_of_a_model_with_an_embedding_has_its_words():
     vectorizer = TfidfVectorizer()
     X = vectorizer.fit_transform(["car", "automobile", "boat"])
-    model = HDSL(prior=1.0, max_iter=5).fit((X, np.eye(3)), triplets=[[0, 1, 2]])
+    model = HDSL(prior=1.0, solver=Solver(max_iter=5)).fit(
+        (X, np.eye(3)), triplets=[[0, 1, 2]]
+    )
     terms = expand_query(model, "car", vectorizer)
     assert [term for term, _ in terms] == ["car", "automobile"]
 
@@ -335,7 +341,7 @@ def answers(execute, to, **of):
 def test_a_query_grows_by_what_was_learned():
     vectorizer = TfidfVectorizer()
     X = vectorizer.fit_transform(["car", "automobile", "boat"])
-    model = HDSL(prior=1.0, max_iter=5).fit(X, triplets=[[0, 1, 2]])
+    model = HDSL(prior=1.0, solver=Solver(max_iter=5)).fit(X, triplets=[[0, 1, 2]])
     terms = expand_query(model, "car", vectorizer)
     assert [term for term, _ in terms] == ["car", "automobile"]
     weights = model.rewrite(vectorizer.transform(["car"])).toarray()[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl import HDSL, load
+from hdsl import HDSL, Solver, load
 from hdsl.solver.atoms import ZERO
 from hdsl.solver.loop import Options, frank_wolfe
 from hdsl.solver.oracle import ORACLES
@@ -70,9 +70,9 @@ def test_an_exact_gap_bounds_the_distance_to_the_optimum():
 def test_a_pull_the_wrong_way_goes_back_to_zero():
     """Triplets that contradict the prior-free dot product in every atom leave M = 0."""
     X = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
-    model = HDSL(scale=1.0, prior=0.0, norm=None, oracle="exact", min_rows=1).fit(
-        X, triplets=[[0, 1, 2]]
-    )
+    model = HDSL(
+        scale=1.0, prior=0.0, norm=None, solver=Solver(oracle="exact"), min_rows=1
+    ).fit(X, triplets=[[0, 1, 2]])
     assert len(model.atoms_) <= 1
     assert model.objective_ <= model.at(0).objective_
 
@@ -83,7 +83,10 @@ def test_the_model_at_zero_is_the_cosine(tmp_path):
     X[:, 0] += 0.1
     y = (X[:, 1] > X[:, 2]).astype(int)
     model = HDSL(
-        scale=1e4, prior=0.5, step="away", max_iter=20, tol=0.0, random_state=0
+        scale=1e4,
+        prior=0.5,
+        solver=Solver(step="away", max_iter=20, tol=0.0),
+        random_state=0,
     ).fit(X, y)
     start = model.at(0)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -94,4 +97,4 @@ def test_the_model_at_zero_is_the_cosine(tmp_path):
     assert_array_equal(load(tmp_path / "zero.hdsl").transform(X), start.transform(X))
     assert 0 < model.weights_.sum() <= 1 + 1e-12
     with pytest.raises(ValueError, match="init='zero'"):
-        model.set_params(init="oracle", warm_start=True).at(5).fit(X, y)
+        model.set_params(solver__init="oracle", warm_start=True).at(5).fit(X, y)

@@ -11,12 +11,12 @@ from hypothesis import assume, given
 from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
-from hdsl import HDSL
+from hdsl import HDSL, Solver
 from hdsl.evaluate.splits import turns
 from hdsl.supervision.check import check_supervision, check_validation
 from hdsl.supervision.compared_rows import MOST_PER_ANCHOR, ComparedRows
 from hdsl.supervision.labeled_rows import LabeledRows
-from hdsl.supervision.mining import Mining
+from hdsl.supervision.mining import Miner
 from hdsl.supervision.sampling import sample_rows
 from hdsl.supervision.units import groups_and_equals
 
@@ -295,7 +295,7 @@ def test_groups_and_equal_rows_are_held_out_together(groups, seed):
 def sampled(whole, limit, seed):
     """Return the rows of a sample."""
     rng = np.random.default_rng(seed)
-    return sample_rows(whole.codes, whole.weights, limit, Mining().n_targets, rng)
+    return sample_rows(whole.codes, whole.weights, limit, Miner().n_targets, rng)
 
 
 def test_few_rows_are_all_compared():
@@ -327,7 +327,7 @@ def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
     rows = sampled(labelled(y), 1000, seed=0)
     assert len(rows) == pytest.approx(1000, abs=4)
     assert set(np.bincount(y[rows])) <= {0, 2}
-    made = labelled(y).compare(Mining(max_anchors=1000), np.random.default_rng(0))
+    made = labelled(y).compare(Miner(max_anchors=1000), np.random.default_rng(0))
     assert made.X.shape[0] == len(made.rows)
     labels = y[made.rows]
     assert_array_equal(labels[made.compared[:, 0]], labels[made.compared[:, 1]])
@@ -369,6 +369,6 @@ def test_a_row_of_weight_0_is_absent_from_the_choice_of_the_prior():
     X[np.arange(240), y] += 0.5
     weights = (rng.random(240) < 0.7) * 1.0
     here = weights > 0
-    a = HDSL(random_state=0, max_iter=3).fit(X, y, sample_weight=weights)
-    b = HDSL(random_state=0, max_iter=3).fit(X[here], y[here])
+    a = HDSL(random_state=0, solver=Solver(max_iter=3)).fit(X, y, sample_weight=weights)
+    b = HDSL(random_state=0, solver=Solver(max_iter=3)).fit(X[here], y[here])
     assert_allclose(a.choice_["score"], b.choice_["score"], rtol=1e-12)

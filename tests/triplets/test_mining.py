@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
-from hdsl import HDSL
+from hdsl import HDSL, Mining, Solver
 from hdsl.triplets import (
     neighbor_triplets,
     random_triplets,
@@ -105,7 +105,12 @@ def test_neighbors_under_a_similarity_are_those_of_the_transformed_rows(data, mo
 
 
 def fitted(X, y):
-    return HDSL(scale=1.0, prior=0.5, n_targets=2, n_impostors=2, max_iter=5).fit(X, y)
+    return HDSL(
+        scale=1.0,
+        prior=0.5,
+        mining=Mining(n_targets=2, n_impostors=2),
+        solver=Solver(max_iter=5),
+    ).fit(X, y)
 
 
 @pytest.mark.parametrize("form", [sp.csr_array, lambda X: X.astype(int)])

@@ -15,7 +15,7 @@ BROKEN_PIPE = 141
 BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 
 #: Options whose parameter in Python has another name.
-OPTION_OF = {"n_jobs": "jobs", "random_state": "seed"}
+OPTION_OF = {"how": "mining", "n_jobs": "jobs", "random_state": "seed"}
 
 #: What to do on the command line, by the remedy of a `WayOutError`.
 WAYS_OUT = {

@@ -93,11 +93,12 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
         words = fit_options.words_of(arguments)
     from .. import memory
     from ..hdsl import HDSL
+    from ..settings import nested_parameters
 
     try:
         return learn.learn(
             data,
-            HDSL(**parameters),
+            HDSL(**nested_parameters(**parameters)),
             words=words,
             weights=arguments.weights,
             tfidf=arguments.tfidf,
@@ -107,6 +108,7 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
             seed=arguments.seed,
             quiet=shared_options.is_quiet(arguments),
             checkpoint=arguments.checkpoint,
+            memory_limit=fit_options.memory_limit(arguments.memory_limit),
         )
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None

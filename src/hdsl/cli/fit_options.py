@@ -22,7 +22,7 @@ WEIGHTS = ("auto", "tfidf", "bm25")
 GOALS = ("auto", "neighbors", "comparisons", "search")
 STEPS = ("corrective", "away", "forward", "pairwise", "blended")
 
-#: Options that are parameters of HDSL under the same name.
+#: Options that are parameters of HDSL, its solver or its mining under the same name.
 SAME_NAME = (
     "goal",
     "loss",
@@ -220,7 +220,7 @@ def _has_class_scores(arguments: Namespace) -> bool:
 
 
 def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
-    """Return the parameters of HDSL; raise ValueError where one is out of range."""
+    """Return the parameters of HDSL, flat; raise ValueError where one is out of range."""
     parameters = {name: getattr(arguments, name) for name in SAME_NAME}
     parameters["scale"] = _number_or_auto(arguments.scale, "--scale")
     parameters["prior"] = _number_or_auto(arguments.prior, "--prior")
@@ -233,7 +233,6 @@ def hdsl_parameters(arguments: Namespace) -> dict[str, Any]:
     parameters["norm"] = _norm(arguments)
     parameters["n_jobs"] = arguments.jobs
     parameters["random_state"] = arguments.seed
-    parameters["memory_limit"] = _memory_limit(arguments.memory_limit)
     if arguments.max_iter is not None:
         parameters["max_iter"] = arguments.max_iter
     _check_parameters(parameters)
@@ -280,7 +279,8 @@ def _word_or_none(text: str) -> str | None:
     return text
 
 
-def _memory_limit(text: str) -> float | str | None:
+def memory_limit(text: str) -> float | str | None:
+    """Return the memory limit of a fit as a number of GiB, "auto" or None."""
     if text == "none":
         return None
     return _number_or_auto(text, "--memory-limit")

@@ -190,9 +190,10 @@ def _fit_facts(X: Any, n_per_row: int | None) -> Facts:
     """Return the memory that a fit with the default parameters takes, or with other triplets."""
     from .. import memory
     from ..fit.memory import estimate_fit
+    from ..fit.parameters import FitParameters
     from ..hdsl import HDSL
 
-    model = HDSL()
+    model = FitParameters.of(HDSL())
     n_rows = min(X.shape[0], model.max_anchors or X.shape[0])  # more rows are sampled
     triplets = _spread_triplets(
         n_rows, n_per_row or model.n_targets * model.n_impostors

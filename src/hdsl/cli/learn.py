@@ -67,6 +67,7 @@ def learn(
     seed: int = 0,
     quiet: bool = False,
     checkpoint: Path | None = None,
+    memory_limit: float | str | None = "auto",
 ) -> Outcome:
     """Learn a similarity from a data file.
 
@@ -98,6 +99,8 @@ def learn(
         Whether to show no progress.
     checkpoint : Path
         File for checkpoints.
+    memory_limit : float, "auto" or None
+        As in ``HDSL.fit``.
 
     Returns
     -------
@@ -134,7 +137,8 @@ def learn(
         fitted, training = _training_of_labels(
             data, documents, model, parts, seed if scored else None
         )
-    _fit(model, training, checkpoint, quiet=quiet)
+    training |= {"checkpoint": checkpoint, "memory_limit": memory_limit}
+    _fit(model, training, quiet=quiet)
     if words is not None and words.ranks_by_length:
         model.ranking_ = PRODUCT
     seconds = time.perf_counter() - start
@@ -404,15 +408,14 @@ def _with_class_scores(
     return make_pipeline(scores, model), training | {"X": X}
 
 
-def _fit(
-    model: Any, training: dict[str, Any], checkpoint: Path | None, *, quiet: bool
-) -> None:
-    """Fit the model, with checkpoints on the way, and progress where somebody watches."""
+def _fit(model: Any, training: dict[str, Any], *, quiet: bool) -> None:
+    """Fit the model, with checkpoints on the way, and progress if somebody watches."""
+    checkpoint = training["checkpoint"]
     if checkpoint is not None and checkpoint.exists():
         say(f"continues from {checkpoint}")
     announce("learning (the first time, code is compiled)", quiet=quiet)
-    model.set_params(checkpoint=checkpoint, verbose=int(is_watched(quiet)))
+    model.set_params(verbose=int(is_watched(quiet)))
     try:
         model.fit(**training)
     finally:
-        model.set_params(checkpoint=None, verbose=0)
+        model.set_params(verbose=0)

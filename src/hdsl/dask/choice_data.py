@@ -6,7 +6,7 @@ import numpy as np
 
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.labeled_rows import LabeledRows
-from ..supervision.mining import Mining
+from ..supervision.mining import Miner
 from ..supervision.sampling import sample_rows
 from .cluster import gather
 from .comparisons import ComparisonBlock, summarize, with_anchors
@@ -33,7 +33,7 @@ def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
     data = run.data
     rows = np.arange(run.rows.shape[0])
     if len(rows) > MOST_ROWS:
-        n_targets = Mining().n_targets
+        n_targets = Miner().n_targets
         sample = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
         if sample is not None:
             rows = sample

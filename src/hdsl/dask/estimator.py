@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from .. import hdsl as hdsl_module
 from ..input.estimators import replace_fitted
+from ..settings import Mining, Solver, without_former_names
 from .road import learn
 
 if TYPE_CHECKING:
     from ..solver.protocols import Loss
-    from ..solver.state import State
 
 
 class HDSL(hdsl_module.HDSL):
@@ -28,11 +25,12 @@ class HDSL(hdsl_module.HDSL):
 
     The model is the same for any number of workers, to the last bit on processors of
     one kind, and that of `hdsl.HDSL` up to rounding. What dies with a worker is
-    computed again.
+    computed again. The `memory_limit` of a fit is not used: workers have limits of
+    their own.
 
     Parameters
     ----------
-    scale, norm, loss, oracle, step, init, batch_size, max_iter, tol, warm_start
+    scale, norm, loss, solver, min_rows, warm_start, random_state, verbose
         As in `hdsl.HDSL`.
     goal, prior, embedding_weight, validation_fraction
         As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
@@ -42,16 +40,11 @@ class HDSL(hdsl_module.HDSL):
     embedding : "auto", int, slice, list of str or None, default="auto"
         As in `hdsl.HDSL`, of each block; names are those of blocks that are frames.
         Dense rows alone are features on a cluster, with "auto" as with None.
-    mining, n_targets, n_impostors, min_rows, max_anchors
-        As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need
-        all rows in one place.
-    checkpoint, callback, random_state, verbose
-        As in `hdsl.HDSL`.
+    mining : Mining, {"neighbors", "random"} or None, default=None
+        As in `hdsl.HDSL`, without functions: one would need all rows in one place.
     device : "cpu"
     n_jobs : int, default=None
         Threads of the client. Workers use those that they were started with.
-    memory_limit : "auto", float or None, default="auto"
-        Not used: workers have limits of their own.
     client : distributed.Client, default=None
         None is the current client.
 
@@ -74,6 +67,7 @@ class HDSL(hdsl_module.HDSL):
 
     _learn = staticmethod(learn)
 
+    @without_former_names
     def __init__(
         self,
         scale: float | str = "auto",
@@ -85,26 +79,15 @@ class HDSL(hdsl_module.HDSL):
         embedding_weight: float | str = "auto",
         embedding_scale: float | str = "auto",
         loss: str | Loss = "smoothed_hinge",
-        oracle: str = "ascent",
-        step: str = "corrective",
-        init: str = "zero",
-        batch_size: int | None = None,
-        mining: str | Callable[..., np.ndarray] = "neighbors",
-        n_targets: int = 10,
-        n_impostors: int = 10,
+        solver: Solver | None = None,
+        mining: Mining | str | None = None,
         min_rows: int | str = "auto",
-        max_anchors: int | None = 20_000,
-        max_iter: int | str = 15,
-        tol: float = 1e-3,
         validation_fraction: float = 1 / 3,
         warm_start: bool = False,
-        checkpoint: Any = None,
-        callback: Callable[[State], bool | None] | None = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        memory_limit: str | float | None = "auto",
         client: Any = None,
     ) -> None:
         super().__init__(
@@ -116,32 +99,21 @@ class HDSL(hdsl_module.HDSL):
             embedding_weight=embedding_weight,
             embedding_scale=embedding_scale,
             loss=loss,
-            oracle=oracle,
-            step=step,
-            init=init,
-            batch_size=batch_size,
+            solver=solver,
             mining=mining,
-            n_targets=n_targets,
-            n_impostors=n_impostors,
             min_rows=min_rows,
-            max_anchors=max_anchors,
-            max_iter=max_iter,
-            tol=tol,
             validation_fraction=validation_fraction,
             warm_start=warm_start,
-            checkpoint=checkpoint,
-            callback=callback,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
-            memory_limit=memory_limit,
         )
         self.client = client
 
     def local(self) -> hdsl_module.HDSL:
         """Return the fitted model without the cluster, as `hdsl.HDSL`."""
-        names = hdsl_module.HDSL().get_params()
+        names = hdsl_module.HDSL().get_params(deep=False)
         model = hdsl_module.HDSL(**{name: getattr(self, name) for name in names})
         replace_fitted(model, self)
         # That file is this object's to delete.

@@ -20,7 +20,7 @@ from ..fit.inputs import (
     weighed,
 )
 from ..fit.layouts import row_norm
-from ..fit.parameters import check_parameters
+from ..fit.parameters import FitParameters
 from ..fit.resume import identity_of_run
 from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
@@ -87,9 +87,9 @@ def check_cluster_input(
     model: Any, fit_input: FitInput, continues: bool
 ) -> ClusterInput:
     """Check what a fit is given; `continues` is whether the path so far goes on."""
-    check_cluster_parameters(model)
-    check_parameters(model)
-    earlier = earlier_path(model, continues)
+    parameters = fit_input.parameters_of(model)
+    check_cluster_parameters(parameters)
+    earlier = earlier_path(model, parameters, continues)
     learned = copy(model)
     rows = load_rows(model, learned, fit_input.X, continues=earlier is not None)
     data, blocks = load_supervision(rows, fit_input)
@@ -100,11 +100,11 @@ def check_cluster_input(
         rows = rows.map(rows_as_compared, norm=norm)
         data = replace(data, X=rows)
     validation = fit_input.check_validation(data, learned)
-    rng = generator(model.random_state)
-    checkpoint = open_checkpoint(model)
+    rng = generator(parameters.random_state)
+    checkpoint = open_checkpoint(parameters)
     if checkpoint is not None:
         digests = replace(data, X=digests_of(rows, blocks))
-        checkpoint.begin(rng, identity_of_run(model, digests, validation, earlier))
+        checkpoint.begin(rng, identity_of_run(parameters, digests, validation, earlier))
     return ClusterInput(
         data=data,
         validation=validation,
@@ -113,12 +113,13 @@ def check_cluster_input(
         checkpoint=checkpoint,
         learned=learned,
         tasks=fit_input.tasks,
+        parameters=parameters,
         rows=rows,
         blocks=blocks,
     )
 
 
-def check_cluster_parameters(model: Any) -> None:
+def check_cluster_parameters(model: FitParameters) -> None:
     """Raise ValueError for parameters that need one machine."""
     check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
     if callable(model.mining):

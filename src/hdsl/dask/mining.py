@@ -11,7 +11,7 @@ import numpy as np
 from .. import search
 from ..neighbor_lists import Neighbors
 from ..supervision.labeled_rows import LabeledRows
-from ..supervision.mining import Mining
+from ..supervision.mining import Miner
 from ..supervision.sampling import sample_rows
 from ..triplets import random_triplets
 from ..triplets.equal_rows import distinct_rows, row_keys
@@ -50,7 +50,7 @@ def find_candidates(
     queries: LabelledRows,
     index: LabelledRows,
     first: int,
-    mining: Mining,
+    miner: Miner,
     *,
     exclude_self: bool,
 ) -> Candidates:
@@ -61,8 +61,8 @@ def find_candidates(
     same, other = search.neighbors_between(
         queries,
         index,
-        mining.n_targets,
-        mining.n_impostors,
+        miner.n_targets,
+        miner.n_impostors,
         exclude_self=exclude_self,
         n_jobs=1,
     )
@@ -117,32 +117,32 @@ def best_rows(lists: Sequence[RankedRows]) -> np.ndarray:
 
 
 def compare(
-    mining: Mining, data: LabeledRows, rows: ClusterRows, rng: np.random.Generator
+    miner: Miner, data: LabeledRows, rows: ClusterRows, rng: np.random.Generator
 ) -> tuple[ClusterRows, list[Any]]:
     """Return rows and blocks of their comparisons, as `LabeledRows.compare` makes them."""
     y = data.y
     weights = data.weights
-    sample = sample_rows(data.codes, weights, mining.max_anchors, mining.n_targets, rng)
+    sample = sample_rows(data.codes, weights, miner.max_anchors, miner.n_targets, rng)
     if sample is not None:
         rows = rows.keep(sample)
         y = y[sample]
         if weights is not None:
             weights = weights[sample]
-    if mining.mining == "neighbors":
-        return rows, neighbor_blocks(mining, rows, y, weights)
-    triplets = draw_triplets(mining, y, weights, rng)
+    if miner.mining == "neighbors":
+        return rows, neighbor_blocks(miner, rows, y, weights)
+    triplets = draw_triplets(miner, y, weights, rng)
     return rows, [send(rows.client, triplets)]
 
 
 def draw_triplets(
-    mining: Mining, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+    miner: Miner, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
 ) -> ComparisonBlock:
     """Return random triplets of the rows of positive weight."""
     present = np.arange(len(y))
     if weights is not None:
         present = np.flatnonzero(weights)
     seed = int(rng.integers(2**31 - 1))
-    n_per_row = mining.n_targets * mining.n_impostors
+    n_per_row = miner.n_targets * miner.n_impostors
     drawn = random_triplets(y[present], n_per_row, random_state=seed)
     triplets = present[drawn]
     if weights is None:
@@ -151,7 +151,7 @@ def draw_triplets(
 
 
 def neighbor_blocks(
-    mining: Mining, rows: ClusterRows, y: np.ndarray, weights: np.ndarray | None
+    miner: Miner, rows: ClusterRows, y: np.ndarray, weights: np.ndarray | None
 ) -> list[Any]:
     """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
 
@@ -182,7 +182,7 @@ def neighbor_blocks(
                 labelled[k],
                 index,
                 starts[j],
-                mining,
+                miner,
                 exclude_self=j == k,
                 pure=False,
             )

@@ -22,7 +22,7 @@ from ..fit.road import (
 )
 from ..progress import Progress
 from ..rows import Rows
-from ..supervision.mining import Mining
+from ..supervision.mining import Miner
 from .build import build_layout
 from .choice_data import choice_data
 from .cluster import ClusterError
@@ -34,12 +34,16 @@ from .rows import ClusterRows
 def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     """Fit a model to blocks; parameters are those of ``fit.road.learn``."""
     run = check_cluster_input(model, fit_input, continues)
-    with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+    parameters = run.parameters
+    with (
+        Workers(parameters.n_jobs) as workers,
+        Progress(parameters.verbose) as progress,
+    ):
         try:
             run = weigh_embedding(
                 model, run, partial(choice_data, run), workers, progress
             )
-            laid_out = lay_out(model, run, workers, progress)
+            laid_out = lay_out(run, workers, progress)
             outcome = solve(model, run, laid_out, progress)
         except Exception as error:
             if run.rows.client.status == "running" or isinstance(error, ClusterError):
@@ -53,22 +57,20 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     return model
 
 
-def lay_out(
-    model: Any, run: ClusterInput, workers: Workers, progress: Progress
-) -> LaidOutRun:
+def lay_out(run: ClusterInput, workers: Workers, progress: Progress) -> LaidOutRun:
     """Choose what is left open, make comparisons, and lay them out."""
     make_data = partial(choice_data, run)
-    choice = choose_open_settings(model, run, make_data, workers, progress)
+    choice = choose_open_settings(run, make_data, workers, progress)
     rows = run.rows
     blocks = run.blocks
     if not run.is_judged:
         progress.stage("making comparisons")
-        rows, blocks = compare(Mining.of(model), run.data, rows, run.rng)
+        rows, blocks = compare(Miner.of(run.parameters), run.data, rows, run.rng)
     progress.stage("building shards")
     columns = None
     if run.earlier is not None:
         columns = np.unique(run.earlier.atoms[:, :2])
-    min_rows = least_rows(model, rows.shape[0])
+    min_rows = least_rows(run.parameters, rows.shape[0])
     layout = build_layout(rows, blocks, columns, min_rows)
     return LaidOutRun(layout, choice, data=None, margin_rows=one_like_the_longest(rows))
 

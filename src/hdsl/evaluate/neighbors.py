@@ -19,8 +19,8 @@ def knn_error(
     model: Rewriter | None,
     X: Any,
     y: Any,
-    X_test: Any,
-    y_test: Any,
+    X_test: Any = None,
+    y_test: Any = None,
     *,
     n_neighbors: int = 3,
     cosine: bool | None = None,
@@ -33,6 +33,7 @@ def knn_error(
     model : HDSL, Similarity or None
         Fitted, or another object with ``rewrite(X)``; None is the plain cosine.
     X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
+        Without test rows, each row of X is tested with the other rows as its neighbors.
     y, y_test : array-like of shape (n_rows,), (n_test,)
         A test row whose label is not in `y` counts as wrong. Of several labels per row,
         as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
@@ -57,7 +58,17 @@ def knn_error(
     knn = SimilarityKNeighborsClassifier(
         n_neighbors, similarity=model, cosine=is_cosine, n_jobs=n_jobs
     ).fit(X, y)
-    return float(_errors(knn, X_test, y_test, "_test").mean())
+    truth, which = _truth(y, X_test, y_test)
+    return float(_errors(knn, X_test, truth, which).mean())
+
+
+def _truth(y: Any, X_test: Any, y_test: Any) -> tuple[Any, str]:
+    """Return the labels to predict, and what their names end with in messages."""
+    if (X_test is None) != (y_test is None):
+        raise ValueError("X_test and y_test go together: pass both or none.")
+    if y_test is None:
+        return y, ""
+    return y_test, "_test"
 
 
 def _errors(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
@@ -135,16 +146,9 @@ def compare_errors(
     >>> errors.verdict
     'no difference'
     """
-    if (X_test is None) != (y_test is None):
-        raise ValueError("X_test and y_test go together: pass both or none.")
-    if y_test is None:
-        truth = y
-        which = ""
-    else:
-        truth = y_test
-        which = "_test"
-        if label_sets(y_test) is None and label_sets(y) is None:
-            check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
+    truth, which = _truth(y, X_test, y_test)
+    if y_test is not None and label_sets(y_test) is None and label_sets(y) is None:
+        check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
 
     if compares_embeddings(model):
         X = checked_rows(model, X)

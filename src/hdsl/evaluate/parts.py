@@ -14,7 +14,7 @@ from ..input.errors import NoTripletError
 from ..rows import Rows, sparse_block, stack_rows
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.labeled_rows import MOST_MINED, LabeledRows
-from ..supervision.mining import Mining
+from ..supervision.mining import Miner
 from ..supervision.supervision import Supervision
 from ..triplets.rows import CLICKS, JUDGED
 from ..wide_matrices import drop_unused_columns
@@ -154,7 +154,7 @@ def make_parts(
     if callable(model.mining):
         # What a function makes of a part of the rows may differ from what it makes of
         # all: its comparisons are split as if a person had judged.
-        data = replace(data.compare(Mining.of(model), rng), is_mined=False)
+        data = replace(data.compare(Miner.of(model), rng), is_mined=False)
         goal = COMPARISONS if goal == NEIGHBORS else goal
     data = data.present()
     if data.X.shape[0] > MOST_ORDERED:
@@ -230,8 +230,8 @@ def _part(
         measure, others = _measures_of_comparisons(goal, held_out, units, rng, options)
     if measure is None:
         raise NoTripletError("Nothing can be measured on a part.")
-    mining = Mining.of(model).with_at_most(MOST_MINED)
-    return Part(train.compare(mining, rng), measure, others)
+    miner = Miner.of(model).with_at_most(MOST_MINED)
+    return Part(train.compare(miner, rng), measure, others)
 
 
 Measures = tuple[Measure | None, list[Callable[[], Measure | None]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,12 +16,12 @@ from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
 from ..rows import Rows
 from ..similarity.rows import unit_rows
-from ..solver.state import Result
+from ..solver.state import Result, State
 from ..supervision.check import check_supervision, check_validation
 from ..triplets import Judgements
 from .fit_tasks import FitTasks
 from .layouts import row_norm
-from .parameters import check_parameters
+from .parameters import FitParameters
 from .path import check_same_path, path_so_far
 from .resume import identity_of_run
 
@@ -44,6 +45,9 @@ class FitInput:
     X_val: Any = None
     y_val: Any = None
     triplets_val: Any = None
+    checkpoint: Any = None
+    callback: Callable[[State], bool | None] | None = None
+    memory_limit: float | str | None = "auto"
     tasks: FitTasks | None = None
 
     def __post_init__(self) -> None:
@@ -64,6 +68,34 @@ class FitInput:
         object.__setattr__(self, TRIPLETS_BY_WIDTH[width], self.X)
         object.__setattr__(self, "X", self.X.X)
 
+    def parameters_of(self, model: Any) -> FitParameters:
+        """Return what the fit of a model goes by, checked."""
+        return FitParameters.of(
+            model,
+            checkpoint=self.checkpoint,
+            callback=self.callback,
+            memory_limit=self.memory_limit,
+        )
+
+    def comparisons(self, method: str) -> Any:
+        """Return the triplets or quadruplets, None with labels; ValueError without either."""
+        self.check_one_kind(method)
+        if self.triplets is not None:
+            return self.triplets
+        if self.quadruplets is None and self.y is None:
+            raise ValueError(f"{method} needs labels y, triplets or quadruplets.")
+        return self.quadruplets
+
+    def check_one_kind(self, method: str) -> None:
+        """Raise ValueError for labels and judgements at once."""
+        judgements = {"triplets": self.triplets, "quadruplets": self.quadruplets}
+        passed = [name for name, value in judgements.items() if value is not None]
+        if self.y is not None and passed:
+            raise ValueError(
+                f"{method} takes labels or judgements, but got y and "
+                f"{' and '.join(passed)}: leave out y or {passed[0]}."
+            )
+
     def check_supervision(
         self, estimator_name: str, X: Any, *, routes_judgements: bool = False
     ) -> Any:
@@ -72,13 +104,8 @@ class FitInput:
         A pipeline passes y to all its steps: beside judgements that are routed to this
         one it is for the others.
         """
-        judgements = {"triplets": self.triplets, "quadruplets": self.quadruplets}
-        passed = [name for name, value in judgements.items() if value is not None]
-        if self.y is not None and passed and not routes_judgements:
-            raise ValueError(
-                f"fit takes labels or judgements, but got y and {' and '.join(passed)}: "
-                f"leave out y to learn from {passed[0]}, or {passed[0]} to learn from y."
-            )
+        if not routes_judgements:
+            self.check_one_kind("fit")
         return check_supervision(
             estimator_name,
             X,
@@ -124,6 +151,7 @@ class CheckedInput:
         The weight that the embedding has in the rows; None without an embedding.
     tasks : FitTasks or None
         What scikit-learn's callbacks hear; None where there are none.
+    parameters : FitParameters
     """
 
     data: Any
@@ -134,6 +162,7 @@ class CheckedInput:
     learned: Any
     embedding: EmbeddingChoice | None = field(default=None, kw_only=True)
     tasks: FitTasks | None = field(default=None, kw_only=True)
+    parameters: FitParameters = field(kw_only=True)
 
     def with_embedding(self, embedding: EmbeddingChoice) -> CheckedInput:
         """Return the same with rows whose embedding has its weight.
@@ -171,24 +200,24 @@ def _routes_judgements(model: Any) -> bool:
 
 def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInput:
     """Check what a fit is given; `continues` is whether the path so far goes on."""
-    check_parameters(model)
-    earlier = earlier_path(model, continues)
+    parameters = fit_input.parameters_of(model)
+    earlier = earlier_path(model, parameters, continues)
     learned = copy(model)
     X = as_problem_matrix(check_rows(learned, fit_input.X, reset=earlier is None))
     data = fit_input.check_supervision(
         type(model).__name__, X, routes_judgements=_routes_judgements(model)
     )
     # A function that makes triplets takes all rows, whatever they weigh.
-    counted_rows = X if callable(model.mining) else data.rows_that_count()
+    counted_rows = X if callable(parameters.mining) else data.rows_that_count()
     norm, columns = row_norm(model, counted_rows, earlier is not None)
     learned.norm_ = norm
     learned.columns_ = columns
     data = replace(data, X=rows_as_compared(X, norm))
     validation = fit_input.check_validation(data, learned)
-    rng = generator(model.random_state)
-    checkpoint = open_checkpoint(model)
+    rng = generator(parameters.random_state)
+    checkpoint = open_checkpoint(parameters)
     if checkpoint is not None:
-        checkpoint.begin(rng, identity_of_run(model, data, validation, earlier))
+        checkpoint.begin(rng, identity_of_run(parameters, data, validation, earlier))
     return CheckedInput(
         data,
         validation,
@@ -197,6 +226,7 @@ def check_input(model: Any, fit_input: FitInput, continues: bool) -> CheckedInpu
         checkpoint,
         learned,
         tasks=fit_input.tasks,
+        parameters=parameters,
     )
 
 
@@ -219,16 +249,18 @@ def weighed(X: Rows, weight: float) -> Any:
     return X.with_embedding_weight(weight)
 
 
-def earlier_path(model: Any, continues: bool) -> Result | None:
+def earlier_path(
+    model: Any, parameters: FitParameters, continues: bool
+) -> Result | None:
     """Return the path to continue, checked; None where a path begins."""
     if not continues or not hasattr(model, "atoms_"):
         return None
-    check_same_path(model)
+    check_same_path(model, parameters)
     return path_so_far(model)
 
 
-def open_checkpoint(model: Any) -> Checkpoint | None:
-    """Return the checkpoint that a model names, or None."""
-    if model.checkpoint is None:
+def open_checkpoint(parameters: FitParameters) -> Checkpoint | None:
+    """Return the checkpoint that a fit names, or None."""
+    if parameters.checkpoint is None:
         return None
-    return Checkpoint(model.checkpoint)
+    return Checkpoint(parameters.checkpoint)

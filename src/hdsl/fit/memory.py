@@ -41,7 +41,7 @@ def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with "
         f"{sparse_block(X).nnz} values, "
-        f"{type(model).__name__}",
+        f"{model.owner}",
         estimate_fit(model, X, compared).total + embedding_bytes(X),
         model.memory_limit,
         ("fit fewer triplets", "pass memory_limit=None to go on anyway"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..cuda import runtime
 from ..input.embeddings import check_embedding, learns_inside
 from ..input.errors import ParameterError
 from ..input.parameters import check_device, check_number, check_word
+from ..settings import flat_parameters
 from ..solver import losses, oracle, steps
 from ..supervision.mining import METHODS
 
@@ -34,9 +36,37 @@ def is_scale_open(model: Any) -> bool:
     return model.embedding_scale == "auto" and learns_inside(model)
 
 
-def check_parameters(model: Any) -> None:
+class FitParameters(SimpleNamespace):
+    """What a fit goes by: the parameters of a model side by side, and those of the call.
+
+    The names are those of `HDSL`, `Solver`, `Mining` and ``fit``; ``Mining.how`` has the
+    name "mining". ``owner`` is the name of the model's class for messages.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        checkpoint: Any = None,
+        callback: Any = None,
+        memory_limit: float | str | None = "auto",
+    ) -> FitParameters:
+        """Return the parameters of a model and of a call of ``fit``, checked."""
+        parameters = cls(
+            owner=type(model).__name__,
+            **flat_parameters(model),
+            checkpoint=checkpoint,
+            callback=callback,
+            memory_limit=memory_limit,
+        )
+        check_parameters(parameters)
+        return parameters
+
+
+def check_parameters(model: FitParameters) -> None:
     """Raise ValueError for a parameter that no fit can use."""
-    name = type(model).__name__
+    name = model.owner
     check_number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     check_number(name, "prior", model.prior, low=0, words=("auto",))
     check_word(name, "goal", model.goal, GOALS)
@@ -60,17 +90,18 @@ def check_parameters(model: Any) -> None:
     if model.norm is not None:
         check_word(name, "norm", model.norm, ("l2",), also=" or None")
     _check_loss(name, model.loss)
-    check_word(name, "oracle", model.oracle, oracle.ORACLES)
-    check_word(name, "step", model.step, steps.RULES)
-    check_word(name, "init", model.init, INITS)
+    check_word("Solver", "oracle", model.oracle, oracle.ORACLES)
+    check_word("Solver", "step", model.step, steps.RULES)
+    check_word("Solver", "init", model.init, INITS)
     if not callable(model.mining):
         also = " or a callable (X, y, rng)"
-        check_word(name, "mining", model.mining, METHODS, also=also)
+        check_word("Mining", "how", model.mining, METHODS, also=also)
     for parameter in ("n_targets", "n_impostors"):
-        check_number(name, parameter, getattr(model, parameter), low=1, integer=True)
-    for parameter in ("min_rows", "max_iter"):
+        value = getattr(model, parameter)
+        check_number("Mining", parameter, value, low=1, integer=True)
+    for owner, parameter in ((name, "min_rows"), ("Solver", "max_iter")):
         check_number(
-            name,
+            owner,
             parameter,
             getattr(model, parameter),
             low=1,
@@ -78,12 +109,12 @@ def check_parameters(model: Any) -> None:
             words=("auto",),
         )
     check_number(
-        name, "batch_size", model.batch_size, low=1, integer=True, words=(None,)
+        "Solver", "batch_size", model.batch_size, low=1, integer=True, words=(None,)
     )
     check_number(
-        name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,)
+        "Mining", "max_anchors", model.max_anchors, low=2, integer=True, words=(None,)
     )
-    check_number(name, "tol", model.tol, low=0)
+    check_number("Solver", "tol", model.tol, low=0)
     check_number(
         name,
         "validation_fraction",
@@ -92,7 +123,7 @@ def check_parameters(model: Any) -> None:
         strict=True,
         high=1,
     )
-    check_number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    check_number("fit", "memory_limit", model.memory_limit, low=0, words=("auto", None))
     if not isinstance(model.verbose, bool):
         check_number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
@@ -149,7 +180,7 @@ def _check_objects(owner: str, model: Any) -> None:
     """Raise ValueError for what is not a function, a number of threads or a path."""
     if model.callback is not None and not callable(model.callback):
         raise ParameterError(
-            owner, "callback", "a callable", repr(model.callback), " or None"
+            "fit", "callback", "a callable", repr(model.callback), " or None"
         )
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
@@ -162,5 +193,5 @@ def _check_objects(owner: str, model: Any) -> None:
     ):
         wanted = "the path of a file"
         raise ParameterError(
-            owner, "checkpoint", wanted, repr(model.checkpoint), ", or None"
+            "fit", "checkpoint", wanted, repr(model.checkpoint), ", or None"
         )

@@ -165,22 +165,22 @@ def _corrections_until(model: Any, n_iter: int) -> np.ndarray:
     ]
 
 
-def check_same_path(model: Any) -> None:
+def check_same_path(model: Any, parameters: Any) -> None:
     """Raise ValueError where a path would go on with another scale, prior, norm or domain."""
-    if model.norm != model.norm_:
+    if parameters.norm != model.norm_:
         raise ValueError(
             f"The path so far has norm {model.norm_!r}, but the 'norm' parameter is "
-            f"{model.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
+            f"{parameters.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
         )
     is_of_zero = abs(float(model.weights_.sum()) - 1.0) > 1e-9
     if model.path_directions_ is not None:
         is_of_zero = _replayed(model, model.n_iter_).zero is not None
-    if model.init != "zero" and is_of_zero:
+    if parameters.init != "zero" and is_of_zero:
         raise ValueError(
             "The path so far has init='zero', but the 'init' parameter is "
-            f"{model.init!r}: set init='zero', or fit with warm_start=False."
+            f"{parameters.init!r}: set init='zero', or fit with warm_start=False."
         )
-    loss = recorded_loss(model.loss)
+    loss = recorded_loss(parameters.loss)
     if loss != model.loss_:
         raise ValueError(
             f"The path so far has the loss {model.loss_!r}, but the 'loss' parameter "
@@ -190,7 +190,7 @@ def check_same_path(model: Any) -> None:
     if model.embedding_weight_ is not None:
         names += ["embedding_weight", "embedding_scale"]
     for name in names:
-        value = getattr(model, name)
+        value = getattr(parameters, name)
         used = getattr(model, name + "_")
         if value != "auto" and value != used:
             raise ValueError(

@@ -61,7 +61,7 @@ class JudgedQueries:
         if run.earlier is not None:
             earlier = getattr(model, "memory_", None)
         X = run.data.X
-        relevance = _relevance_of(model, judgements)
+        relevance = _relevance_of(run.parameters, judgements)
         n_documents = X.shape[0]
         if judgements is not None and judgements.n_documents is not None:
             n_documents = judgements.n_documents
@@ -79,7 +79,7 @@ class JudgedQueries:
             names=_names_of(judgements, queries, n_documents),
             shown=_shown_of(judgements, queries),
             earlier=earlier,
-            n_jobs=model.n_jobs,
+            n_jobs=run.parameters.n_jobs,
         )
         if earlier is not None and len(queries) and n_documents < earlier.n_documents:
             raise ValueError(

@@ -22,6 +22,7 @@ WITHOUT_EFFECT = {
     "device",
     "memory_limit",
     "n_jobs",
+    "owner",
     "timeout",
     "verbose",
     "warm_start",
@@ -78,7 +79,7 @@ def identity_of_run(
 
 def recorded_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that the end of a run depends on; of functions and objects the name."""
-    parameters = sorted(model.get_params(deep=False).items())
+    parameters = sorted(vars(model).items())
     recorded = {
         name: _recorded(value)
         for name, value in parameters

@@ -24,7 +24,7 @@ from ..solver.loop import RestError, frank_wolfe
 from ..solver.protocols import Layout
 from ..solver.state import Callback, State
 from ..supervision.compared_rows import ComparedRows
-from ..supervision.mining import Mining
+from ..supervision.mining import Miner
 from ..supervision.supervision import Supervision
 from .callbacks import all_of
 from .inputs import CheckedInput, FitInput, check_input
@@ -58,10 +58,13 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     from ..cpu.workers import Workers  # compiled code is loaded by the first fit
 
     run = check_input(model, fit_input, continues)
-    with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+    with (
+        Workers(run.parameters.n_jobs) as workers,
+        Progress(run.parameters.verbose) as progress,
+    ):
         run = weigh_embedding(model, run, lambda rng: run.data, workers, progress)
         judged = JudgedQueries.of(model, run)
-        laid_out = lay_out(model, run, workers, progress)
+        laid_out = lay_out(run, workers, progress)
         outcome = solve(model, run, laid_out, progress)
         outcome = outcome._replace(memory=judged.remember(outcome, progress))
         keep_outcome(model, run, outcome)
@@ -90,8 +93,8 @@ def weigh_embedding(
     elif run.is_resumed:
         with run.checkpoint.explain_damage():
             weight = resumed_weight(run.checkpoint.arrays)
-    elif model.embedding_weight != "auto":
-        weight = float(model.embedding_weight)
+    elif run.parameters.embedding_weight != "auto":
+        weight = float(run.parameters.embedding_weight)
     elif run.has_embedding_alone:
         weight = 1.0  # there is nothing beside it
     if weight is not None:
@@ -99,7 +102,7 @@ def weigh_embedding(
     # The prior is then chosen on the same parts of the data.
     rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
     choice = choose_embedding_weight(
-        model, make_data(rng), run.validation, rng, progress
+        run.parameters, make_data(rng), run.validation, rng, progress
     )
     progress.say(choice.reason)
     return run.with_embedding(choice)
@@ -136,18 +139,17 @@ class LaidOutRun:
     margin_rows: Any
 
 
-def lay_out(
-    model: Any, run: CheckedInput, workers: Workers, progress: Progress
-) -> LaidOutRun:
+def lay_out(run: CheckedInput, workers: Workers, progress: Progress) -> LaidOutRun:
     """Choose what is left open, make comparisons, and lay them out."""
-    if isinstance(run.data, ComparedRows) and model.device == "cpu":
-        check_memory(model, run.data.X, run.data.compared)
-    choice = choose_open_settings(model, run, lambda rng: run.data, workers, progress)
+    parameters = run.parameters
+    if isinstance(run.data, ComparedRows) and parameters.device == "cpu":
+        check_memory(parameters, run.data.X, run.data.compared)
+    choice = choose_open_settings(run, lambda rng: run.data, workers, progress)
     progress.stage("making comparisons")
-    data = run.data.compare(Mining.of(model), run.rng)
+    data = run.data.compare(Miner.of(parameters), run.rng)
     _say_which_rows(run.data, data, progress)
     progress.stage("laying out rows and comparisons")
-    layout = make_layout(model, data, workers, columns=_earlier_columns(run))
+    layout = make_layout(parameters, data, workers, columns=_earlier_columns(run))
     return LaidOutRun(layout, choice, data, data.X)
 
 
@@ -175,7 +177,6 @@ def _say_which_rows(
 
 
 def choose_open_settings(
-    model: Any,
     run: CheckedInput,
     make_data: Callable[[np.random.Generator], Supervision],
     workers: Workers,
@@ -183,17 +184,18 @@ def choose_open_settings(
 ) -> Choice | None:
     """Choose what is left open, if anything is, on data that are made for it."""
     rng = np.random.default_rng(run.rng.integers(2**62, size=2))
-    is_open = model.prior == "auto" or (
-        model.max_iter == "auto" and run.validation is not None
+    parameters = run.parameters
+    is_open = parameters.prior == "auto" or (
+        parameters.max_iter == "auto" and run.validation is not None
     )
-    is_open = is_open or (run.has_embedding_alone and is_scale_open(model))
+    is_open = is_open or (run.has_embedding_alone and is_scale_open(parameters))
     if run.earlier is not None or run.is_resumed or not is_open:
         return None
 
     def start(part: ComparedRows) -> PartFitter:
-        return PartFitter(model, part, rng, workers, _weight_of(run.embedding))
+        return PartFitter(parameters, part, rng, workers, _weight_of(run.embedding))
 
-    choice = choose(model, make_data(rng), run.validation, rng, start, progress)
+    choice = choose(parameters, make_data(rng), run.validation, rng, start, progress)
     progress.say(choice.reason)
     return choice
 
@@ -231,7 +233,7 @@ def solve(
 ) -> FitOutcome:
     """Solve the problem of a model."""
     settings, table = settings_of_run(model, run, laid_out)
-    loss = losses.checked(losses.get(model.loss))
+    loss = losses.checked(losses.get(run.parameters.loss))
     weight = _weight_of(run.embedding)
     inside = settings.embedding_scale
     if not laid_out.layout.n_features:
@@ -251,7 +253,7 @@ def solve(
     n_before = 0 if run.earlier is None else run.earlier.n_iter
     follow = progress.follow("learning", n_before, settings.max_iter)
     are_mined = not isinstance(run.data, ComparedRows)
-    options = solver_options(model, settings.max_iter, are_mined)
+    options = solver_options(run.parameters, settings.max_iter, are_mined)
     try:
         result = frank_wolfe(
             problem,
@@ -261,7 +263,7 @@ def solve(
             rng=run.rng,
             earlier=run.earlier,
             rests=checkpoint_hooks(run.checkpoint, saved),
-            callback=all_of(follow, model.callback, _listener(run, settings)),
+            callback=all_of(follow, run.parameters.callback, _listener(run, settings)),
         )
     except RestError as error:
         with run.checkpoint.explain_damage():

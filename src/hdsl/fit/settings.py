@@ -50,7 +50,7 @@ def settings_of_run(
     They are those of the path that it continues, those of its checkpoint, or new ones.
     """
     if run.earlier is not None:
-        settings = continued_settings(model, run.earlier.n_iter)
+        settings = continued_settings(model, run)
         table = getattr(model, "choice_", None)
     elif run.is_resumed:
         with run.checkpoint.explain_damage():
@@ -59,8 +59,8 @@ def settings_of_run(
     else:
         statistics = laid_out.layout.statistics()
         weight = 0.0 if run.embedding is None else run.embedding.weight
-        settings = new_settings(model, statistics, laid_out.choice, weight)
-        table = table_as_used(model, statistics, laid_out.choice, weight)
+        settings = new_settings(run.parameters, statistics, laid_out.choice, weight)
+        table = table_as_used(run.parameters, statistics, laid_out.choice, weight)
         if not laid_out.layout.n_features and not settings.embedding_scale:
             settings = settings._replace(max_iter=0)  # there is nothing to learn
     if run.earlier is None and not run.is_resumed:
@@ -69,9 +69,10 @@ def settings_of_run(
     return settings, table
 
 
-def continued_settings(model: Any, n_before: int) -> Settings:
-    """Return the numbers of the path that goes on after `n_before` iterations."""
-    max_iter = n_before + n_iterations(model)
+def continued_settings(model: Any, run: CheckedInput) -> Settings:
+    """Return the numbers of the path of a model that goes on."""
+    assert run.earlier is not None
+    max_iter = run.earlier.n_iter + n_iterations(run.parameters)
     return Settings(
         model.scale_,
         model.prior_,

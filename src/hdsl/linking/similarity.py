@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
+from ..settings import Solver
 from ..similarity import Similarity
 from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
@@ -50,7 +51,7 @@ def learn_similarity(
     triplets = triplets[(candidates == negatives).any(axis=1)]
     # With a tol of 0 no gap is certified: that takes a third of the time with long
     # texts.
-    model = HDSL(prior=PRIOR, tol=0.0, random_state=seed, n_jobs=n_jobs)
+    model = HDSL(prior=PRIOR, solver=Solver(tol=0.0), random_state=seed, n_jobs=n_jobs)
     model.fit(X, triplets=triplets)
     if model.status_ == "interrupted":  # it would be one of several models
         raise KeyboardInterrupt

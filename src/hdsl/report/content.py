@@ -11,6 +11,7 @@ from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS
 from ..input.matrices import canonical
 from ..rows import Rows, sparse_block
+from ..settings import flat_parameters
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
 from ..similarity.products import check_result
@@ -206,10 +207,10 @@ def _choice(model: Any) -> dict[str, Any] | None:
 
 def parameters(model: Any) -> list[list[Any]]:
     """Return name, value as text, and whether it is the default; changed parameters come first."""
-    defaults = type(model)().get_params(deep=False)
+    defaults = flat_parameters(type(model)())
     changed = []
     unchanged = []
-    for name, value in model.get_params(deep=False).items():
+    for name, value in flat_parameters(model).items():
         text = _value_as_text(value)
         if text == _value_as_text(defaults[name]):
             unchanged.append([name, text, True])

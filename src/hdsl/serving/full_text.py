@@ -46,10 +46,10 @@ def expand_query(
     Examples
     --------
     >>> from sklearn.feature_extraction.text import CountVectorizer
-    >>> from hdsl import HDSL
+    >>> from hdsl import HDSL, Solver
     >>> vectorizer = CountVectorizer().fit(["car automobile boat"])
     >>> X = vectorizer.transform(["car", "automobile", "boat"])
-    >>> model = HDSL(prior=1.0, max_iter=1).fit(X, triplets=[[0, 1, 2]])
+    >>> model = HDSL(prior=1.0, solver=Solver(max_iter=1)).fit(X, triplets=[[0, 1, 2]])
     >>> [term for term, weight in expand_query(model, "car", vectorizer)]
     ['car', 'automobile']
     """

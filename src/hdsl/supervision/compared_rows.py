@@ -12,7 +12,7 @@ from .. import triplets as triplets_module
 from ..files.checkpoint import digest
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
-from .mining import Mining
+from .mining import Miner
 from .supervision import Supervision, with_columns
 
 #: Most of the held-out triplets, as a share, whose pairs may be learned from with other
@@ -71,7 +71,7 @@ class ComparedRows(Supervision):
         """Return all rows."""
         return self.X
 
-    def compare(self, mining: Mining, rng: np.random.Generator) -> ComparedRows:
+    def compare(self, miner: Miner, rng: np.random.Generator) -> ComparedRows:
         """Return the rows and comparisons as they are."""
         return self
 

@@ -12,7 +12,7 @@ from .. import triplets as triplets_module
 from ..files.checkpoint import digest
 from ..labels import label_sets
 from .labeled_rows import ONE_OR_SEVERAL, LabeledRows, WeightedTriplets
-from .mining import Mining
+from .mining import Miner
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class LabelSetRows(LabeledRows):
             return triplets, degrees
         return triplets, degrees * self.weights[triplets[:, 0]]
 
-    def _neighbor_triplets(self, mining: Mining) -> WeightedTriplets:
+    def _neighbor_triplets(self, miner: Miner) -> WeightedTriplets:
         """Return triplets of neighbors, each with the weight of its degree."""
         rows, weights = self._distinct_rows()
         triplets, degrees = triplets_module.shared_label_triplets(
             self.X[rows],
             self.y[rows],
-            mining.n_targets,
-            mining.n_impostors,
-            **mining.search_options,
+            miner.n_targets,
+            miner.n_impostors,
+            **miner.search_options,
         )
         return rows[triplets], degrees * weights[triplets[:, 0]]
 

@@ -16,7 +16,7 @@ from ..input.labels import check_classes, check_same_labels
 from ..labels import label_sets
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows
-from .mining import Mining
+from .mining import Miner
 from .sampling import sample_rows
 from .supervision import Supervision, with_columns
 from .units import groups_and_equals
@@ -74,33 +74,33 @@ class LabeledRows(Supervision):
 
     def sample(self, n_units: int, rng: np.random.Generator) -> Any:
         """Return at most so many rows, of each class its share."""
-        return self._sample_to_compare(Mining(max_anchors=n_units), rng)
+        return self._sample_to_compare(Miner(max_anchors=n_units), rng)
 
-    def _sample_to_compare(self, mining: Mining, rng: np.random.Generator) -> Any:
+    def _sample_to_compare(self, miner: Miner, rng: np.random.Generator) -> Any:
         """Return the rows that are compared: those of positive weight, and not too many."""
         rows = sample_rows(
-            self.codes, self.weights, mining.max_anchors, mining.n_targets, rng
+            self.codes, self.weights, miner.max_anchors, miner.n_targets, rng
         )
         return self if rows is None else self.take(rows)
 
     # --- comparisons ------------------------------------------------------------------
 
-    def compare(self, mining: Mining, rng: np.random.Generator) -> ComparedRows:
+    def compare(self, miner: Miner, rng: np.random.Generator) -> ComparedRows:
         """Return rows with the comparisons that their labels make.
 
         Beyond `max_anchors` rows the comparisons are of a sample of the rows, and so is
         the result.
         """
-        if callable(mining.mining):
+        if callable(miner.mining):
             data = self
-            triplets, weights = self._triplets_by_function(mining.mining, rng)
+            triplets, weights = self._triplets_by_function(miner.mining, rng)
         else:
-            data = self._sample_to_compare(mining, rng)
-            if mining.mining == "random":
-                n_per_row = mining.n_targets * mining.n_impostors
+            data = self._sample_to_compare(miner, rng)
+            if miner.mining == "random":
+                n_per_row = miner.n_targets * miner.n_impostors
                 triplets, weights = data._random_triplets(n_per_row, rng)
             else:
-                triplets, weights = data._neighbor_triplets(mining)
+                triplets, weights = data._neighbor_triplets(miner)
         return ComparedRows(data.X, triplets, weights, data.rows, is_mined=True)
 
     def labels_as_given(self) -> Any:
@@ -141,16 +141,16 @@ class LabeledRows(Supervision):
             return np.arange(self.X.shape[0])
         return np.flatnonzero(self.weights)
 
-    def _neighbor_triplets(self, mining: Mining) -> WeightedTriplets:
+    def _neighbor_triplets(self, miner: Miner) -> WeightedTriplets:
         """Return triplets of neighbors, and their weights."""
         rows, weights = self._distinct_rows()
         self._check_distinct(rows)
         triplets = triplets_module.neighbor_triplets(
             self.X[rows],
             self.y[rows],
-            mining.n_targets,
-            mining.n_impostors,
-            **mining.search_options,
+            miner.n_targets,
+            miner.n_impostors,
+            **miner.search_options,
         )
         of_anchors = weights[triplets[:, 0]]
         if (of_anchors == of_anchors[0]).all():

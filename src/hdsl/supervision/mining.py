@@ -10,8 +10,8 @@ import numpy as np
 METHODS = ("neighbors", "random")
 
 
-class Mining(NamedTuple):
-    """How comparisons are made from labels; the parameters of ``HDSL`` by these names."""
+class Miner(NamedTuple):
+    """Makes comparisons from labels, by the parameters of `hdsl.Mining` and on a machine."""
 
     mining: str | Callable[..., np.ndarray] = "neighbors"
     n_targets: int = 10
@@ -22,7 +22,7 @@ class Mining(NamedTuple):
     memory_limit: float | str | None = "auto"
 
     @classmethod
-    def of(cls, model: Any) -> Mining:
+    def of(cls, model: Any) -> Miner:
         """Return how a model makes comparisons; what it has no parameter for is the default."""
         parameters = {
             name: getattr(model, name) for name in cls._fields if hasattr(model, name)
@@ -38,7 +38,7 @@ class Mining(NamedTuple):
             "memory_limit": self.memory_limit,
         }
 
-    def with_at_most(self, n_neighbors: int) -> Mining:
+    def with_at_most(self, n_neighbors: int) -> Miner:
         """Return the same with at most so many neighbors of each kind per row."""
         return self._replace(
             n_targets=min(self.n_targets, n_neighbors),

@@ -12,7 +12,7 @@ from ..rows import Rows
 
 if TYPE_CHECKING:
     from .compared_rows import ComparedRows
-    from .mining import Mining
+    from .mining import Miner
 
 
 def with_columns(X: Any, columns: np.ndarray) -> Any:
@@ -43,7 +43,7 @@ class Supervision(ABC):
         """Return the rows that something is known of."""
 
     @abstractmethod
-    def compare(self, mining: Mining, rng: np.random.Generator) -> ComparedRows:
+    def compare(self, miner: Miner, rng: np.random.Generator) -> ComparedRows:
         """Return rows with comparisons: those that are known, or those that labels make."""
 
     @abstractmethod

@@ -76,9 +76,9 @@ def learn(
 
     Examples
     --------
-    >>> from hdsl import HDSL
+    >>> from hdsl import HDSL, Mining
     >>> texts = ["a late goal", "the last goal", "profit fell", "a profit warning"]
-    >>> model = HDSL(scale=2.0, prior=0.5, n_targets=1, n_impostors=1)
+    >>> model = HDSL(scale=2.0, prior=0.5, mining=Mining(n_targets=1, n_impostors=1))
     >>> collection = learn(texts, ["sport", "sport", "money", "money"], model=model)
     >>> [hit["text"] for hit in collection.search("goal", 2)]
     ['a late goal', 'the last goal']
