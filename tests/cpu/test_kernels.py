@@ -21,21 +21,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.cpu
 import reference
-from hdsl.cpu import (
-    active_atoms,
-    comparisons,
-    curvature,
-    gradient,
-    pairs,
-    problem,
-    row_plan,
-    rows,
-    sorting,
-    term_store,
-)
-from hdsl.cpu import atoms as atoms_module
-from hdsl.cpu.array_pool import ArrayPool
+from hdsl.cpu import comparisons, problem, rows
 from hdsl.cpu.atoms import Atoms
+from hdsl.cpu.comparisons import ArrayPool
 from hdsl.cpu.kernels.lines import WIDTH
 from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.cpu.layout import CPULayout
@@ -71,11 +59,8 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
     )
     first = np.arange(len(keys), dtype=np.int32)
     X = sp.csr_array(sp.random(data.draw(st.integers(1, 9)), n, 0.3, random_state=n))
-    with Workers(n_jobs) as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "GRAIN", grain)
-        ptr, items, others = sorting.grouped(
-            keys, first, first[::-1].copy(), n, workers
-        )
+    with Workers(n_jobs, grain=grain) as workers:
+        ptr, items, others = rows.grouped(keys, first, first[::-1].copy(), n, workers)
         columns = rows.KernelRows(X, workers).by_column
     assert_array_equal(ptr, np.searchsorted(np.sort(keys), np.arange(n + 1)))
     assert_array_equal(items, np.argsort(keys, kind="stable"))
@@ -112,12 +97,9 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
     terms = (X @ U)[row_pairs.a] * (X @ U)[row_pairs.b]
     size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(row_pairs.a) * 8
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(term_store, "TERMS_LIMIT", limit)
-        for module in (atoms_module, active_atoms):
-            patch.setattr(module, "GRAIN", grain)
-        patch.setattr(atoms_module, "PIECE", 5)
+        patch.setattr(row_pairs.workers, "grain", grain)
         patch.setattr(row_pairs.rows, "is_small", data.draw(st.booleans()))
-        ours = Atoms(row_pairs)
+        ours = Atoms(row_pairs, terms_limit=limit, piece=5)
         for asked in (
             slice(0, 1),
             slice(None),
@@ -126,8 +108,11 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
             found = ours.scores(some[asked], w, diagonal)
             assert_allclose(found, (w @ terms)[asked], rtol=0, atol=size)
         wanted = np.arange(len(X)) % 3 > 0
-        (ptr, atom, value), places, n_atoms = ours.terms_of(some, wanted)
-        Z = sp.csr_array((value, atom, ptr), shape=(len(X), n_atoms)).toarray()
+        active = ours.activate(some)
+        ptr, atom, value = active.values_of_rows(wanted)
+        places = active.numbers(some)
+        shape = (len(X), len(active.signs))
+        Z = sp.csr_array((value, atom, ptr), shape).toarray()
         tolerance = 1e-13 * (1 + np.abs(X).max())
         assert_allclose(Z[wanted][:, places], (X @ U)[wanted], rtol=0, atol=tolerance)
         assert_allclose(
@@ -147,10 +132,9 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
 def test_stored_terms_take_memory_up_to_their_limit(monkeypatch):
     """While some atoms come and others go; for a moment they lie in two places."""
     row_pairs = random_twin(0, n=300, d=12, T=9000).layout.comparisons.pairs
-    ours = Atoms(row_pairs)
     limit = 8 * row_pairs.n_pairs
+    ours = Atoms(row_pairs, terms_limit=limit)
     w = np.ones(row_pairs.n_pairs)
-    monkeypatch.setattr(term_store, "TERMS_LIMIT", limit)
     monkeypatch.setattr(row_pairs.rows, "is_small", False)
     every = np.array([[i, j, 1] for i in range(12) for j in range(i + 1, 12)])
     tracemalloc.start()
@@ -176,9 +160,9 @@ def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(
     monkeypatch.setattr(
         ours, "slopes", lambda *given: asked.append(0) or slopes(*given)
     )
-    monkeypatch.setattr(problem, "FEWER", 4)
+    ours.least_stride = 4
     for n in (16, 2):
-        monkeypatch.setattr(problem, "SAMPLED", n)
+        ours.sampled_chunks = n
         step = ours.step(ours.margins(np.array([[0, 1, 1]]), np.ones(1)), move)
         found.append((step.step_size, len(asked)))
     (size, most), (other, both) = found
@@ -197,7 +181,7 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
     assert_array_equal(twin.ours.curvature(margins, some, every), whole)
     monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", 3 * 1000)
     monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1)
-    chosen, factor = curvature.curvature_sample(3000, 3, lambda step: 3000 // step)
+    chosen, factor = problem.curvature_sample(3000, 3, lambda step: 3000 // step)
     assert (len(chosen), factor) == (1000, 3.0)
     part = twin.ours.curvature(margins, some)
     assert_array_equal(part, twin.ours.curvature(margins, some, (chosen, factor)))
@@ -286,10 +270,9 @@ def test_rare_columns_count_in_inner_products_alone(way, after):
         reference.check_partners(found, C, features, after, 1e-13)
 
 
-def test_few_features_among_many_rare_columns(monkeypatch):
+def test_few_features_among_many_rare_columns():
     """The fullest features are an eighth of the entries of features, not of all columns."""
-    monkeypatch.setattr(rows, "SMALL", 0)
-    made = rows.KernelRows(sp.csr_array(np.ones((10, 40))), Workers(1), 2)
+    made = rows.KernelRows(sp.csr_array(np.ones((10, 40))), Workers(1), 2, small=0)
     assert [bounds.tolist() for bounds in made.bounds_by_turn] == [[0, 1], [1, 2]]
 
 
@@ -340,19 +323,8 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on several numbers of threads, however small the work."""
-    for module in (
-        active_atoms,
-        atoms_module,
-        comparisons,
-        gradient,
-        pairs,
-        row_plan,
-        rows,
-        sorting,
-    ):
-        monkeypatch.setattr(module, "GRAIN", 1)
     for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
-        monkeypatch.setattr(pairs, name, 1)
+        monkeypatch.setattr(comparisons, name, 1)
 
     def run(function, loss="smoothed_hinge", weighted=False, width=3):
         X, T, weights = arrays
@@ -360,7 +332,7 @@ def on_threads(arrays, monkeypatch):
             T = np.column_stack([T, T[::-1, 0]])
         results = []
         for n_jobs in N_JOBS:
-            with Workers(n_jobs) as workers:
+            with Workers(n_jobs, grain=1) as workers:
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
                 # All have work.
                 assert len(layout.comparisons.rows.feature_bounds) > n_jobs

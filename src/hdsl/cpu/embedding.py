@@ -8,9 +8,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..solver.directions import Directions
-from .comparisons import Comparisons
+from .comparisons import PAIR_GRAIN, Comparisons
 from .kernels import dense_rows as kernels
-from .pairs import PAIR_GRAIN
 
 #: Rows that are multiplied by a matrix at a time, and shares of the rows that the
 #: gradient's block is summed in, whose sums have so many numbers at most.

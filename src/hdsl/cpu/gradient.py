@@ -11,12 +11,10 @@ from ..input.matrices import largest_value
 from ..solver.atoms import are_directions
 from ..solver.protocols import Gradient
 from .atoms import Atoms
-from .diagonal import best_later, best_others
+from .comparisons import Pairs
 from .embedding import EmbeddedComparisons
 from .kernels import partners as kernels
 from .kernels.lines import WIDTH
-from .row_plan import plan_rows
-from .workers import GRAIN
 
 #: Rounding may lift sums of millions of terms above their bounds by less than this.
 SLACK = 1.0 + 1e-6
@@ -73,9 +71,8 @@ class CPUGradient(Gradient):
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        for first in range(0, len(self.w), GRAIN):
-            if self.w[first : first + GRAIN].any():
-                return False
+        if self.w.any():
+            return False
         return not self.pulls().any()  # pulls at a pair may cancel
 
     def dot(self, margins: np.ndarray) -> float:
@@ -124,21 +121,21 @@ class CPUGradient(Gradient):
         """Return the rows of S for a few features, shape (len(features), n_features)."""
         rows = self.pairs.rows
         out = np.zeros((len(features), self.n_features))
-        plan = plan_rows(features, self.pairs)
-        for group in plan.groups:
+        groups, singles, n_shares = plan_rows(features, self.pairs)
+        for group in groups:
             spread = self._spread(features[group])
             S = rows.entry_lines
             self.workers.run(
                 kernels.gather, rows.feature_bounds, rows.by_column, spread.lines, S
             )
             out[group] = S[:, : len(group)].T
-        if len(plan.singles):
+        if len(singles):
             self.workers.run(
                 kernels.add_rows,
-                np.arange(plan.n_shares + 1),
-                plan.n_shares,
+                np.arange(n_shares + 1),
+                n_shares,
                 features,
-                plan.singles,
+                singles,
                 self._weighted_rows,
                 rows.row_workspaces,
                 out,
@@ -165,7 +162,9 @@ class CPUGradient(Gradient):
             is_marked=np.empty(rows.n_rows, dtype=np.uint8),
         )
         bounds = np.array(
-            self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links.indptr)
+            self.workers.split(
+                rows.n_rows, grain=self.workers.grain // 4, work=links.indptr
+            )
         )
         self.workers.run(kernels.unfold, bounds, features, rows.by_column, unfolded)
         n_shares = len(bounds) - 1
@@ -198,14 +197,13 @@ class CPUGradient(Gradient):
     ) -> kernels.BestPartners:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         best = kernels.BestPartners.empty(len(features))
-        plan = plan_rows(features, self.pairs)
-        for group in plan.groups:
+        groups, singles, n_shares = plan_rows(features, self.pairs)
+        for group in groups:
             search = kernels.PartnerSearch(features[group], after, self.diagonal)
             best.put(group, self._best_in_columns(search))
-        if len(plan.singles):
-            singles = features[plan.singles]
-            search = kernels.PartnerSearch(singles, after, self.diagonal)
-            best.put(plan.singles, self._best_of_reached(search, plan.n_shares))
+        if len(singles):
+            search = kernels.PartnerSearch(features[singles], after, self.diagonal)
+            best.put(singles, self._best_of_reached(search, n_shares))
         return best
 
     def _best_in_columns(self, search: kernels.PartnerSearch) -> kernels.BestPartners:
@@ -250,3 +248,70 @@ class CPUGradient(Gradient):
             best,
         )
         return best
+
+
+def best_others(diagonal: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return for each feature the other one of largest C_jj, the smallest of equals, or -1.
+
+    Examples
+    --------
+    >>> best_others(np.array([5.0, 7.0, 7.0]), np.array([0, 1, 2])).tolist()
+    [1, 2, 1]
+    """
+    best = int(diagonal.argmax())
+    second = -1
+    if len(diagonal) > 1:
+        others = diagonal.copy()
+        others[best] = -np.inf
+        second = int(others.argmax())
+    return np.where(features == best, second, best)
+
+
+def best_later(diagonal: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return for each feature the later one of largest C_jj, the smallest of equals, or -1.
+
+    Examples
+    --------
+    >>> best_later(np.array([5.0, 7.0, 7.0]), np.array([0, 1, 2])).tolist()
+    [1, 2, -1]
+    """
+    n = len(diagonal)
+    backward = diagonal[::-1]
+    is_largest = backward == np.maximum.accumulate(backward)
+    positions = np.where(is_largest, np.arange(n), 0)
+    best_from = n - 1 - np.maximum.accumulate(positions)[::-1]
+    return np.append(best_from, -1)[features + 1]
+
+
+def plan_rows(
+    features: np.ndarray, pairs: Pairs
+) -> tuple[list[np.ndarray], np.ndarray, int]:
+    """Return how rows of S are made in the least time.
+
+    That is the positions of features whose rows are made side by side, up to WIDTH in
+    each group; those of the others, whose rows are made one at a time; and a number n:
+    every n-th of these is made by the same thread.
+
+    Several rows share a pass over X where that is the cheaper way. Of a small X all do:
+    the other way is not worth the time to compile it.
+    """
+    rows = pairs.rows
+    positions = np.arange(len(features))
+    if rows.is_small:
+        groups = [positions[k : k + WIDTH] for k in positions[::WIDTH]]
+        return groups, positions[:0], 1
+    # The share of X that a feature reaches, in the mean.
+    reach = rows.lengths[features] * (pairs.cost / max(rows.nnz, 1) ** 2)
+    reach = np.minimum(reach, 1.0)
+    order = np.argsort(-reach, kind="stable")
+    groups = []
+    while len(order) and reach[order[:WIDTH]].sum() >= pairs.side_by_side:
+        groups.append(order[:WIDTH])
+        order = order[WIDTH:]
+    n_shares = 1
+    if reach[order].sum() * rows.nnz > rows.workers.grain:
+        n_shares = min(len(order), rows.workers.n_threads)
+    # The first shares have one feature more: the longest rows go to the last ones.
+    singles = order.copy()
+    singles[:n_shares] = order[:n_shares][::-1]
+    return groups, singles, n_shares

@@ -1,5 +1,7 @@
 """Rows and comparisons in memory, laid out for the kernels."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
@@ -9,14 +11,12 @@ from ..input.matrices import largest_value
 from ..layout.feature_numbers import column_keys, compared_rows, number_features
 from ..rows import Rows
 from ..solver.protocols import Layout, Loss, Statistics
-from ..solver.statistics import from_sample
+from ..solver.statistics import Sums, from_sample, weighted_sums
 from ..wide_matrices import is_wide
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import KernelRows
-from .sorting import counted
-from .statistics import comparison_sums, count_anchors
-from .workers import GRAIN, Workers
+from .rows import KernelRows, counted, largest_of_rows
+from .workers import Workers
 
 
 class CPULayout(Layout):
@@ -142,5 +142,54 @@ def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndar
     def take(start: int, stop: int) -> None:
         number.take(indices[start:stop], out=out[start:stop], mode="clip")
 
-    workers.run(take, workers.split(len(indices), grain=GRAIN))
+    workers.run(take, workers.split(len(indices), grain=workers.grain))
     return out
+
+
+def comparison_sums(
+    comparisons: Comparisons, weights: np.ndarray | None, numbers: np.ndarray
+) -> Sums:
+    """Return the sums over the comparisons of some numbers, each times its weight."""
+    inner = comparisons.pairs.inner_products
+    winners = comparisons.winner[numbers]
+    losers = comparisons.loser[numbers]
+    sides = np.array([side[numbers] for side in comparisons.sides])
+    rows, position = np.unique(sides, return_inverse=True)
+    position = position.reshape(sides.shape)
+    norms, values = row_sizes(comparisons.rows.matrix[rows])
+    dense = comparisons.rows.dense
+    if dense is not None:
+        squares = np.square(dense[rows], dtype=np.float64).sum(axis=1)
+        norms = np.sqrt(norms**2 + squares)
+    sampled_weights = np.ones(len(numbers))
+    if weights is not None:
+        sampled_weights = weights[numbers]
+    return weighted_sums(
+        sampled_weights,
+        inner[winners] - inner[losers],
+        norms[position],
+        values[position[0]],
+    )
+
+
+def count_anchors(comparisons: Comparisons, weights: np.ndarray | None) -> int:
+    """Return how many rows comparisons of a positive weight start from."""
+    anchors = comparisons.columns[0]
+    if weights is not None:
+        anchors = anchors[weights > 0]
+    return int(np.count_nonzero(np.bincount(anchors)))
+
+
+def row_sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Return ‖x‖ of each row, and how many values it rests on, (Σx²)² / Σx⁴.
+
+    Sizes are relative to the row's largest, whose fourth power may not be a number.
+    """
+    n = matrix.shape[0]
+    row = np.repeat(np.arange(n), np.diff(matrix.indptr))
+    largest = largest_of_rows(matrix)
+    squares = np.square(matrix.data / largest[row])
+    second = np.bincount(row, squares, n)
+    fourth = np.bincount(row, squares**2, n)
+    values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
+    return largest * np.sqrt(second), values

@@ -1,39 +1,34 @@
 """The problem in memory: margins are an array, one number per comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..solver.atoms import ZERO, are_directions, as_array
 from ..solver.directions import Directions
 from ..solver.line_search import Slopes, line_search
 from ..solver.losses import kernel_code
-from ..solver.protocols import (
-    Correction,
-    Loss,
-    Move,
-    Problem,
-    Step,
-)
+from ..solver.protocols import Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
-from .curvature import curvature_sample, margins_of_pairs, sum_curvatures
 from .embedding import EmbeddedComparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
+from .kernels import curvature as curvature_kernels
 from .kernels import losses as kernels
-from .kernels.curvature import CurvedComparisons
 from .kernels.losses import CHUNK, MarginLine
 from .rows import KernelRows
 
+#: Numbers in the matrices that second derivatives are summed in, the largest number of
+#: these, and the least comparisons of each.
+MATRICES_LIMIT = 1 << 22
+MOST_MATRICES = 16
+LEAST_COMPARISONS = 32768
+
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python.
 PULLED = 64
-
-#: A line search begins with so many chunks, where all are so many times as many at
-#: least.
-SAMPLED = 16
-FEWER = 16
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -59,6 +54,11 @@ class CPUProblem(Problem):
     direction_scale : float, default=0.0
         s of the atoms s·uuᵀ inside the embedding of the rows; 0 is none.
     """
+
+    #: A line search begins with so many chunks of comparisons, where all are so many
+    #: times as many at least.
+    sampled_chunks = 16
+    least_stride = 16
 
     def __init__(
         self,
@@ -201,8 +201,11 @@ class CPUProblem(Problem):
         self.workers.run(
             atom_kernels.direction,
             compared.bounds,
-            atom_kernels.ModelShare(share, margins, offset),
-            atom_kernels.AtomChanges(factors, atom_rows),
+            share,
+            margins,
+            offset,
+            factors,
+            atom_rows,
             atom_kernels.Sides(*compared.sides),
             out,
         )
@@ -236,22 +239,23 @@ class CPUProblem(Problem):
 
         They are of the smoothed hinge: other losses are slow on one thread.
         """
-        stride = self.n_comparisons // CHUNK // SAMPLED
-        if self._code != kernels.SMOOTHED_HINGE or stride < FEWER:
+        n_chunks = self.sampled_chunks
+        stride = self.n_comparisons // CHUNK // n_chunks
+        if self._code != kernels.SMOOTHED_HINGE or stride < self.least_stride:
             return None
         weights = self.comparisons.omega
         if self.comparisons.is_weighted:
-            weights = _sampled_chunks(weights, stride)
+            weights = _every(weights, stride, n_chunks)
         line = MarginLine(
-            _sampled_chunks(margins, stride),
-            _sampled_chunks(direction, stride),
+            _every(margins, stride, n_chunks),
+            _every(direction, stride, n_chunks),
             weights,
         )
-        sums = np.empty((SAMPLED, 3))
+        sums = np.empty((n_chunks, 3))
 
         def slopes(step_size: float) -> tuple[float, float]:
             self._along_kernel(
-                0, SAMPLED, self._code, line, float(step_size), EMPTY, sums
+                0, n_chunks, self._code, line, float(step_size), EMPTY, sums
             )
             _, slope, curvature = sums.sum(axis=0).tolist()
             return slope, curvature
@@ -304,10 +308,79 @@ class CPUProblem(Problem):
         if self.comparisons.is_weighted:
             weights = weights[numbers]
         curvatures = factor * weights * self.loss.curvature(margins[numbers])
-        curved = CurvedComparisons(numbers, self.scale**2 * curvatures)
         if self.embedded is None:
-            return sum_curvatures(self.comparisons, self.atoms, atoms, curved)
+            return self._curvature_of_pairs(atoms, numbers, self.scale**2 * curvatures)
         return self._curvature_of_both_kinds(atoms, numbers, curvatures)
+
+    def _curvature_of_pairs(
+        self, atoms: np.ndarray, numbers: np.ndarray, curvatures: np.ndarray
+    ) -> np.ndarray:
+        """Return Σ_t c_t v_t v_tᵀ over comparisons t, v_t the margins of the atoms / λ."""
+        compared = self.comparisons
+        pairs = compared.pairs
+        active = self.atoms.activate(atoms)
+        Z = active.values_of_rows(self._rows_of(numbers, curvatures))
+        columns = active.numbers(atoms)
+        n_columns = len(active.signs)
+        n = len(numbers)
+        n_matrices = min(
+            MOST_MATRICES, MATRICES_LIMIT // n_columns**2, n // LEAST_COMPARISONS
+        )
+        n_matrices = max(1, n_matrices)
+        bounds = n * np.arange(n_matrices + 1) // n_matrices
+        sums = np.zeros((n_matrices, n_columns, n_columns))
+        anchored = curvature_kernels.AnchoredPairs(
+            compared.columns[0], compared.winner, compared.loser
+        )
+
+        def add(start: int, stop: int) -> None:
+            workspace = curvature_kernels.CurvatureWorkspace.empty(n_columns)
+            for number in range(start, stop):
+                curvature_kernels.add_curvatures(
+                    int(bounds[number]),
+                    int(bounds[number + 1]),
+                    numbers,
+                    curvatures,
+                    anchored,
+                    pairs.a,
+                    pairs.b,
+                    Z,
+                    workspace,
+                    sums[number],
+                )
+
+        self.workers.run(add, np.arange(n_matrices + 1))
+        total = sums.sum(axis=0)
+        total += total.T.copy()
+        if np.array_equal(columns, np.arange(n_columns)):
+            return total
+        return total[np.ix_(columns, columns)]
+
+    def _rows_of(self, numbers: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
+        """Return which rows of X are needed: all for all comparisons, fewer for a sample."""
+        compared = self.comparisons
+        pairs = compared.pairs
+        n_rows = compared.rows.n_rows
+        if len(numbers) == self.n_comparisons:
+            return np.ones(n_rows, dtype=bool)
+        numbers = numbers[curvatures != 0.0]
+        is_used = np.zeros(pairs.n_pairs, dtype=bool)
+        is_used[compared.winner[numbers]] = True
+        is_used[compared.loser[numbers]] = True
+        is_wanted = np.zeros(n_rows, dtype=bool)
+        is_wanted[pairs.a[is_used]] = True
+        is_wanted[pairs.b[is_used]] = True
+        return is_wanted
+
+    def _margins_of_pairs(self, atoms: np.ndarray, numbers: np.ndarray) -> sp.csr_array:
+        """Return the margins / λ of atoms (columns) in some comparisons (rows), sparse."""
+        n_rows = self.comparisons.rows.n_rows
+        active = self.atoms.activate(atoms)
+        indptr, indices, values = active.values_of_rows(np.ones(n_rows, dtype=bool))
+        Z = sp.csr_array((values, indices, indptr), shape=(n_rows, len(active.signs)))
+        Z = Z[:, active.numbers(atoms)]
+        a, b, c, d = (Z[side[numbers]] for side in self.comparisons.sides)
+        return sp.csr_array(a.multiply(b) - c.multiply(d))
 
     def _curvature_of_both_kinds(
         self, atoms: np.ndarray, numbers: np.ndarray, curvatures: np.ndarray
@@ -324,9 +397,7 @@ class CPUProblem(Problem):
         answer = np.zeros((len(atoms), len(atoms)))
         answer[np.ix_(is_direction, is_direction)] = inside.T @ inside
         if n_paired:
-            paired = margins_of_pairs(
-                self.comparisons, self.atoms, atoms[~is_direction], numbers
-            )
+            paired = self._margins_of_pairs(atoms[~is_direction], numbers)
             paired = paired.multiply(self.scale * roots[:, None]).tocsr()
             across = paired.T @ inside
             answer[np.ix_(~is_direction, ~is_direction)] = (paired.T @ paired).toarray()
@@ -432,8 +503,20 @@ class CPUProblem(Problem):
         return self.comparisons.pairs.cost
 
 
-def _sampled_chunks(values: np.ndarray, stride: int) -> np.ndarray:
-    """Return the values of every stride-th chunk of comparisons."""
+def _every(values: np.ndarray, stride: int, n_chunks: int) -> np.ndarray:
+    """Return the values of every stride-th chunk of comparisons, so many of them."""
     n_full = len(values) // CHUNK
     chunks = values[: n_full * CHUNK].reshape(-1, CHUNK)
-    return chunks[::stride][:SAMPLED].ravel()
+    return chunks[::stride][:n_chunks].ravel()
+
+
+def curvature_sample(
+    n_comparisons: int, n_atoms: int, count: Callable[[int], int]
+) -> tuple[np.ndarray, float]:
+    """Return evenly spaced comparisons, and the factor of their weights.
+
+    ``count`` is as in `curvature_stride`.
+    """
+    stride = curvature_stride(n_comparisons, n_atoms, count)
+    numbers = np.arange(0, n_comparisons, stride)
+    return numbers, n_comparisons / len(numbers)

@@ -16,9 +16,6 @@ from typing import Any
 import joblib
 import numpy as np
 
-#: A thread is worth calling for this many multiplications, not fewer.
-GRAIN = 200_000
-
 #: Ranges per thread: one that is done early takes from the others.
 SHARES = 4
 
@@ -38,9 +35,16 @@ class Workers:
         As joblib understands it: within its workers None is one thread. There are never
         more threads than NUMBA_NUM_THREADS says where it is set, as it is in joblib's
         processes: these share out the cores.
+    grain : int, default=200_000
+        A thread is worth calling for this many multiplications, not fewer.
+
+    Attributes
+    ----------
+    n_threads : int
     """
 
-    def __init__(self, n_jobs: int | None = None) -> None:
+    def __init__(self, n_jobs: int | None = None, *, grain: int = 200_000) -> None:
+        self.grain = grain
         self.n_threads = int(joblib.effective_n_jobs(n_jobs))
         limit = os.environ.get("NUMBA_NUM_THREADS", "")
         if limit.isdecimal():

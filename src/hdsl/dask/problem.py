@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..cpu.curvature import curvature_sample
+from ..cpu.problem import curvature_sample
 from ..solver.protocols import Correction, Move, Problem, Step
 from .gradient import DaskGradient, ScoreForecast
 from .line_search import search

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from ..cached import cached
 from ..cpu.comparisons import Comparisons
 from ..cpu.gradient import CPUGradient
+from ..cpu.layout import comparison_sums, count_anchors
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import KernelRows
-from ..cpu.statistics import comparison_sums, count_anchors
 from ..cpu.workers import Workers
 from ..solver.atoms import as_array
 from ..solver.protocols import Correction, Loss, Margins, Move, Step

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu.kernels.arrays import SparseArrays
+from ..cpu.kernels.compiled import SparseArrays
 from ..cpu.kernels.record_pairs import (
     pair_overlaps,
     pair_products,

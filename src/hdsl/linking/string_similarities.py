@@ -14,7 +14,7 @@ import numpy as np
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import JaroWinkler, Levenshtein
 
-from ..cpu.kernels.arrays import SparseArrays
+from ..cpu.kernels.compiled import SparseArrays
 from .column_values import (
     NUMBER,
     amount,

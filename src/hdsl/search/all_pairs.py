@@ -18,7 +18,7 @@ from ..neighbor_lists import NeighborLists
 from .products import largest_magnitude
 
 if TYPE_CHECKING:
-    from ..cpu.kernels.arrays import SparseArrays
+    from ..cpu.kernels.compiled import SparseArrays
     from ..cpu.workers import Workers
 
 #: Rows from which on comparing each pair once is faster.

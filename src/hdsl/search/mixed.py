@@ -12,7 +12,7 @@ from ..rows import Rows, count_features
 from .products import on_shared_columns
 
 if TYPE_CHECKING:
-    from ..cpu.kernels.arrays import SparseArrays
+    from ..cpu.kernels.compiled import SparseArrays
     from ..cpu.workers import Workers
 
 #: Rows and products that are looked at at a time: 32 MiB.
@@ -33,7 +33,7 @@ def fill_mixed(
     large enough, they are computed anew, so that rounding decides nothing.
     """
     from ..cpu.kernels import search as kernels
-    from ..cpu.kernels.arrays import MixedArrays
+    from ..cpu.kernels.compiled import MixedArrays
     from ..cpu.rows import arrays_of
 
     n_queries = queries.shape[0]

@@ -12,7 +12,7 @@ from .all_pairs import fill_by_pairs, is_faster_by_pairs
 from .products import add_products, on_shared_columns
 
 if TYPE_CHECKING:
-    from ..cpu.kernels.arrays import SparseArrays
+    from ..cpu.kernels.compiled import SparseArrays
     from ..cpu.workers import Workers
 
 #: Rows whose inner products with a query are summed at a time: a number for each stays

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import SparseArrays
-from .compiled import kernel
+from .compiled import SparseArrays, kernel
 from .lines import fetch_ahead
 
 
@@ -45,33 +44,6 @@ class ActiveFeatures(NamedTuple):
     graph: AtomGraph
 
 
-class ScoreSums(NamedTuple):
-    """Sums over shares of the pairs.
-
-    Attributes
-    ----------
-    diagonals : ndarray of shape (n_shares, n_features)
-        C_ii of the active features.
-    entries : ndarray of shape (n_shares, n_atoms)
-        S_ij of the atoms.
-    """
-
-    diagonals: np.ndarray
-    entries: np.ndarray
-
-
-class AtomRows(NamedTuple):
-    """Two numbers per row; the term of a pair {a, b} is u_a v_b + v_a u_b.
-
-    Attributes
-    ----------
-    u, v : ndarray of shape (n_rows,)
-    """
-
-    u: np.ndarray
-    v: np.ndarray
-
-
 class Terms(NamedTuple):
     """The terms of atoms at pairs of rows, where they are not zero.
 
@@ -83,50 +55,6 @@ class Terms(NamedTuple):
 
     pairs: np.ndarray
     values: np.ndarray
-
-
-class Pieces(NamedTuple):
-    """Ranges of the terms.
-
-    Attributes
-    ----------
-    first, last : ndarray of shape (n_pieces,), int64
-        Where each range begins and ends.
-    """
-
-    first: np.ndarray
-    last: np.ndarray
-
-
-class ModelShare(NamedTuple):
-    """How a direction changes the model as a whole.
-
-    Attributes
-    ----------
-    share : float
-        Of the learned part of the margins.
-    margins : ndarray of shape (n_comparisons,)
-    offset : ndarray of shape (n_comparisons,) or (0,)
-        The part of the margins that is not learned; empty for zeros.
-    """
-
-    share: float
-    margins: np.ndarray
-    offset: np.ndarray
-
-
-class AtomChanges(NamedTuple):
-    """How a direction changes single atoms.
-
-    Attributes
-    ----------
-    factors : ndarray of shape (n_atoms,)
-    rows : ndarray of shape (n_atoms, n_rows)
-        X e_i ± X e_j of each atom.
-    """
-
-    factors: np.ndarray
-    rows: np.ndarray
 
 
 class Sides(NamedTuple):
@@ -260,11 +188,14 @@ def similarities(start, stop, pairs, rows, M, out, product):
 
 
 @kernel()
-def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
+def scores(
+    start, stop, bounds, pairs, weights, active, diagonals, entries, weighted_row
+):
     """Add to C_ii of the active features, and to S_ij of the atoms, for each share of the rows.
 
-    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a share, and S =
-    C + Cᵀ. `weighted_row` is a work array with a number per active feature, of zeros.
+    They have a row per share. C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of
+    the rows of a share, and S = C + Cᵀ. `weighted_row` is a work array with a number
+    per active feature, of zeros.
     """
     rows = active.rows
     graph = active.graph
@@ -276,8 +207,6 @@ def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
     ends = graph.ends
     pair_ptr = pairs.indptr
     second = pairs.second
-    diagonals = sums.diagonals
-    entries = sums.entries
     for share in range(start, stop):
         for a in range(bounds[share], bounds[share + 1]):
             first = np.uint64(indptr[a])
@@ -306,13 +235,11 @@ def scores(start, stop, bounds, pairs, weights, active, sums, weighted_row):
 
 
 @kernel()
-def atom_terms(start, stop, bounds, rows, pairs, terms, counts):
+def atom_terms(start, stop, bounds, u, v, pairs, terms, counts):
     """List the pairs {a, b} where u_a v_b + v_a u_b is not zero, by shares of the rows a.
 
     Those of a share are listed from the number of its first pair on, and counted.
     """
-    u = rows.u
-    v = rows.v
     indptr = pairs.indptr
     second = pairs.second
     term_pairs = terms.pairs
@@ -334,12 +261,15 @@ def atom_terms(start, stop, bounds, rows, pairs, terms, counts):
 
 
 @kernel()
-def sum_terms(start, stop, pieces, terms, weights, out):
-    """Write Σ weight · term of each piece of the terms, in four sums that need not wait."""
+def sum_terms(start, stop, first, last, terms, weights, out):
+    """Write Σ weight · term of each piece of the terms, in four sums that need not wait.
+
+    Piece k has the terms first[k], …, last[k] - 1.
+    """
     four = np.uint64(4)
     for piece in range(start, stop):
-        pairs = terms.pairs[pieces.first[piece] : pieces.last[piece]]
-        values = terms.values[pieces.first[piece] : pieces.last[piece]]
+        pairs = terms.pairs[first[piece] : last[piece]]
+        values = terms.values[first[piece] : last[piece]]
         sum_0 = 0.0
         sum_1 = 0.0
         sum_2 = 0.0
@@ -363,11 +293,12 @@ def sum_terms(start, stop, pieces, terms, weights, out):
 
 
 @kernel()
-def direction(start, stop, model, atoms, sides, out):
-    """Write how the margins of comparisons [start, stop) change."""
-    share = model.share
-    factors = atoms.factors
-    Z = atoms.rows
+def direction(start, stop, share, margins, offset, factors, Z, sides, out):
+    """Write how the margins of comparisons [start, stop) change.
+
+    The learned part of the margins, all but `offset` (empty for zeros), changes by a
+    share, and each atom by a factor. Z has a row X e_i ± X e_j for each of these.
+    """
     a = sides.a
     b = sides.b
     c = sides.c
@@ -375,9 +306,9 @@ def direction(start, stop, model, atoms, sides, out):
     for t in range(np.uint64(start), np.uint64(stop)):
         change = 0.0
         if share != 0.0:
-            learned = model.margins[t]
-            if model.offset.size > 0:
-                learned = learned - model.offset[t]
+            learned = margins[t]
+            if offset.size > 0:
+                learned = learned - offset[t]
             change = share * learned
         for k in range(factors.size):
             z_a = Z[k, np.uint32(a[t])]

@@ -14,19 +14,6 @@ from .compiled import kernel
 GROUP = 128
 
 
-class CurvedComparisons(NamedTuple):
-    """Comparisons, and the second derivative of the loss at each.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (n,), int64
-    curvatures : ndarray of shape (n,), float64
-    """
-
-    numbers: np.ndarray
-    curvatures: np.ndarray
-
-
 class AnchoredPairs(NamedTuple):
     """The anchor of each comparison, and the pairs that are to win and to lose it.
 
@@ -106,8 +93,12 @@ class CurvatureWorkspace(NamedTuple):
 
 
 @kernel()
-def add_curvatures(start, stop, curved, compared, pair_rows, Z, space, out):
-    """Add K with K + Kᵀ = Σ_t c_t v_t v_tᵀ over the curved comparisons [start, stop).
+def add_curvatures(
+    start, stop, numbers, curvatures, compared, firsts, seconds, Z, space, out
+):
+    """Add K with K + Kᵀ = Σ_t c_t v_t v_tᵀ over the comparisons numbers[start:stop].
+
+    Their curvatures are c, and the rows of each pair are `firsts` and `seconds`.
 
     Neighboring ones of the same anchor, up to GROUP, are summed together: K is
     Σ_s p_s q_sᵀ with q_s = Σ ± c_t v_t over the comparisons of pair s, and there are
@@ -115,17 +106,15 @@ def add_curvatures(start, stop, curved, compared, pair_rows, Z, space, out):
     """
     first = start
     while first < stop:
-        group = _list_pairs(first, stop, curved, compared, space)
-        n_atoms = _fill_terms(group, pair_rows, Z, space)
-        _add_products(group, n_atoms, curved.curvatures, space, out)
+        group = _list_pairs(first, stop, numbers, curvatures, compared, space)
+        n_atoms = _fill_terms(group, firsts, seconds, Z, space)
+        _add_products(group, n_atoms, curvatures, space, out)
         first = group.last
 
 
 @kernel()
-def _list_pairs(first, stop, curved, compared, space):
+def _list_pairs(first, stop, numbers, curvatures, compared, space):
     """List the pairs of the comparisons from `first` on that have the same anchor, each once."""
-    numbers = curved.numbers
-    curvatures = curved.curvatures
     anchors = compared.anchors
     pairs = space.pairs
     sides = space.sides
@@ -152,7 +141,7 @@ def _list_pairs(first, stop, curved, compared, space):
 
 
 @kernel()
-def _fill_terms(group, pair_rows, Z, space):
+def _fill_terms(group, firsts, seconds, Z, space):
     """Write z_a ∘ z_b of the pairs, of the atoms that they use; return the number of these.
 
     The anchor is in nearly all pairs: its row is unfolded once, and the other row is
@@ -172,8 +161,8 @@ def _fill_terms(group, pair_rows, Z, space):
     last = np.uint64(0)
     unfolded = np.int64(-1)
     for s in range(group.n_pairs):
-        row = np.int64(pair_rows.first[pairs[s]])
-        other = np.int64(pair_rows.second[pairs[s]])
+        row = np.int64(firsts[pairs[s]])
+        other = np.int64(seconds[pairs[s]])
         if other == anchor:
             other = row
             row = anchor

@@ -11,30 +11,6 @@ from .lines import fetch, fetch_ahead
 PULLS_AHEAD = 32
 
 
-class PairRows(NamedTuple):
-    """The two rows of each pair, first ≤ second, sorted by the first and then the second.
-
-    Attributes
-    ----------
-    first, second : ndarray of shape (n_pairs,), int32
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-
-
-class ComparedPairs(NamedTuple):
-    """The pair that is to win each comparison, and the pair that is to lose it.
-
-    Attributes
-    ----------
-    winners, losers : ndarray of shape (n_comparisons,), int32
-    """
-
-    winners: np.ndarray
-    losers: np.ndarray
-
-
 class PullLists(NamedTuple):
     """The comparisons of each pair: list 2s of those that pair s is to win, 2s + 1 to lose.
 
@@ -51,18 +27,17 @@ class PullLists(NamedTuple):
 
 @kernel()
 def shared_features(
-    start, stop, pairs, rows, n_features, inner_products, products, unfolded
+    start, stop, firsts, seconds, rows, n_features, inner_products, products, unfolded
 ):
     """Find the shared features of the pairs [start, stop), and the inner products.
 
-    Columns from `n_features` on are no features. Where products.indices is empty, the
-    shared features of pair s are counted in products.indptr[s + 1], and its inner
-    product is written; else x_a ∘ x_b is written from products.indptr[s] on. The first
-    row is unfolded once for all of its pairs: a merge of two sorted rows would
-    mispredict at every other entry. `unfolded` has a number per column, zeros.
+    Pairs are sorted by their first and then their second row. Columns from `n_features`
+    on are not features. If products.indices is empty, the shared features of pair s are
+    counted in products.indptr[s + 1], and its inner product is written; else x_a ∘ x_b
+    is written from products.indptr[s] on. The first row is unfolded once for all of its
+    pairs: a merge of two sorted rows would mispredict at every other entry. `unfolded`
+    has a number per column, zeros.
     """
-    firsts = pairs.first
-    seconds = pairs.second
     indptr = rows.indptr
     indices = rows.indices
     data = rows.data
@@ -160,10 +135,8 @@ def add_shares(start, stop, shares, out):
 
 
 @kernel()
-def differences(start, stop, compared, by_pair, base, out):
+def differences(start, stop, winners, losers, by_pair, base, out):
     """Write a base, if any, plus how much the winner exceeds the loser, by comparisons."""
-    winners = compared.winners
-    losers = compared.losers
     for t in range(np.uint64(start), np.uint64(stop)):
         difference = by_pair[np.uint32(winners[t])] - by_pair[np.uint32(losers[t])]
         if base.size > 0:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Links, SparseArrays
-from .compiled import kernel
+from .compiled import Links, SparseArrays, kernel
 from .lines import LINE, WIDTH, add, lift, put, reaches, zeros
 
 #: No feature has this number.

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import SparseArrays
-from .compiled import kernel
+from .compiled import SparseArrays, kernel
 from .lines import AHEAD, LINE, add, fetch, put, zeros
 
 #: Rows of a block whose float32 sums are made, and compared with their limits, at a

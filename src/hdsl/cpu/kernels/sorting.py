@@ -4,23 +4,9 @@ For each range of keys all items are looked at, which is quick, and written to o
 of memory: writes all over a large memory are slow.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .compiled import kernel
-
-
-class Items(NamedTuple):
-    """Two values per item.
-
-    Attributes
-    ----------
-    first, second : ndarray of shape (n_items,)
-    """
-
-    first: np.ndarray
-    second: np.ndarray
 
 
 @kernel()
@@ -35,8 +21,8 @@ def count_keys(start, stop, keys, counts):
 
 
 @kernel()
-def sort_items(start, stop, bounds, keys, items, position, sorted_items):
-    """Write the items by ranges [start, stop) of keys.
+def sort_items(start, stop, bounds, keys, first, second, position, out_1, out_2):
+    """Write two values of each item by ranges [start, stop) of keys.
 
     The next item of each key is written to position[key], which moves on.
     """
@@ -46,8 +32,8 @@ def sort_items(start, stop, bounds, keys, items, position, sorted_items):
         for k in range(keys.size):
             key = keys[k]
             if low <= key < high:
-                sorted_items.first[position[key]] = items.first[k]
-                sorted_items.second[position[key]] = items.second[k]
+                out_1[position[key]] = first[k]
+                out_2[position[key]] = second[k]
                 position[key] += 1
 
 
