@@ -115,7 +115,6 @@ ELSEWHERE = {
     "hdsl": {"Linker", "learn"},
     "hdsl.neighbors": {"SimilarityKNeighborsClassifier"},
     "hdsl.search": {"add_products"},
-    "hdsl.text": {"Scored", "are_counts", "inverse_frequencies", "weigh_counts"},
 }
 
 

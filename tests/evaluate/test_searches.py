@@ -15,7 +15,7 @@ from hdsl.evaluate import (
 )
 from hdsl.relevance import read_relevance
 from hdsl.similarity import FixedPart, Similarity
-from hdsl.text import Scored
+from hdsl.text.search import Scored
 from hdsl.triplets import graded_triplets, relevance_triplets
 
 DOCUMENTS = np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]] + 0.01 * np.arange(8)[:, None]

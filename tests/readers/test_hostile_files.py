@@ -344,15 +344,18 @@ def test_nothing_in_the_source_unpickles_an_array_or_compiles_text():
         for call in ast.walk(tree):
             if not isinstance(call, ast.Call):
                 continue
-            function = ast.unparse(call.func)
             where = (path, call.lineno)
-            assert function not in ("compile", "__import__"), where
-            owner, _, name = function.rpartition(".")
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            owner = ""
+            if isinstance(call.func, ast.Attribute) and name in LOADERS:
+                owner = ast.unparse(call.func.value)
+            is_plain = isinstance(call.func, ast.Name)
+            assert not (is_plain and name in ("compile", "__import__")), where
             allowed = [
-                ast.unparse(word)
+                ast.unparse(word.value)
                 for word in call.keywords
                 if word.arg == "allow_pickle"
             ]
-            if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
-                assert allowed == ["allow_pickle=False"], where
-            assert "allow_pickle=True" not in allowed, where
+            if name in LOADERS and owner in ("np", "numpy", "np.lib.format", "format"):
+                assert allowed == ["False"], where
+            assert allowed in ([], ["False"]), where

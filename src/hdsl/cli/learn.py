@@ -18,6 +18,7 @@ from ..rows import Rows, stack_rows
 from ..similarity.cosine import PRODUCT
 from ..similarity.unlearned import unlearned
 from ..text import BM25, TEST, Collection, Documents, Queries, Words
+from ..text.counts import are_counts, inverse_frequencies, weigh_counts
 from ..text.learning import min_rows_beside_scores
 from ..triplets import relevance_triplets
 from . import measure
@@ -189,8 +190,8 @@ def _vectorize(
         announce("weighing values", quiet=quiet)
         X = data.X
         if _are_counts(data, tfidf):
-            idf = text.inverse_frequencies(X[parts != TEST])
-            X = text.weigh_counts(X, idf)
+            idf = inverse_frequencies(X[parts != TEST])
+            X = weigh_counts(X, idf)
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
     if data.queries is not None:
         facts["query_columns"] = data.queries.columns
@@ -278,7 +279,7 @@ def _are_counts(data: Data, tfidf: bool | None) -> bool:
     """Return whether to weigh rows by TF-IDF; say so where nobody asked for it."""
     if tfidf is not None:
         return tfidf
-    if not text.are_counts(data.X):
+    if not are_counts(data.X):
         return False
     say(
         f"the values of {data.path} are whole numbers: they are taken as counts "

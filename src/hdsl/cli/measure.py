@@ -19,7 +19,8 @@ from ..evaluate.searches import search_quality
 from ..labels import LabelSets, split_labels
 from ..relevance import Relevance
 from ..rows import Rows, sparse_block
-from ..text import BM25, Collection, Documents, Queries, weigh_counts
+from ..text import BM25, Collection, Documents, Queries
+from ..text.counts import weigh_counts
 from ..triplets import ShownRows
 from ..triplets.equal_rows import row_keys
 from .data import Data

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..rows import sparse_block
-from ..text import Documents, Words, weigh_counts
+from ..text import Documents, Words
+from ..text.counts import weigh_counts
 from .data import Data
 from .messages import say
 from .wording import counted

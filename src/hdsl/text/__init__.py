@@ -3,32 +3,26 @@
 from typing import Any
 
 from .collection import Collection
-from .counts import BM25, are_counts, inverse_frequencies, weigh_counts
+from .counts import BM25
 from .documents import TEST, TRAIN, Documents, Queries
 from .encoders import EncoderError, TextEncoder
 from .learning import learn
-from .search import Hits, Scored
-from .words import STOP_WORDS, TOKENS, Words
+from .search import Hits
+from .words import Words
 
 __all__ = [
     "BM25",
-    "STOP_WORDS",
     "TEST",
-    "TOKENS",
     "TRAIN",
     "Collection",
     "Documents",
     "EncoderError",
     "Hits",
     "Queries",
-    "Scored",
     "SentenceEncoder",
     "TextEncoder",
     "Words",
-    "are_counts",
-    "inverse_frequencies",
     "learn",
-    "weigh_counts",
 ]
 
 
