@@ -118,6 +118,12 @@ def test_learned_and_plain_add_up_to_a_reason(collection):
 # --- learned in Python ----------------------------------------------------------------
 
 
+def test_words_whose_lengths_count_are_ranked_by_the_similarity_as_it_is():
+    words = Words(weights="bm25", norm=None)
+    model = HDSL(**nested_parameters(**MODEL, norm=None, random_state=0))
+    assert learn(TEXTS, LABELS, words=words, model=model).scored.ranking == "product"
+
+
 def test_a_collection_learned_in_python_is_one_of_the_command_line(tmp_path):
     ids = [f"d{k}" for k in range(12)]
     collection = learn(TEXTS, LABELS, ids=ids)

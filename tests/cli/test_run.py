@@ -85,12 +85,12 @@ def test_the_checkpoint_is_deleted_when_the_model_is_written(
 def interrupt_at_1(monkeypatch):
     """Send SIGINT at iteration 1 of each fit."""
 
-    def fit(model, **arguments):
+    def fit(model, *rows, **arguments):
         def callback(state):
             if state.n_iter == 1:
                 signal.raise_signal(signal.SIGINT)
 
-        whole_fit(model, **arguments, callback=callback)
+        whole_fit(model, *rows, **arguments, callback=callback)
 
     whole_fit = HDSL.fit
     monkeypatch.setattr(HDSL, "fit", fit)

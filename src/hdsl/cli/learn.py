@@ -15,11 +15,10 @@ from ..evaluate.measured import MAX_SCORES
 from ..evaluate.searches import search_quality
 from ..labels import LabelSets
 from ..rows import Rows, stack_rows
-from ..similarity.cosine import PRODUCT
 from ..similarity.unlearned import unlearned
-from ..text import BM25, TEST, Collection, Documents, Queries, Words
+from ..text import BM25, TEST, Documents, Queries, Words
 from ..text.counts import are_counts, inverse_frequencies, weigh_counts
-from ..text.learning import min_rows_beside_scores
+from ..text.learning import beside_scores, fit_collection
 from ..triplets import relevance_triplets
 from . import measure
 from .data import Data
@@ -132,18 +131,26 @@ def learn(
     elif data.has_judgements:
         training, documents = _split_judgements(data, documents)
     else:
-        scored = class_scores and _is_scored(documents.X, data.y)
-        if scored:
-            announce("scoring the labels with a linear classifier", quiet=quiet)
-        fitted, training = _training_of_labels(
-            data, documents, model, parts, seed if scored else None
-        )
+        training = _training_of_labels(data, documents, parts)
+        if class_scores and _is_scored(documents.X, data.y):
+            fitted = beside_scores(model, len(training["y"]), random_state=seed)
+    if checkpoint is not None and checkpoint.exists():
+        say(f"continues from {checkpoint}")
+    announce("learning (the first time, code is compiled)", quiet=quiet)
     training |= {"checkpoint": checkpoint, "memory_limit": memory_limit}
-    _fit(model, training, quiet=quiet)
-    if words is not None and words.ranks_by_length:
-        model.ranking_ = PRODUCT
+    model.set_params(verbose=int(is_watched(quiet)))
+    try:
+        collection = fit_collection(
+            fitted,
+            training,
+            documents,
+            words=words,
+            encoder=text_encoder,
+            queries=queries,
+        )
+    finally:
+        model.set_params(verbose=0)
     seconds = time.perf_counter() - start
-    collection = Collection(fitted, words, documents, queries, text_encoder)
     announce("measuring on the rows held out", quiet=quiet)
     measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
@@ -158,19 +165,14 @@ def learn(
 
 
 def _training_of_labels(
-    data: Data, documents: Documents, model: Any, parts: np.ndarray, seed: int | None
-) -> tuple[Any, dict[str, Any]]:
-    """Return what learns from the labels, and the rows that are not held out.
-
-    A seed asks for class scores beside the rows.
-    """
+    data: Data, documents: Documents, parts: np.ndarray
+) -> dict[str, Any]:
+    """Return the arguments of a fit to the labels of the rows that are not held out."""
     is_kept = parts != TEST
     training = {"X": documents.X[is_kept], "y": data.y[is_kept]}
-    if seed is not None:
-        model, training = _with_class_scores(model, training, seed)
     if data.groups is not None:
         training["groups"] = data.groups[is_kept]
-    return model, training
+    return training
 
 
 def _vectorize(
@@ -391,32 +393,3 @@ def _is_scored(X: sp.csr_array, y: Any) -> bool:
         f"features and {X.shape[0]:,} rows need too much memory."
     )
     return False
-
-
-def _with_class_scores(
-    model: Any, training: dict[str, Any], seed: int
-) -> tuple[Any, dict[str, Any]]:
-    """Return the model behind class scores, and the arguments of its fit with the scores."""
-    from sklearn.pipeline import make_pipeline
-
-    from ..class_scores import ClassScores
-
-    scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
-    X = scores.fit_transform(**training)
-    if getattr(model, "min_rows", None) == "auto":
-        n_rows = len(training["y"])
-        model.set_params(min_rows=min_rows_beside_scores(n_rows))
-    return make_pipeline(scores, model), training | {"X": X}
-
-
-def _fit(model: Any, training: dict[str, Any], *, quiet: bool) -> None:
-    """Fit the model, with checkpoints on the way, and progress if somebody watches."""
-    checkpoint = training["checkpoint"]
-    if checkpoint is not None and checkpoint.exists():
-        say(f"continues from {checkpoint}")
-    announce("learning (the first time, code is compiled)", quiet=quiet)
-    model.set_params(verbose=int(is_watched(quiet)))
-    try:
-        model.fit(**training)
-    finally:
-        model.set_params(verbose=0)

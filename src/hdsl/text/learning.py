@@ -1,19 +1,23 @@
-"""A collection learned from texts, as the command line does it from a table."""
+"""From texts to a collection: rows, a fitted model, and what searches with both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..input.texts import as_texts
 from ..labels import label_sets
 from ..rows import Rows
+from ..similarity.cosine import PRODUCT
 from .collection import Collection
-from .documents import Documents
+from .documents import Documents, Queries
 from .encoders import TextEncoder
 from .words import Words
+
+if TYPE_CHECKING:
+    from ..hdsl import HDSL
 
 #: Beside class scores, a feature that is paired must be in this power of the number of
 #: rows, at least: pairs of rarer words lead lists and change no error
@@ -96,34 +100,86 @@ def learn(
         text_encoder = TextEncoder.of(encoder)
         X = Rows(X, text_encoder.encode(documents.tolist()))
     if model is None:
-        model = _default_model(len(documents), has_labels=y is not None)
+        from ..hdsl import HDSL
+
+        model = HDSL(random_state=0)
+        if y is not None:
+            model = beside_scores(model, len(documents))
+    labels = None
+    if y is not None and label_sets(y) is None:
+        labels = np.asarray(y)
     judgements = {
         "triplets": triplets,
         "quadruplets": quadruplets,
         "sample_weight": sample_weight,
     }
-    prefix = ""
+    options = {name: value for name, value in judgements.items() if value is not None}
+    return fit_collection(
+        model,
+        {"X": X, "y": y, **options},
+        Documents(X, labels, documents, ids),
+        words=words,
+        encoder=text_encoder,
+    )
+
+
+def fit_collection(
+    model: Any,
+    training: dict[str, Any],
+    documents: Documents,
+    *,
+    words: Words | None = None,
+    encoder: TextEncoder | None = None,
+    queries: Queries | None = None,
+) -> Collection:
+    """Fit a model, and return it with its documents: the road of `learn` and of the command line.
+
+    Parameters
+    ----------
+    model : HDSL or Pipeline
+        A pipeline has `ClassScores` first.
+    training : dict
+        Arguments of ``HDSL.fit`` by name.
+    documents : Documents
+        With rows that are held out, if any.
+    words, encoder
+        What made rows of texts.
+    queries : Queries, default=None
+
+    Returns
+    -------
+    Collection
+    """
+    options = dict(training)
+    X = options.pop("X")
+    y = options.pop("y", None)
+    learned = model
     if hasattr(model, "steps"):
-        prefix = f"{model.steps[-1][0]}__"
-    options = {
-        prefix + name: value for name, value in judgements.items() if value is not None
-    }
-    labels = None
-    if y is not None and label_sets(y) is None:
-        labels = np.asarray(y)
-    fitted = model.fit(X, y, **options)
-    documents_learned = Documents(X, labels, documents, ids)
-    return Collection(fitted, words, documents_learned, encoder=text_encoder)
+        name, learned = model.steps[-1]
+        options = {f"{name}__{key}": value for key, value in options.items()}
+    model.fit(X, y, **options)
+    if words is not None and words.ranks_by_length:
+        learned.ranking_ = PRODUCT
+    return Collection(model, words, documents, queries, encoder)
 
 
-def _default_model(n_texts: int, has_labels: bool) -> Any:
-    """Return what learns where the user names nothing."""
+def beside_scores(model: HDSL, n_rows: int, *, random_state: int = 0) -> Any:
+    """Return a pipeline of class scores and a model, whose rare features are not paired.
+
+    Parameters
+    ----------
+    model : HDSL
+        Its `min_rows` is set if it is "auto".
+    n_rows : int
+        Rows to learn from.
+    random_state : int, default=0
+        That of the class scores.
+    """
     from sklearn.pipeline import make_pipeline
 
     from ..class_scores import ClassScores
-    from ..hdsl import HDSL
 
-    if not has_labels:
-        return HDSL(random_state=0)
-    model = HDSL(min_rows=min_rows_beside_scores(n_texts), random_state=0)
-    return make_pipeline(ClassScores(random_state=0), model)
+    if model.min_rows == "auto":
+        model.set_params(min_rows=min_rows_beside_scores(n_rows))
+    scores = ClassScores(random_state=random_state, n_jobs=model.n_jobs)
+    return make_pipeline(scores, model)
