@@ -785,4 +785,6 @@ def log_odds_of_pair(mixture, levels, rarity):
         added[weaker] -= tied
         rare[weaker] *= 1.0 - tied / chance[weaker]
     prior = math.log(mixture.rate / (1.0 - mixture.rate))
-    return prior + sum(added.values()) + sum(rare.values())
+    log_odds = prior + sum(added.values()) + sum(rare.values())
+    slope, intercept = mixture.doubt
+    return min(log_odds, slope * log_odds + intercept)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 import hdsl
 from hdsl.linking import Linker
@@ -17,7 +18,13 @@ from hdsl.linking.agreement import (
     Compared,
     of_codes,
 )
-from hdsl.linking.probability import Mixture, draw_pairs, fit_mixture
+from hdsl.linking.probability import (
+    Doubt,
+    Mixture,
+    doubt_of_tail,
+    draw_pairs,
+    fit_mixture,
+)
 from people import make_people
 from products import make_tables
 from reference import log_odds_of_pair
@@ -149,6 +156,7 @@ def mixtures(draw):
         0.01,
         np.array(ties, dtype=np.int64).reshape(-1, 2),
         rng.exponential(1.0, (len(ties), N_LEVELS, N_LEVELS)),
+        Doubt(draw(st.floats(0.0, 1.0)), draw(st.floats(-5.0, 0.0))),
     )
     levels = rng.integers(-1, N_LEVELS, (6, n_columns)).astype(np.int8)
     rarity = np.where(levels == EQUAL, rng.normal(size=levels.shape), 0.0)
@@ -162,6 +170,8 @@ def test_log_odds_are_those_of_the_definition(drawn):
         log_odds_of_pair(mixture, *pair) for pair in zip(*compared, strict=True)
     ]
     np.testing.assert_allclose(mixture.log_odds(compared), expected, atol=1e-9)
+    of_columns = mixture.prior + mixture.evidence(compared).sum(axis=1)
+    np.testing.assert_allclose(of_columns, expected, atol=1e-9)
 
 
 def test_the_two_classes_are_those_that_pairs_were_drawn_from():
@@ -181,6 +191,45 @@ def test_the_two_classes_are_those_that_pairs_were_drawn_from():
     known = np.where(is_match, 1.0, 0.0)
     told = fit_mixture(compared, np.ones(20_000), known, 400)
     assert told.rate == pytest.approx(is_match.mean(), rel=0.05)
+
+
+def scores(n_matches=2000, n_others=200_000, distance=5.0):
+    """Log odds of pairs by one number, which is normal in either class; and matches."""
+    rng = np.random.default_rng(0)
+    is_match = np.arange(n_matches + n_others) < n_matches
+    side = np.where(is_match, 1.0, -1.0)
+    number = rng.normal(side * distance**2 / 2, distance)
+    return np.log(n_matches / n_others) + number, number, is_match
+
+
+def test_evidence_that_counts_once_is_believed():
+    log_odds, _, _ = scores()
+    nothing = np.full(len(log_odds), np.nan)
+    doubt = doubt_of_tail(log_odds, np.ones(len(log_odds)), nothing)
+    assert (doubt(log_odds) > 0.0).sum() > 0.9 * (log_odds > 0.0).sum()
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_evidence_that_counts_several_times_is_doubted(times):
+    log_odds, number, is_match = scores()
+    log_odds += (times - 1) * number
+    nothing = np.full(len(log_odds), np.nan)
+    doubt = doubt_of_tail(log_odds, np.ones(len(log_odds)), nothing)
+    is_link = doubt(log_odds) > 0.0
+    n_wrong = (~is_match[is_link]).sum()
+    before = expit(-log_odds[log_odds > 0.0]).sum()
+    after = expit(-doubt(log_odds[is_link])).sum()
+    n_wrong_before = (~is_match[log_odds > 0.0]).sum()
+    assert before < 0.5 * n_wrong_before  # too sure without it
+    assert 0.5 * n_wrong < after < 2.0 * n_wrong
+
+
+@given(st.floats(0.0, 1.0), st.floats(-9.0, 0.0), st.lists(st.floats(-40, 40)))
+def test_doubt_makes_no_pair_surer_and_keeps_the_order(slope, intercept, values):
+    log_odds = np.sort(np.array(values))
+    doubted = Doubt(slope, intercept)(log_odds)
+    assert (doubted <= log_odds).all()
+    assert (np.diff(doubted) >= 0.0).all()
 
 
 def test_random_pairs_stand_for_all_pairs():

@@ -26,7 +26,7 @@ from .classifiers import (
 from .known import Consequences, KnownPairs
 from .nearest import DEPTH, Standing, is_candidate, unique_pairs
 from .pair_features import PairFeatures
-from .probability import Mixture, as_probability, draw_pairs, fit_mixture
+from .probability import Mixture, as_probability, doubt_of_tail, draw_pairs, fit_mixture
 from .similarity import learn_similarity, learned_rows
 
 #: Fewer groups of matches teach classifiers nothing.
@@ -294,7 +294,12 @@ class _Mixing:
         ones = np.ones(len(codes))
         self._pairs = np.concatenate([self.known_pairs, sample.pairs[is_new]])
         self._weights = np.concatenate([ones, sample.weights[is_new]])
-        agreement = Agreement.of_records(searched.records)
+        width = (n_records, 1)
+        #: Pairs that are candidates or known, among all.
+        self._is_near = np.isin(
+            self._pairs @ width, np.concatenate([self.candidates @ width, codes])
+        )
+        self._agreement = agreement = Agreement.of_records(searched.records)
         self._compared = agreement.compare(searched, self._pairs, settings.n_jobs)
         mixture = self._fit(self.consequences)
         self.learned = Learned(settings.seed, agreement, mixture)
@@ -315,7 +320,13 @@ class _Mixing:
 
     def _fit(self, consequences: Consequences) -> Mixture:
         answers = consequences.answers(self._pairs)
-        return fit_mixture(self._compared, self._weights, answers, self._n_records)
+        mixture = fit_mixture(self._compared, self._weights, answers, self._n_records)
+        if not self._agreement.is_wide:
+            return mixture
+        rows = self._is_near
+        log_odds = mixture.log_odds(self._compared.take(rows))
+        doubt = doubt_of_tail(log_odds, self._weights[rows], answers[rows])
+        return mixture._replace(doubt=doubt)
 
     def _held_out(self) -> np.ndarray:
         is_match = self.labels == 1.0
@@ -427,6 +438,8 @@ class _Classifying:
         n_others = float((labels[is_answered] == 0.0).sum())
         total = WEIGHT_OF_UNKNOWN**2 / (WEIGHT_OF_UNKNOWN + n_others)
         weight = np.where(is_answered, 1.0, total / max(len(unknown), 1))
+        unit = total / max(len(mixing.candidates), total)
+        labels, weight = with_rate_of_candidates(labels, weight, is_answered, unit)
         fold = folds(
             np.concatenate([mixing.known_pairs, unknown]),
             mixing.consequences,
@@ -514,6 +527,41 @@ class _Classifying:
             seed=self._settings.seed,
             n_jobs=self._settings.n_jobs,
         )
+
+
+def with_rate_of_candidates(
+    labels: np.ndarray, weight: np.ndarray, is_answered: np.ndarray, unit: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels and weights of pairs, of which matches are not too many.
+
+    Known matches show what matches look like. How many there are, they say as far as
+    other pairs are known too; else each counts as one candidate among all.
+
+    Parameters
+    ----------
+    labels, weight : ndarray of shape (n_pairs,)
+        The share of a match in each pair, and its weight.
+    is_answered : ndarray of shape (n_pairs,)
+        Whether the answer is known.
+    unit : float
+        What one candidate without an answer weighs.
+
+    Examples
+    --------
+    >>> labels = np.array([1.0, 1.0, 1.0, 0.5, 0.5])
+    >>> weight = np.array([1.0, 1.0, 1.0, 0.1, 0.1])
+    >>> labels, weight = with_rate_of_candidates(labels, weight, labels == 1.0, 0.1)
+    >>> round(float(weight @ labels), 9), round(float(weight @ (1.0 - labels)), 9)
+    (0.4, 0.1)
+    """
+    of_matches = weight * labels
+    of_others = weight - of_matches
+    known_share = of_others[is_answered].sum() / max(of_others.sum(), 1e-12)
+    counts_as = known_share + (1.0 - known_share) * unit
+    wanted = of_matches @ np.where(is_answered, counts_as, 1.0)
+    of_matches = of_matches * wanted / max(of_matches.sum(), 1e-12)
+    weight = of_matches + of_others
+    return of_matches / np.maximum(weight, 1e-12), weight
 
 
 def calibration(

@@ -8,9 +8,11 @@ stand for the rest. Pairs with a known answer are pairs whose side is given.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import binom
 
@@ -54,6 +56,19 @@ TOLERANCE = 1e-3
 #: Decimals of a probability: more are not known.
 N_DECIMALS = 9
 
+#: From these log odds on, the tail of other pairs is measured: less probable ones are
+#: many, and of several kinds.
+TAIL_START = -5.0
+
+#: Log odds of matches are smoothed by so much, and counted in cells of this width.
+SMOOTHING = 2.0
+CELL = 0.25
+
+#: The log odds of a mixture may be off by so much before they are compared with pairs: by
+#: a factor, and by a sum.
+USUAL_SLOPE_ERROR = 1.0
+USUAL_ODDS = 3.0
+
 
 class Sample(NamedTuple):
     """Pairs that stand for all pairs of records.
@@ -63,6 +78,20 @@ class Sample(NamedTuple):
 
     pairs: np.ndarray
     weights: np.ndarray
+
+
+class Doubt(NamedTuple):
+    """By what line log odds become less sure: a slope up to 1, an intercept up to 0.
+
+    Log odds below the line stay as they are.
+    """
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def __call__(self, log_odds: Any) -> Any:
+        """Return the log odds that are left."""
+        return np.minimum(log_odds, self.slope * log_odds + self.intercept)
 
 
 class Mixture(NamedTuple):
@@ -79,6 +108,8 @@ class Mixture(NamedTuple):
     strength : ndarray of shape (n_ties, n_levels, n_levels)
         The log of how much more frequent two levels are together than by chance, at
         least 0.
+    doubt : Doubt
+        How much less the evidence of all columns together tells than their sum.
     """
 
     matches: np.ndarray
@@ -86,10 +117,11 @@ class Mixture(NamedTuple):
     rate: float
     ties: np.ndarray
     strength: np.ndarray
+    doubt: Doubt = Doubt()
 
     def log_odds(self, compared: Compared) -> np.ndarray:
         """Return the log odds of pairs."""
-        return self.prior + self.evidence(compared).sum(axis=1)
+        return self.doubt(logit(self.rate) + self._counted(compared).sum(axis=1))
 
     def probability(self, compared: Compared) -> np.ndarray:
         """Return the probability of pairs."""
@@ -98,10 +130,22 @@ class Mixture(NamedTuple):
     @property
     def prior(self) -> float:
         """The log odds of a random pair."""
-        return float(logit(self.rate))
+        return float(self.doubt(logit(self.rate)))
 
     def evidence(self, compared: Compared) -> np.ndarray:
         """Return what each column adds to the log odds of pairs.
+
+        What is doubted is taken from all columns in proportion.
+        """
+        counted = self._counted(compared)
+        total = counted.sum(axis=1)
+        believed = self.doubt(logit(self.rate) + total) - self.prior
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(total == 0.0, self.doubt.slope, believed / total)
+        return counted * part[:, None]
+
+    def _counted(self, compared: Compared) -> np.ndarray:
+        """Return what each column speaks for, before any doubt.
 
         A missing value adds nothing. An equal value adds the more the rarer it is. Where
         two columns depend on each other, agreement that comes with the other's does not
@@ -135,6 +179,7 @@ class Mixture(NamedTuple):
             "ties": self.ties,
             "strength": self.strength,
             "rate": np.array([self.rate]),
+            "doubt": np.array(self.doubt),
         }
 
     @classmethod
@@ -150,7 +195,11 @@ class Mixture(NamedTuple):
             raise ValueError("shares must be larger than 0")
         if ties.size and not 0 <= ties.min() <= ties.max() < n_columns:
             raise ValueError("ties are of columns that are not there")
-        return cls(matches, others, rate, ties.astype(np.int64), strength)
+        slope, intercept = get_array(arrays, "doubt", "f", (2,)).tolist()
+        if not (0.0 <= slope <= 1.0 and intercept <= 0.0):
+            raise ValueError("doubt must not add to log odds")
+        doubt = Doubt(slope, intercept)
+        return cls(matches, others, rate, ties.astype(np.int64), strength, doubt)
 
 
 def as_probability(log_odds: np.ndarray) -> np.ndarray:
@@ -369,3 +418,68 @@ def _strength(
     others = np.maximum(counts - n_matches * np.outer(USUAL_MATCH, USUAL_MATCH), 0.0)
     ratio = (others + counted.unit) / (by_chance + counted.unit)
     return np.log(np.maximum(ratio, 1.0))
+
+
+def doubt_of_tail(
+    log_odds: np.ndarray, weights: np.ndarray, answers: np.ndarray
+) -> Doubt:
+    """Return how far log odds are to be believed, by how other pairs thin out.
+
+    Of pairs that do not match, the fewer there are the larger their log odds: from
+    `TAIL_START` on, by the same factor for each unit. If columns are counted twice, this
+    tail is long, and does not end where the mixture says that matches begin. So it is
+    fitted together with matches, whose log odds may be distributed in any smooth way, by
+    EM. What is left to matches gives the line that corrects the log odds; they never
+    become surer.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_pairs,)
+        Of candidates and known pairs, by a mixture.
+    weights : ndarray of shape (n_pairs,)
+        Pairs that each stands for.
+    answers : ndarray of shape (n_pairs,)
+        1 for a match, 0 for a known other pair, NaN where nothing is known.
+    """
+    rows = log_odds >= TAIL_START
+    if not rows.any():
+        return Doubt()
+    cell = ((log_odds[rows] - TAIL_START) / CELL).astype(np.int64)
+    n_cells = int(cell.max()) + 1
+    above = (np.arange(n_cells) + 0.5) * CELL
+    weights = weights[rows]
+    answers = answers[rows]
+
+    def counted(parts: np.ndarray) -> np.ndarray:
+        return np.bincount(cell, weights * parts, n_cells)
+
+    is_unknown = np.isnan(answers)
+    unknown = counted(is_unknown)
+    known_matches = counted(answers == 1.0)
+    known_others = counted(answers == 0.0)
+    share = expit(above + TAIL_START)
+    for _ in range(MAX_ITER):
+        previous = share
+        matches = known_matches + share * unknown
+        others = known_others + (1.0 - share) * unknown
+        n_others = max(others.sum(), 1e-12)
+        decay = n_others / max(others @ above, 1e-12)
+        tail = n_others * decay * CELL * np.exp(-decay * above)
+        smooth = gaussian_filter1d(matches, SMOOTHING / CELL, mode="constant")
+        share = smooth / np.maximum(smooth + tail, 1e-300)
+        if abs(share - previous).max() < TOLERANCE:
+            break
+    matches = known_matches + share * unknown
+    total = unknown + known_matches + known_others
+
+    def loss(line: np.ndarray) -> float:
+        slope, intercept = line
+        error = ((slope - 1.0) / USUAL_SLOPE_ERROR) ** 2
+        error += (intercept / np.log(USUAL_ODDS)) ** 2
+        corrected = slope * (above + TAIL_START) + intercept
+        of_cells = total * np.logaddexp(0.0, corrected) - matches * corrected
+        return float(of_cells.sum() + 0.5 * error)
+
+    bounds = [(0.0, 1.0), (None, 0.0)]
+    slope, intercept = minimize(loss, (1.0, 0.0), bounds=bounds).x
+    return Doubt(float(slope), float(intercept))
