@@ -181,7 +181,7 @@ def _write_plainly(line: str) -> None:
 
 
 class StageLog:
-    """Lines about the stages of a command, where no terminal shows them live.
+    """Lines about the stages of a command, if no terminal shows them live.
 
     A stage has one line, a few seconds after it began if another line was just written.
     A stage that is over by then has none, so a command of a few seconds writes nothing.

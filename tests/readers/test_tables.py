@@ -1,6 +1,7 @@
 """Tables from files, frames and mappings: their names come first, and only what is wanted."""
 
 import json
+import sys
 import time
 
 import numpy as np
@@ -127,3 +128,76 @@ def test_records_of_which_each_has_a_column_of_its_own_are_refused(tmp_path):
     path.write_text("".join(f'{{"c{k}": 1}}\n' for k in range(20_000)))
     with pytest.raises(ValueError, match=r"t\.jsonl expands .* 200 times its size"):
         tables.read_columns(path)
+
+
+def test_digits_with_underscores_are_no_row_numbers(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("anchor\n1_0\n")
+    with pytest.raises(ValueError, match=r"line 2 .*'1_0'"):
+        tables.row_numbers(tables.read_table(path, {"a": "anchor"}), "anchor", None)
+
+
+def test_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    words = pa.array(["x", "yy", "x"])
+    columns = {
+        "id": [3, 1, 2],
+        "word": words,
+        "kind": words.dictionary_encode(),
+        "rest": [[1]] * 3,
+    }
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), path)
+    table = tables.read_table(path, {"a": "word", "b": "id", "c": "kind"})
+    assert (
+        table.columns["word"].tolist()
+        == table.columns["kind"].tolist()
+        == ["x", "yy", "x"]
+    )
+    assert table.columns["id"].tolist() == [3, 1, 2]
+    with pytest.raises(
+        ValueError, match=r"no column 'no'\. Its columns are 'id', 'word', 'kind'"
+    ):
+        tables.read_table(path, {"a": "no"})
+    with pytest.raises(
+        ValueError, match=r"'rest' of table\.parquet must hold one value"
+    ):
+        tables.read_table(path, {"a": "rest"})
+    with pytest.raises(FileNotFoundError):
+        tables.read_table(tmp_path / "none.parquet", {"a": "id"})
+
+
+def test_parquet_without_a_library(tmp_path, monkeypatch):
+    for library in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, library, None)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ImportError, match="needs pyarrow"):
+        tables.read_table(tmp_path / "table.parquet", {"a": "id"})
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    ends = pa.py_buffer(np.array([0, 1, 2, 3], np.int32))
+    bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
+    table = pa.table({"word": bad})
+    pytest.importorskip("pyarrow.parquet").write_table(
+        table, path, use_dictionary=use_dictionary
+    )
+    for source in (path, table):
+        with pytest.raises(ValueError, match=r"table.*UTF-?8"):
+            tables.read_table(source, {"a": "word"})
+
+
+def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
+    assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [
+        1,
+        "sport",
+    ]
+    from hdsl.cli import inputs
+
+    data = inputs.read_data(path, text="text", label="topic")
+    assert data.labels.tolist() == ["1", "sport"]

@@ -70,7 +70,7 @@ class Importance(Readable):
 
     @property
     def note(self) -> str:
-        """That no feature pair changes much by itself, where that is so; else empty."""
+        """That no feature pair changes much by itself, if so; else empty."""
         if not self.usual_score or not len(self.pairs):
             return ""
         share = float(np.abs(self.pairs["effect"]).max()) / self.usual_score

@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the columns of numbers; none where a line has one number."""
+        """The names of the columns of numbers; none if a line has one number."""
         if not self.addends:
             return ()
         return ("sum", *self.addends)
@@ -73,7 +73,7 @@ class _Numbered:
 
 
 def pair_names(i: np.ndarray, j: np.ndarray, names: Any) -> np.ndarray:
-    """Return "a ~ b" per feature pair, and "a" where both are the same feature."""
+    """Return "a ~ b" per feature pair, and "a" if both are the same feature."""
     pairs = zip(i.tolist(), j.tolist(), strict=True)
     return np.array(
         [_pair_name(first, second, names) for first, second in pairs], dtype=object
@@ -81,7 +81,7 @@ def pair_names(i: np.ndarray, j: np.ndarray, names: Any) -> np.ndarray:
 
 
 def _pair_name(i: int, j: int, names: Any) -> str:
-    """Return "a ~ b", and "a" where both are the same feature."""
+    """Return "a ~ b", and "a" if both are the same feature."""
     if i == j:
         return str(names[i])
     return f"{names[i]} ~ {names[j]}"

@@ -178,7 +178,7 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
 
 
 def _sync_folder(folder: str) -> None:
-    """Have the new name of a file on the disk too, where the system can."""
+    """Have the new name of a file on the disk too, if the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

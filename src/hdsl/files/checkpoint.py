@@ -32,7 +32,7 @@ INTERVAL = 30.0
 #: often.
 TIME_SHARE = 0.05
 
-#: Inputs that a message names where they differ.
+#: Inputs that a message names if they differ.
 N_NAMED = 5
 
 
@@ -65,7 +65,7 @@ def _identity(path: str) -> tuple[int, ...] | None:
 
 
 class Schedule:
-    """When the next write is due: after an interval, a longer one where writing takes long."""
+    """When the next write is due: after an interval, a longer one if writing takes long."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + INTERVAL
@@ -174,7 +174,7 @@ class Checkpoint:
         self._start = {"begin": generator_state(rng)}
 
     def _check_same_run(self, inputs: dict[str, Any]) -> None:
-        """Raise ValueError where the run of the file had other inputs."""
+        """Raise ValueError if the run of the file had other inputs."""
         if self._inputs == inputs:
             return
         names = {**inputs, **self._inputs}
@@ -199,7 +199,7 @@ class Checkpoint:
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to, or later, when it is flushed.
 
-        It is called when it is written, and not where a later one takes its place.
+        It is called when it is written, and not if a later one takes its place.
         """
         self._latest = arrays
         if self._schedule.is_due():

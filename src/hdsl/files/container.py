@@ -110,7 +110,7 @@ def damaged(what: str) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Return a value as JSON with sorted keys; raise ValueError where it has no form for a part."""
+    """Return a value as JSON with sorted keys; raise ValueError if a part has no form in JSON."""
     try:
         return json.dumps(value, sort_keys=True, default=_plain)
     except (TypeError, RecursionError) as error:
@@ -254,7 +254,7 @@ def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
 
 
 def get_strings(arrays: Arrays, name: str) -> np.ndarray:
-    """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
+    """Return the strings of `pack_strings` as objects; raise ValueError if one is not a string."""
     letters = get_array(arrays, f"{name}.text", "u", (None,))
     raw = letters.astype(np.uint8, copy=False).tobytes()
     strings = json.loads(raw.decode("utf-8", "surrogatepass"))
@@ -282,7 +282,7 @@ def pack_values(name: str, values: np.ndarray) -> Arrays:
 
 
 def unpack_values(arrays: Arrays, name: str, n: int | None = None) -> np.ndarray:
-    """Return the vector of `pack_values`, strings as objects; raise ValueError if it is none."""
+    """Return the vector of `pack_values`, strings as objects; raise ValueError if it is not one."""
     if name in arrays:
         return get_array(arrays, name, "biuf", (n,))
     values = get_strings(arrays, name)
@@ -385,7 +385,7 @@ def csr_to_arrays(rows: sp.csr_array, name: str) -> Arrays:
 
 
 def csr_from_arrays(arrays: Arrays, name: str, n_features: int) -> sp.csr_array:
-    """Return the rows of `csr_to_arrays`; raise ValueError where the arrays are none."""
+    """Return the rows of `csr_to_arrays`; raise ValueError if the arrays are not rows."""
     indptr = get_array(arrays, f"{name}_indptr", "i", (None,))
     data = get_array(arrays, name, "f", (None,))
     indices = get_array(arrays, f"{name}_indices", "i", (len(data),))

@@ -28,7 +28,7 @@ DISC_RADIUS = 0.45
 
 @dataclass(repr=False)
 class MoleculesDisplay(Display):
-    """Two molecules; an atom is blue where it speaks for a match, red where against.
+    """Two molecules; an atom is blue if it speaks for a match, red if against.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ QUERY_LENGTH = 110
 class NeighborsDisplay(Display):
     """The nearest rows of a query by cosine and by the learned similarity, side by side.
 
-    Where the model compares rows as they are (``norm=None``), by dot product and as
+    If the model compares rows as they are (``norm=None``), by dot product and as
     learned.
 
     Parameters

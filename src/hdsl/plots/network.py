@@ -17,7 +17,7 @@ from ..explain.tables import shown
 from ..input.matrices import as_rows
 from .display import ABOVE, PLAIN, Display, legend, similarity_of
 
-#: Size of the labels, in points, where they fit.
+#: Size of the labels, in points, if they fit.
 FONT_SIZE = 9.0
 
 #: Width of a character and of the margins of a label, and its height, in font sizes.

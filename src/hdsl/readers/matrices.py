@@ -300,7 +300,7 @@ def read_npz(path: FilePath, *, n_features: int | None = None) -> Data:
 
 
 def _check_n_members(path: Path) -> None:
-    """Raise DataFileError where the list of the members is too long, before it is parsed."""
+    """Raise DataFileError if the list of the members is too long, before it is parsed."""
     with path.open("rb") as stream:
         stream.seek(max(path.stat().st_size - MAX_COMMENT - END_BYTES, 0))
         _, mark, end = stream.read().rpartition(END_OF_DIRECTORY)
@@ -312,7 +312,7 @@ def _check_n_members(path: Path) -> None:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile) -> int:
-    """Return the bytes of all members; raise where they, or their numbers, are too many."""
+    """Return the bytes of all members; raise if they, or their numbers, are too many."""
     members = archive.infolist()
     size = sum(member.file_size for member in members)
     check_expansion(path, size, WAY_OUT)
@@ -329,7 +329,7 @@ def _check_members(path: Path, archive: zipfile.ZipFile) -> int:
 
 
 def _check_shape(path: Path) -> None:
-    """Raise DataFileError where the shape in an archive is none of a matrix."""
+    """Raise DataFileError if the shape in an archive cannot be that of a matrix."""
     with np.load(path, allow_pickle=False) as arrays:
         if "shape" not in arrays.files:
             return

@@ -75,7 +75,7 @@ class TableSource(Protocol):
         """Return the names of all columns, in their order."""
 
     def read(self, wanted: dict[str, str]) -> RawTable:
-        """Return the wanted columns, {parameter: column name}; raise where one is missing."""
+        """Return the wanted columns, {parameter: column name}; raise if one is missing."""
 
 
 def table_source(table: Any, sep: str | None, encoding: str) -> TableSource:
@@ -156,7 +156,7 @@ def not_plain(table: str, column: str) -> ValueError:
 
 
 def _text_lines(path: Path, encoding: str) -> Generator[str, None, None]:
-    """Yield the lines of a text file with their ends; raise where one is no such text."""
+    """Yield the lines of a text file with their ends; raise if one is not such text."""
     if encoding == "utf-8":
         return _utf8_lines(path)
     return _encoded_lines(path, encoding)
@@ -244,7 +244,7 @@ class CsvFile:
             ) from None
         finally:
             csv.field_size_limit(limit)
-            text.close()  # the file, also where its lines are not read to the end
+            text.close()  # the file, even if its lines are not read to the end
 
 
 def _n_fields(fields: list[str]) -> str:
@@ -269,7 +269,7 @@ class JsonlFile:
         return list(names)
 
     def read(self, wanted: dict[str, str]) -> RawTable:
-        """Return the wanted columns, {parameter: column name}; None where a record has none."""
+        """Return the wanted columns, {parameter: column name}; None if a record lacks it."""
         columns: dict[str, list[Any]] = {name: [] for name in wanted.values()}
         names: dict[str, None] = {}
         lines = array("q")
@@ -294,7 +294,7 @@ class JsonlFile:
 
 
 def _record(where: str, line: str) -> dict[str, Any]:
-    """Return the object in a line; raise ValueError where there is none, or a doubtful one."""
+    """Return the object in a line; raise ValueError if there is none or it is doubtful."""
     try:
         record = json.loads(line, object_pairs_hook=_members, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -368,7 +368,7 @@ class ParquetFile:
             return parquet.read_schema(self.path)
 
     def _check_plain(self, schema: Any, names: list[str]) -> None:
-        """Raise ValueError where a column holds lists, records or pieces of bytes."""
+        """Raise ValueError if a column holds lists, records or pieces of bytes."""
         from pyarrow import types
 
         for name in names:
@@ -378,7 +378,7 @@ class ParquetFile:
 
 
 def _check_sizes(path: Path, metadata: Any, *, n_columns: int) -> None:
-    """Raise DataFileError where the sizes in the file say that it expands to far more."""
+    """Raise DataFileError if the sizes in the file say that it expands to far more."""
     # Of all columns: to ask for the size of a single column ends the process where the
     # file is damaged.
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -405,7 +405,7 @@ def _word(words: list[Any], number: int | None) -> Any:
 
 
 def _check_arrow_text(name: str, table: Any) -> None:
-    """Raise ValueError where a pyarrow table has text that is not UTF-8.
+    """Raise ValueError if a pyarrow table has text that is not UTF-8.
 
     A table of another library passes: they check text when they read it.
     """

@@ -41,10 +41,10 @@ __all__ = [
     "without_unknown",
 ]
 
-#: Former names of columns: they are read where the new name is missing.
+#: Former names of columns: they are read if the new name is missing.
 FORMER_NAMES = {"query": "anchor", "document": "item"}
 
-#: What to do where ids stand in place of row numbers.
+#: What to do if ids stand in place of row numbers.
 PASS_IDS = "pass ids=, the id of each row of X"
 
 #: Most combining marks in a row, since putting them in order costs the square of their
@@ -82,7 +82,7 @@ def read_table(
 
 
 def _former_names(wanted: dict[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """Return the wanted columns, with former names where the table has these alone.
+    """Return the wanted columns, with former names if the table has only these.
 
     A name that the caller chose, other than that of its parameter, stays.
     """
@@ -233,7 +233,7 @@ def _checked_table(raw: RawTable, *, skip_missing: bool) -> Table:
 
 
 def _as_column(table: str, name: str, values: Any) -> np.ndarray:
-    """Return the values of a column as a vector; raise ValueError where they make none."""
+    """Return the values of a column as a vector; raise ValueError if they are not one."""
     try:
         column = _as_array(values)
     except ValueError:  # lists of unequal length
@@ -392,7 +392,7 @@ def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
 
 
 def unique_index(keys: list[Any]) -> dict[Any, int]:
-    """Return the number of each key; raise ValueError where a key occurs twice."""
+    """Return the number of each key; raise ValueError if a key occurs twice."""
     index = {key: number for number, key in enumerate(keys)}
     if len(index) < len(keys):
         repeated = [key for key, count in Counter(keys).items() if count > 1]
@@ -421,7 +421,7 @@ def without_unknown(
     """Return the lines of a table whose id in a column has a row; warn of the others.
 
     More lines than the share `max_unknown` are an error, as those of a log about another
-    table would be. Nothing is left out where it is 0, nor of row numbers.
+    table would be. Nothing is left out if it is 0, nor of row numbers.
     """
     if index is None or max_unknown == 0.0:
         return table
@@ -461,7 +461,7 @@ def _about_unknown(
 
 
 def _plain_numbers(table: Table, name: str) -> np.ndarray:
-    """Return a column of row numbers; raise ValueError where it holds anything else."""
+    """Return a column of row numbers; raise ValueError if it holds anything else."""
     column = table.columns[name]
     if table.is_text:
         column = _whole_numbers(table, name)

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs scikit-learn where it is asked for: a model file needs none."""
+    """Load what needs scikit-learn on first use: a model file does not need it."""
     if name == "SentenceEncoder":
         from .sentence_encoder import SentenceEncoder
 

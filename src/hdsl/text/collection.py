@@ -28,7 +28,7 @@ from .words import Words
 if TYPE_CHECKING:
     from ..explain import Explanation
 
-#: What stands before the id of a query where a document may have the same.
+#: What stands before the id of a query if a document may have the same.
 QUERY_PREFIX = "query:"
 
 #: Options of other encoders that `Collection.encode` takes and needs not.
@@ -50,7 +50,7 @@ class Collection:
         What made rows of texts; None for rows of numbers.
     documents : Documents, default=None
     queries : Queries, default=None
-        Queries that are not documents, where the model was learned from such.
+        Queries that are not documents, if the model was learned from such queries.
     encoder : TextEncoder, default=None
         What made the embedding of texts; None without one.
 
@@ -114,7 +114,7 @@ class Collection:
 
     @property
     def scores(self) -> Any:
-        """The fitted `ClassScores` before the model, None where there are none."""
+        """The fitted `ClassScores` before the model, None if there are none."""
         if hasattr(self.model, "steps"):
             return self.model[0]
         return None
@@ -151,7 +151,7 @@ class Collection:
 
     @property
     def feature_names(self) -> np.ndarray | None:
-        """The words, or the names of columns; None where features have no names."""
+        """The words, or the names of columns; None if features have no names."""
         if self.words is None:
             return self.documents.feature_names
         return self.words.names
@@ -159,7 +159,7 @@ class Collection:
     # --- use --------------------------------------------------------------------------
 
     def rows_of(self, texts: Iterable[str]) -> Any:
-        """Return texts as rows; words that are not known are ignored.
+        """Return texts as rows; unknown words are ignored.
 
         With an encoder they have an embedding beside the words.
         """
@@ -196,7 +196,7 @@ class Collection:
     def row_number(self, name: Any) -> int:
         """Return the row of a document by its id, else by its number.
 
-        Where all ids are numbers, a number is an id and nothing else.
+        If all ids are numbers, a number is an id and nothing else.
         """
         return self.documents.row_number(name)
 
@@ -208,7 +208,7 @@ class Collection:
         return self._query_row(name) is not None
 
     def _query_row(self, name: Any) -> sp.csr_array | None:
-        """Return a query of the fit as one row, None where the name is of none."""
+        """Return a query of the fit as one row, None if it is not the name of one."""
         if self.queries is None:
             return None
         name = str(name)
@@ -226,7 +226,7 @@ class Collection:
         """Return one row: of a document by its id, else by its number, else of a text.
 
         Digits that name no document are a text if the model knows them as a word. A
-        query of the fit is named by its id, as ``query:7`` where a document has the same.
+        query of the fit is named by its id, as ``query:7`` if a document has the same id.
         """
         query = self._query_row(name)
         if query is not None:
@@ -239,7 +239,7 @@ class Collection:
         return self.documents.X[[self.row_number(name)]]
 
     def row_of_text(self, text: str) -> Any:
-        """Return a text as one row; raise ValueError where the model knows nothing of it."""
+        """Return a text as one row; raise ValueError if the model knows none of its words."""
         row = self.rows_of([text])
         if not self.scored.is_empty(row):
             return row
@@ -307,7 +307,7 @@ class Collection:
         -------
         Hits
             A list of dict that prints as a table and has ``to_frame()``: ``row``,
-            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S where
+            ``id``, ``label``, ``text``, ``similarity`` (the learned cosine, or S if
             the model ranks by it), ``cosine``, ``rank`` and ``rank by cosine``, ``why``
             (name and value of the largest reasons, and how much of it is learned),
             ``more`` (number and sum of the others) and, of a model that remembers
@@ -447,9 +447,9 @@ class Collection:
     ) -> Any:
         """Return texts as vectors whose dot products are the similarity.
 
-        So a collection stands where a `SentenceTransformer` does, as in
-        `sentence_transformers.util.semantic_search`. Vectors are at unit length where
-        the model ranks by the learned cosine. Where it ranks by S as it is, search by
+        So a collection takes the place of a `SentenceTransformer`, as in
+        `sentence_transformers.util.semantic_search`. Vectors are at unit length if
+        the model ranks by the learned cosine. If it ranks by S as it is, search by
         `dot_score`.
 
         Parameters
@@ -560,7 +560,7 @@ class Collection:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Collection:
-        """Return the collection of `to_arrays`; ValueError where it is damaged."""
+        """Return the collection of `to_arrays`; ValueError if it is damaged."""
         collection = cls(None)
         model_header = get_value(header, "model", dict)
         if model_header.get("kind") == "Collection":
@@ -612,7 +612,7 @@ def _check_encode_options(options: dict[str, Any]) -> None:
 def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None:
     """Return the similarity of a file without loading scikit-learn.
 
-    None where it is of another kind than HDSL, with `ClassScores` before it or without.
+    None if it is of another kind than HDSL, with `ClassScores` before it or without.
     """
     if header.get("kind") == "HDSL":
         similarity = similarity_from_arrays(arrays, header)

@@ -98,7 +98,7 @@ class Documents:
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
-        """The row of each id; of the first, where several have it."""
+        """The row of each id; the first row if several have it."""
         if self.ids is None:
             return {}
         rows: dict[str, int] = {}
@@ -108,14 +108,14 @@ class Documents:
 
     @cached_property
     def _is_numbered(self) -> bool:
-        """Whether documents have numbers as names too: not where ids are numbers."""
+        """Whether documents have numbers as names too: not if ids are numbers."""
         are_numbers = all(map(str.isdecimal, self._row_of_id))
         return not (self._row_of_id and are_numbers)
 
     def find_row(self, name: Any) -> int | None:
         """Return the row of a document by its id, else by its number; None without one.
 
-        Where all ids are numbers, a number is an id and nothing else.
+        If all ids are numbers, a number is an id and nothing else.
         """
         name = str(name)
         if name in self._row_of_id:
@@ -126,7 +126,7 @@ class Documents:
         return None
 
     def row_number(self, name: Any) -> int:
-        """Return what `find_row` does; raise ValueError where it has no row."""
+        """Return what `find_row` does; raise ValueError if it has no row."""
         if self.X is None:
             raise ValueError("The model has no documents: give texts instead of rows.")
         row = self.find_row(name)
@@ -183,7 +183,7 @@ class Documents:
         n_features: int,
         embedding_width: int = 0,
     ) -> Documents:
-        """Return the documents of `to_arrays`; ValueError where they are damaged."""
+        """Return the documents of `to_arrays`; ValueError if they are damaged."""
         idf = None
         if "idf" in arrays:
             idf = get_array(arrays, "idf", "f", (n_features,))
@@ -229,7 +229,7 @@ def _embedding_from(arrays: Arrays, shape: tuple[int, int]) -> np.ndarray:
 
 
 def _as_array(values: Any) -> Any:
-    """Return values as an array, of objects where they are a list of strings."""
+    """Return values as an array, of objects if they are a list of strings."""
     if values is None:
         return None
     if not isinstance(values, list | tuple):
@@ -254,7 +254,7 @@ def _value_of_row(values: Any, row: int) -> Any:
 
 
 def _unpacked(arrays: Arrays, name: str, n_rows: int) -> np.ndarray | None:
-    """Return one value per row, numbers or strings; None where there are none."""
+    """Return one value per row, numbers or strings; None if there are none."""
     if name not in arrays and f"{name}.text" not in arrays:
         return None
     return container.unpack_values(arrays, name, n_rows)
@@ -306,7 +306,7 @@ class Queries:
         n_features: int,
         embedding_width: int = 0,
     ) -> Queries:
-        """Return the queries of `to_arrays`; ValueError where they are damaged."""
+        """Return the queries of `to_arrays`; ValueError if they are damaged."""
         rows = Documents.from_arrays(
             part_of(arrays, "rows"), {}, n_features, embedding_width
         )
@@ -324,7 +324,7 @@ class Queries:
 
 
 def _shown_rows(arrays: Arrays, n_rows: int) -> ShownRows:
-    """Return what was shown; ValueError where it is damaged."""
+    """Return what was shown; ValueError if it is damaged."""
     events = get_array(arrays, "events", "i", (None,))
     shown = ShownRows(
         events=events,

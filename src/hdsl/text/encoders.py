@@ -50,7 +50,7 @@ def encode(
 
 
 def _encode_batch(encoder: Any, texts: Sequence[str]) -> np.ndarray:
-    """Return some texts as rows at unit length; raise ValueError where an encoder gives no rows."""
+    """Return some texts as rows at unit length; raise ValueError if an encoder gives no rows."""
     encoded = encoder.encode([*texts])
     try:
         with np.errstate(over="ignore"):
@@ -158,7 +158,7 @@ class TextEncoder:
         return len(self.fingerprint)
 
     def use(self, encoder: Any) -> None:
-        """Take an encoder, or where it is now; raise EncoderError where it is another one."""
+        """Take an encoder, or its new place; raise EncoderError if it is another one."""
         loaded = load_encoder(encoder)
         probe = _encode_batch(loaded, [PROBE])[0]
         if len(probe) != self.width:
@@ -213,6 +213,6 @@ class TextEncoder:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> TextEncoder:
-        """Return the encoder of `to_arrays`; raise ValueError where it is damaged."""
+        """Return the encoder of `to_arrays`; raise ValueError if it is damaged."""
         fingerprint = get_array(arrays, "fingerprint", "f", (None,))
         return cls(get_value(header, "name", str), fingerprint)

@@ -26,7 +26,7 @@ MIN_ROWS_POWER = 0.25
 
 
 def min_rows_beside_scores(n_rows: int) -> int:
-    """Return how many rows must have a word that is paired, where class scores stand beside it.
+    """Return how many rows must have a word that is paired, if class scores stand beside it.
 
     Examples
     --------

@@ -318,7 +318,7 @@ def _shown_reasons(
 class Cosines(NamedTuple):
     """How similar one query is to all documents, shape (n_documents,) each.
 
-    `learned` is the learned cosine, or S where the model ranks by it.
+    `learned` is the learned cosine, or S if the model ranks by it.
     """
 
     learned: np.ndarray
@@ -338,7 +338,7 @@ class Cosines(NamedTuple):
         return _largest(self.plain, k)
 
     def nearest_by_plain(self) -> int | None:
-        """Return the row of largest plain cosine, None where no cosine is positive."""
+        """Return the row of largest plain cosine, None if no cosine is positive."""
         row = int(np.argmax(self.plain))
         if self.plain[row] > 0.0:
             return row

@@ -61,7 +61,7 @@ class SentenceEncoder(TransformerMixin, BaseEstimator):
         return np.array([f"embedding{k}" for k in range(width)], dtype=object)
 
     def _loaded(self) -> Any:
-        """Return the encoder, which is loaded here where nothing was fitted."""
+        """Return the encoder, which is loaded here if nothing was fitted."""
         if hasattr(self, "encoder_"):
             return self.encoder_
         return load_encoder(self.encoder)

@@ -69,7 +69,7 @@ _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 #: What words are made of beside marks.
 _LETTER_OF_TOKENS = {"identifiers": r"[^\W\d_]"}
 
-#: Where the median text has fewer different words, "auto" takes n-grams of characters:
+#: If the median text has fewer different words, "auto" takes n-grams of characters:
 #: of sentences they make fewer errors up to 4 words per text, and more from 6 on
 #: (benchmarks/reading.py).
 FEW_WORDS = 5
@@ -99,7 +99,7 @@ class Words:
         "characters" cuts words into n-grams of 2 to 4 characters, with a space at both
         ends of a word. With "identifiers", for texts about programs, words have only
         letters, and ``camelCase`` and ``snake_case`` are two words each. "auto" is
-        "characters" where the median text has fewer than 5 different words, else
+        "characters" if the median text has fewer than 5 different words, else
         "words".
     ngrams : int, default=1
         Longest sequence of consecutive words that is a feature. Characters have none.
@@ -172,7 +172,7 @@ class Words:
         return [piece for pieces in self._pieces(text) for piece in pieces]
 
     def _pieces(self, text: str) -> Iterator[list[str]]:
-        """Yield what each run of letters gives: itself where it is one word."""
+        """Yield what each run of letters gives: itself if it is one word."""
         text = normalized(text)
         if self.unit == "identifiers":
             text = _WORD_BREAK.sub(" ", text)
@@ -258,7 +258,7 @@ class Words:
         return sorted(scripts_of(normalized(text)) - known)
 
     def fit(self, texts: Iterable[str]) -> Words:
-        """Learn the words and their weights; raise ValueError where none is left."""
+        """Learn the words and their weights; raise ValueError if none is left."""
         texts = [*_checked_texts(texts)]
         self._read(texts)
         index: dict[str, int] = {}
@@ -309,16 +309,16 @@ class Words:
         share = _spaceless_share(looked_at)
         if share > 0:
             self.reading += (
-                "; as letters and pairs of neighbors where a script has no spaces "
+                "; as letters and pairs of neighbors in scripts without spaces "
                 f"({_percent(share)} of the letters)"
             )
 
     def transform(
         self, texts: Iterable[str], *, are_queries: bool = False
     ) -> sp.csr_array:
-        """Return texts as rows; words that are not known are ignored.
+        """Return texts as rows; unknown words are ignored.
 
-        Queries differ from documents where BM25 ranks by lengths, ``norm=None``: their
+        Queries differ from documents if BM25 ranks by lengths, ``norm=None``: their
         counts do not saturate, and they have length 1.
         """
         counts = self.count(texts)
@@ -389,7 +389,7 @@ class Words:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Words:
-        """Return the words of `to_arrays`; raise ValueError where they are damaged."""
+        """Return the words of `to_arrays`; raise ValueError if they are damaged."""
         stop_words = get_value(header, "stop_words", list)
         if not all(isinstance(word, str) for word in stop_words):
             raise ValueError("stop words are not words")
@@ -419,7 +419,7 @@ def _positive(value: Any) -> float:
 
 
 def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts; raise ValueError where one is no text, or all are one text."""
+    """Yield the texts; raise ValueError if one is not a text, or all are one text."""
     if isinstance(texts, str):
         raise ValueError(f"Words takes a list of texts. Got {short(texts)}.")
     for text in texts:
