@@ -236,7 +236,7 @@ def test_any_language_is_searched_without_an_option(language):
     assert found.argmax(axis=1).tolist() == [0, 1, 2, 3]
     assert words.unit == "words"
     has_spaces = " " in texts[0]
-    assert ("no spaces (100 % of the letters)" in words.reading) != has_spaces
+    assert ("without spaces (100 % of the letters)" in words.reading) != has_spaces
 
 
 def test_a_vowel_sign_cuts_no_word():
