@@ -13,7 +13,7 @@ from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.layout.sides import sides_of
 from hdsl.rows import Rows
 from hdsl.solver import losses
-from hdsl.solver.atoms import ZERO, Atom
+from hdsl.solver.atoms import ZERO, Atom, direction_atoms
 from hdsl.solver.protocols import Correction, Move
 from layouts import (
     LAYOUTS,
@@ -235,6 +235,119 @@ def test_problems_share_a_layout(layout):
         assert_allclose(flat(margins), dense.margins(*model), atol=1e-13 * scale)
         assert_gradient(ours.gradient(margins), dense, flat(margins), model[0])
         assert 0.0 < ours.exact_search_cost() < np.inf
+
+
+# --- directions of an embedding -------------------------------------------------------
+
+
+@st.composite
+def embedded_twins(draw, layout):
+    """A problem with both kinds of atoms, its dense twin, and some directions."""
+    X = draw(matrices())
+    T = np.asarray(draw(comparisons(len(X))))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    Z = rng.normal(size=(len(X), draw(st.integers(1, 5)))).astype(np.float32)
+    loss = draw(st.sampled_from(losses_of(layout)))
+    prior = draw(st.sampled_from([0.0, 0.5]))
+    laid_out = layout(Rows(sp.csr_array(X), Z), T)
+    ours = laid_out.problem(losses.get(loss), 2.0, (prior,), 3.0)
+    ordered = T[np.argsort(T[:, 0], kind="stable")]
+    columns = np.column_stack([X[:, laid_out.features], Z.astype(float)])
+    dense = reference.Problem(columns, ordered, loss, 2.0, prior)
+    numbers = ours.directions.add(
+        rng.normal(size=(draw(st.integers(1, 40)), Z.shape[1]))
+    )
+    return ours, dense, ours.directions.take(numbers)
+
+
+def dense_atoms(dense, paired, vectors):
+    """Return λ(e_i ± e_j)(e_i ± e_j)ᵀ of pairs and 3·uuᵀ of directions, in the last columns."""
+    answer = [reference.atom_matrix(atom, dense.d, dense.scale) for atom in paired]
+    for vector in vectors:
+        whole = np.append(np.zeros(dense.d - len(vector)), vector)
+        answer.append(3.0 * np.outer(whole, whole))
+    return answer
+
+
+@every_layout
+@fewer
+@given(data=st.data())
+def test_both_kinds_of_atoms_against_dense_algebra(layout, data):
+    """Margins, scores, the block of the gradient, second derivatives, steps."""
+    ours, dense, vectors = data.draw(embedded_twins(layout))
+    paired, shares = data.draw(models(ours.n_features))
+    some = np.concatenate([paired, direction_atoms(np.arange(len(vectors)))])
+    shares = np.append(0.5 * shares, np.full(len(vectors), 0.5 / len(vectors)))
+    matrices_of_atoms = dense_atoms(dense, paired, vectors)
+    M = np.tensordot(shares, matrices_of_atoms, axes=1)
+    room = 1e-9 * (1.0 + np.abs(dense.A).sum(axis=(1, 2)).max())
+    margins = ours.margins(some, shares)
+    m = flat(margins)
+    assert_allclose(m, dense.offset + dense.margins_of(M), atol=room)
+
+    gradient = ours.gradient(margins)
+    G = -dense.gradient(m)
+    width = vectors.shape[1]
+    inside = G[-width:, -width:]
+    assert gradient.direction_scale == 3.0
+    # Products of the embedding are in single precision.
+    pulls = dense.omega * np.abs(dense.ell1(m))
+    single = 1e-5 * (1.0 + np.square(dense.X).sum(axis=1).max()) * pulls.sum()
+    assert_allclose(gradient.block, 0.5 * (inside + inside.T), atol=single)
+    scores = [(B * G).sum() for B in matrices_of_atoms]
+    assert_allclose(gradient.scores(some), scores, atol=3 * width * single + room)
+    size = room * (1.0 + pulls.sum())
+    assert_allclose(gradient.dot(margins), (M * G).sum(), atol=size)
+
+    V = np.column_stack([dense.margins_of(B) for B in matrices_of_atoms])
+    if np.abs(m[:, None] - [-30.0, 0.0, 1.0]).min() > 1e-9:  # a kink is on either side
+        curvatures = dense.omega * dense.ell2(m)
+        expected = (V.T * curvatures) @ V
+        found = ours.curvature(margins, some)
+        atol = room * (1.0 + np.abs(V).max())
+        assert_allclose(found, expected, rtol=1e-7, atol=atol)
+
+    own = Atom(*some[-1].tolist())
+    first = Atom(*some[0].tolist())
+    lengths = 1.0, shares[-1] / (1.0 - shares[-1]), shares[0]
+    ways = (V[:, -1] - V @ shares, V @ shares - V[:, -1], V[:, -1] - V[:, 0])
+    moves = [
+        Move("forward", own, None, lengths[0]),
+        Move("away", None, own, lengths[1]),
+        Move("pairwise", own, first, lengths[2]),
+        Correction(
+            "correct", own, None, 1.0, some, 0.5 * (np.eye(len(some))[-1] - shares)
+        ),
+    ]
+    ways = [*ways, 0.5 * ways[0]]
+    for move, way in zip(moves, ways, strict=True):
+        best = dense.line_search(m, way, move.max_step_size)
+        value = dense.value(m + best * way)
+        step = ours.step(margins, move)
+        if step is None:
+            assert dense.value(m) <= value + room
+            continue
+        assert step.value == pytest.approx(value, rel=1e-7, abs=room)
+        there = m + step.step_size * way
+        assert_allclose(flat(step.margins), there, atol=10 * room)
+        again = ours.gradient(step.margins)
+        C = -dense.gradient(flat(step.margins))
+        assert_allclose(again.diagonal, np.diag(C)[:-width], atol=1e3 * room)
+
+
+@every_layout
+@fewer
+@given(data=st.data())
+def test_the_best_direction_is_the_best_of_all(layout, data):
+    ours, _, vectors = data.draw(embedded_twins(layout))
+    gradient = ours.gradient(ours.margins(*NOTHING))
+    vertices = gradient.best_directions(3)
+    found = np.array([vertex.score for vertex in vertices])
+    scores = gradient.scores(np.array([vertex.atom for vertex in vertices]))
+    room = 1e-5 * (1e-9 + np.abs(gradient.block).sum())
+    assert_allclose(found, scores, atol=3 * room)
+    along = 3.0 * np.einsum("kj,kj->k", vectors @ gradient.block, vectors)
+    assert along.max() <= found[0] + room
 
 
 # --- numbers of features, statistics --------------------------------------------------

@@ -79,8 +79,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
     embedding_scale : float >= 0 or "auto", default="auto"
         s, a bound of what is learned inside the embedding: S has zᵀWz', W positive
         semi-definite with trace at most s. 0 leaves the embedding as it is. "auto" is
-        chosen with the prior, 0 among the candidates; it is 0 on a GPU, on a cluster,
-        and where the prior is given.
+        chosen with the prior, 0 among the candidates; it is 0 where the prior is given.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.

@@ -248,6 +248,8 @@ def test_every_call_of_a_dead_card_names_what_failed():
         card.memory,
         lambda: card.take(numbers, numbers),
         lambda: card.largest(numbers, 1),
+        lambda: card.multiply(numbers, numbers, numbers),
+        lambda: card.doubled(numbers),
         lambda: card.replay({0: None}, 0, list),
     ]
     for call in calls:

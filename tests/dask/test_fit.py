@@ -125,6 +125,10 @@ def with_equal_rows(X, y):
 # --- an embedding beside the features -------------------------------------------------
 
 
+#: What is learned inside an embedding goes by products in single precision.
+SINGLE = 1e-6
+
+
 def embedded(X, y, width=4):
     """Return an embedding that knows something of the labels; a few of its rows are empty."""
     rng = np.random.default_rng(5)
@@ -143,9 +147,17 @@ def dense_blocks(Z):
     ("form", "supervision", "params"),
     [
         ("arrays", "labels", {"prior": "auto"}),
-        ("lists", "triplets", {"prior": "auto", "step": "away"}),
-        ("whole pair", "random", {"embedding_weight": 2.0, "norm": None}),
-        ("blocks and a whole one", "labels", {"embedding_weight": 1.0}),
+        ("lists", "triplets", {"step": "away", "embedding_scale": 4.0}),
+        (
+            "whole pair",
+            "random",
+            {"embedding_weight": 2.0, "norm": None, "embedding_scale": 16.0},
+        ),
+        (
+            "blocks and a whole one",
+            "labels",
+            {"embedding_weight": 1.0, "embedding_scale": 8.0},
+        ),
         ("one array", "quadruplets", {"embedding": 4, "embedding_weight": 0.25}),
         ("frames", "labels", {"embedding": ["z0", "z1", "z2", "z3"]}),
         ("dense blocks", "labels", {"embedding": slice(-4, None)}),
@@ -163,7 +175,6 @@ def test_with_an_embedding_the_fit_is_that_of_one_machine(
     Z[9] = Z[4]
     both = sp.hstack([X, Z], format="csr")
     names = [f"x{k}" for k in range(X.shape[1])] + ["z0", "z1", "z2", "z3"]
-    params = {"embedding_scale": 0.0} | params  # as on a cluster
     local = {
         "arrays": (X, Z),
         "lists": (X, Z),
@@ -192,24 +203,45 @@ def test_with_an_embedding_the_fit_is_that_of_one_machine(
     many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(on_cluster, **supervised)
     assert many.embedding_weight_ == one.embedding_weight_
     assert many.embedding_width_ == 4
-    assert_same_path(one, many)
+    assert_same_path(one, many, SINGLE if many.embedding_scale_ else 1e-9)
     assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
     assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
     pair = (X[:5], Z[:5])
     assert_allclose(many.local().similarity(pair), one.similarity(pair), rtol=1e-6)
 
 
+@pytest.mark.parametrize("step", ["corrective", "pairwise"])
+def test_an_embedding_alone_is_learned_in(threads, step):
+    _, y, _ = data(n=90)
+    Z = embedded(None, y, width=40)
+    Z[20:23] = Z[4]
+    settings = settings_of(prior="auto", step=step)
+    one = hdsl.HDSL(**nested_parameters(**settings)).fit(Z, y)
+    many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(cut(Z), y)
+    assert one.embedding_scale_ > 0.0
+    assert many.embedding_scale_ == pytest.approx(one.embedding_scale_, rel=1e-9)
+    assert many.objective_ == pytest.approx(one.objective_, abs=SINGLE)
+    assert many.gap_is_exact_
+    found = many.local().similarity(Z[:9])
+    assert_allclose(found, one.similarity(Z[:9]), rtol=1e-3, atol=1e-3)
+    whole = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(Z, y)
+    assert_allclose(whole.similarity(Z[:9]), found, rtol=1e-9)
+    with pytest.raises(ValueError, match="all 40 columns|All 40 columns"):
+        hdsl.dask.HDSL(embedding=40).fit(cut(sp.csr_array(Z)), y)
+
+
 def test_a_path_with_an_embedding_goes_on(threads):
     X, y, _ = data()
     Z = embedded(X, y)
     both = sp.hstack([X, Z], format="csr")
-    settings = settings_of(max_iter=2, embedding_weight=4.0)
+    settings = settings_of(max_iter=2, embedding_weight=4.0, embedding_scale=8.0)
     one = hdsl.HDSL(**nested_parameters(**settings)).fit((X, Z), y)
     many = hdsl.dask.HDSL(**nested_parameters(**settings)).fit((cut(X), cut(Z)), y)
     one.partial_fit((X, Z), y)
     many.partial_fit(cut(both), y)  # the same columns, in one matrix
     assert many.n_iter_ == 4
-    assert_same_path(one, many)
+    assert many.directions_ is not None
+    assert_same_path(one, many, SINGLE)
     with pytest.raises(ValueError, match="fitted on"):
         many.partial_fit((cut(X), cut(Z[:, :2])), y)
     with pytest.raises(ValueError, match="path so far"):
@@ -221,7 +253,7 @@ def test_a_checkpoint_with_an_embedding_resumes_to_the_same_bytes(
 ):
     X, y, _ = data()
     pair = (cut(X), cut(embedded(X, y)))
-    params = settings_of(max_iter=6)
+    params = settings_of(max_iter=6, embedding_scale=8.0)
 
     def fail(state):
         if state.n_iter == 5:

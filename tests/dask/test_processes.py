@@ -55,8 +55,9 @@ def test_a_killed_worker_and_fewer_workers_change_no_byte(client, threads, tmp_p
     blocks = [first, *(dask.delayed(block) for block in others)]
     Z = np.random.default_rng(0).normal(size=(len(y), 3)) + np.eye(3)[y]
     given = (blocks, [dask.delayed(block) for block in cut(Z)])
-    params = settings_of(max_iter=4)
+    params = settings_of(max_iter=4, embedding_weight=1.0, embedding_scale=8.0)
     whole = hdsl.dask.HDSL(**nested_parameters(**params, client=threads)).fit(given, y)
+    assert whole.directions_ is not None
     seen = []
 
     def kill(state):

@@ -180,6 +180,14 @@ class Emulator(Device):
         """Return the values at some positions."""
         return values[positions]
 
+    def multiply(self, left, right, out):
+        """Write left @ right."""
+        np.matmul(left, right, out=out)
+
+    def doubled(self, values):
+        """Return the numbers in double precision."""
+        return values.astype(np.float64)
+
     def memory(self):
         """Return plenty."""
         return {"used": 0, "held": 0, "free": 2**40}

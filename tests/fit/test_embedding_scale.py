@@ -6,7 +6,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
+from devices import DEVICES
 from hdsl import HDSL, Rows, SimilarityKNeighborsClassifier, Solver
+from hdsl.cuda import runtime
 from hdsl.input.embeddings import LEAST_WIDTH
 from hdsl.settings import nested_parameters
 
@@ -144,10 +146,38 @@ def stop_at_five(state):
     return state.n_iter == 5
 
 
-@pytest.mark.parametrize("option", [{"device": "cuda"}])
-def test_a_card_says_what_to_do(option):
-    with pytest.raises(ValueError, match="device='cpu'"):
-        HDSL(**nested_parameters(embedding_scale=1.0, **option)).fit(ROWS, Y)
+@pytest.fixture(params=DEVICES)
+def device(request, monkeypatch):
+    monkeypatch.setattr(
+        runtime, "get_device", lambda name="cuda": DEVICES[request.param]
+    )
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("rows", [ROWS, ROWS.dense], ids=["words and vectors", "dense"])
+@pytest.mark.parametrize("step", ["corrective", "away"])
+def test_a_card_learns_what_the_cpu_learns(rows, step):
+    options = SMALL | {"embedding_scale": 32.0, "step": step}
+    here = HDSL(**nested_parameters(**options)).fit(rows, Y)
+    card = HDSL(**nested_parameters(device="cuda", **options)).fit(rows, Y)
+    assert card.directions_ is not None
+    assert card.n_iter_ == here.n_iter_
+    assert_allclose(card.trace_["objective"], here.trace_["objective"], atol=1e-7)
+    assert_allclose(card.similarity(rows), here.similarity(rows), atol=1e-3)
+    card.set_params(device="cpu", solver__max_iter=2).partial_fit(rows, Y)
+    assert card.n_iter_ >= here.n_iter_
+    assert card.objective_ <= here.objective_ + 1e-7
+
+
+@pytest.mark.usefixtures("device")
+def test_a_card_chooses_what_the_cpu_chooses():
+    options = {"random_state": 0, "max_iter": 4}
+    here = HDSL(**nested_parameters(**options)).fit(ROWS.dense, Y)
+    card = HDSL(**nested_parameters(device="cuda", **options)).fit(ROWS.dense, Y)
+    assert here.embedding_scale_ > 0.0
+    assert card.embedding_scale_ == pytest.approx(here.embedding_scale_, rel=1e-9)
+    assert card.prior_ == pytest.approx(here.prior_, rel=1e-9)
+    assert_allclose(card.objective_, here.objective_, atol=1e-7)
 
 
 # --- dense rows alone -----------------------------------------------------------------

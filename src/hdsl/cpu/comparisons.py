@@ -285,7 +285,9 @@ class Pairs:
         n_features = self.rows.n_features
         n = int(indptr[-1])
         n_shares = min(
-            MOST_SHARES, n // LEAST_PRODUCTS, n // (LEAST_PER_FEATURE * n_features)
+            MOST_SHARES,
+            n // LEAST_PRODUCTS,
+            n // (LEAST_PER_FEATURE * max(n_features, 1)),
         )
         n_shares = max(1, n_shares)
         bounds = np.searchsorted(indptr, n * np.arange(n_shares + 1) // n_shares)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..cached import cached
 from ..input.matrices import largest_value
-from ..solver.atoms import are_directions
 from ..solver.protocols import Gradient
 from .atoms import Atoms
 from .comparisons import Pairs
@@ -92,21 +91,8 @@ class CPUGradient(Gradient):
 
     # --- atoms ------------------------------------------------------------------------
 
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
-        is_direction = are_directions(atoms)
-        if not is_direction.any():
-            return self._scores_of_pairs(atoms)
-        assert self.directions is not None
-        scores = np.empty(len(atoms))
-        vectors = self.directions.take(atoms[is_direction, 1])
-        along = np.einsum("kj,kj->k", vectors @ self.block, vectors)
-        scores[is_direction] = self.direction_scale * along
-        scores[~is_direction] = self._scores_of_pairs(atoms[~is_direction])
-        return scores
-
-    def _scores_of_pairs(self, atoms: np.ndarray) -> np.ndarray:
-        """Return the scores of atoms that pair features."""
+    def pair_scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B that pairs features."""
         return self.scale * self.atoms.scores(atoms, self.w, lambda: self.diagonal)
 
     @cached

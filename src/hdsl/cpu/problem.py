@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.atoms import ZERO, are_directions, as_array
+from ..solver.atoms import Atom, are_directions, as_keys
 from ..solver.directions import Directions
 from ..solver.line_search import Slopes, line_search
 from ..solver.losses import kernel_code
@@ -176,24 +176,18 @@ class CPUProblem(Problem):
         if isinstance(move, Correction):
             factors = self.sizes(move.atoms) * move.change
             return self.combined(move.atoms, factors, None)
-        share = 0.0
-        if move.toward is None:
-            share = 1.0
-        elif move.away is None:
-            share = -1.0
-        signed_atoms = ((move.toward, self.scale), (move.away, -self.scale))
-        moved = [
-            (atom, factor)
-            for atom, factor in signed_atoms
-            if atom is not None and atom != ZERO
-        ]
+        share = move.share_of_model
+        atoms, signs = move.changes
+        factors = self.sizes(atoms) * signs
         if self.embedded is not None:
-            return self._direction_of_both_kinds(margins, share, move)
+            base = share * margins
+            if self.offset is not None:
+                base -= share * self.offset
+            return self.combined(atoms, factors, base)
         compared = self.comparisons
-        atom_rows = np.empty((len(moved), compared.rows.n_rows))
-        for number, (atom, _) in enumerate(moved):
-            compared.rows.unfold_atom(atom, atom_rows[number])
-        factors = np.array([factor for _, factor in moved])
+        atom_rows = np.empty((len(atoms), compared.rows.n_rows))
+        for number, atom in enumerate(as_keys(atoms)):
+            compared.rows.unfold_atom(Atom(*atom), atom_rows[number])
         offset = self.offset
         if offset is None:
             offset = EMPTY
@@ -210,19 +204,6 @@ class CPUProblem(Problem):
             out,
         )
         return out
-
-    def _direction_of_both_kinds(
-        self, margins: np.ndarray, share: float, move: Move
-    ) -> np.ndarray:
-        """Return share · the learned margins, plus those of what a move goes to, or from."""
-        base = share * margins
-        if self.offset is not None:
-            base -= share * self.offset
-        signs = {move.toward: 1.0, move.away: -1.0}
-        moved = [atom for atom in signs if atom is not None and atom != ZERO]
-        atoms = as_array(moved)
-        factors = self.sizes(atoms) * np.array([signs[atom] for atom in moved])
-        return self.combined(atoms, factors, base)
 
     def slopes(
         self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]

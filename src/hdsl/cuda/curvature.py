@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from ..solver.atoms import are_directions
 from ..solver.protocols import curvature_stride
 from .atom_rows import AtomRows
 from .comparisons import Comparisons
+from .embedding import EmbeddedRows
 from .runtime import Array
 
 #: Most numbers of the sample that are laid out at a time.
@@ -32,18 +34,36 @@ class Curvature:
     comparisons : Comparisons
     atom_rows : AtomRows
     loss_code : int
+    embedded : EmbeddedRows or None
+        The embedding that directions are learned in.
     """
 
     def __init__(
-        self, comparisons: Comparisons, atom_rows: AtomRows, loss_code: int
+        self,
+        comparisons: Comparisons,
+        atom_rows: AtomRows,
+        loss_code: int,
+        embedded: EmbeddedRows | None,
     ) -> None:
         self.comparisons = comparisons
         self.device = comparisons.device
         self._atom_rows = atom_rows
         self._loss_code = loss_code
+        self._embedded = embedded
 
-    def __call__(self, atoms: np.ndarray, margins: Array, factor: float) -> np.ndarray:
-        """Return factor · K of shape (n_atoms, n_atoms), estimated from a sample."""
+    def __call__(self, atoms: np.ndarray, margins: Array, scale: float) -> np.ndarray:
+        """Return scale² · K of shape (n_atoms, n_atoms), estimated from a sample.
+
+        Directions count with the scale of their own.
+        """
+        is_direction = are_directions(atoms)
+        if is_direction.any():  # they are columns behind those of pairs
+            order = np.argsort(is_direction, kind="stable")
+            place = np.argsort(order)
+            return self._sampled(atoms[order], margins, scale)[np.ix_(place, place)]
+        return self._sampled(atoms, margins, scale)
+
+    def _sampled(self, atoms: np.ndarray, margins: Array, scale: float) -> np.ndarray:
         device = self.device
         n_atoms = len(atoms)
         if not n_atoms:
@@ -56,7 +76,7 @@ class Curvature:
         )
         sample = self._curved(margins, stride)
         n_sample = len(sample)
-        factor = factor * (n_comparisons / -(-n_comparisons // stride))
+        factor = scale**2 * (n_comparisons / -(-n_comparisons // stride))
 
         block_size = max(1, SAMPLE_LIMIT // n_atoms)
         most_parts = min(MOST_PARTS, PARTS_LIMIT // n_atoms**2, n_sample // LEAST_ROWS)
@@ -66,7 +86,7 @@ class Curvature:
         V = device.empty(min(block_size, n_sample) * n_atoms)
         for first in range(0, n_sample, block_size):
             block = sample[first : first + block_size]
-            self._queue_sample_rows(atoms, block, margins, factor, V)
+            self._queue_sample_rows(atoms, block, margins, factor, scale, V)
             self._queue_gram(len(block), n_atoms, V, n_parts, partial, K)
         return device.download(K).reshape(n_atoms, n_atoms)
 
@@ -102,32 +122,45 @@ class Curvature:
         sample: Array,
         margins: Array,
         factor: float,
+        scale: float,
         V: Array,
     ) -> None:
         """Queue the rows sqrt(factor · h_t) v_t of V."""
         comparisons = self.comparisons
-        n_sample = len(sample)
+        arguments = {
+            "code": self._loss_code,
+            "n": len(sample),
+            "sample": sample,
+            "factor": factor,
+            "margins": margins,
+            "omega": comparisons.weighting.omega,
+            "omega_step": comparisons.weighting.omega_step,
+            "side": comparisons.side,
+            "a": comparisons.pairs.a,
+            "b": comparisons.pairs.b,
+            "n_atoms": len(atoms),
+        }
         self.device.clear(V)
-        for block in self._atom_rows.blocks(atoms):
+        paired = atoms[~are_directions(atoms)]
+        for block in self._atom_rows.blocks(paired):
             self.device.run(
                 "sample_rows",
-                n_sample,
-                code=self._loss_code,
-                n=n_sample,
-                sample=sample,
-                factor=factor,
-                margins=margins,
-                omega=comparisons.weighting.omega,
-                omega_step=comparisons.weighting.omega_step,
-                side=comparisons.side,
-                a=comparisons.pairs.a,
-                b=comparisons.pairs.b,
+                len(sample),
+                **arguments,
                 ptr=block.z.ptr,
                 atom=block.z.idx,
                 z=block.z.val,
                 left=block.first,
-                n_atoms=len(atoms),
                 V=V,
+            )
+        if len(paired) < len(atoms):
+            assert self._embedded is not None
+            self._embedded.queue_sample(
+                atoms[len(paired) :, 1],
+                arguments,
+                self._embedded.scale / scale,
+                len(paired),
+                V,
             )
 
     def _queue_gram(

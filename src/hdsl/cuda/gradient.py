@@ -57,6 +57,9 @@ class GradientSource(Protocol):
     def score_sums(self, atoms: np.ndarray, pulls: Pulls) -> np.ndarray:
         """Return C_ii + C_jj ± S_ij for each atom."""
 
+    def gradient_block(self, pulls: Pulls) -> np.ndarray:
+        """Return G inside the embedding."""
+
     def half_steps(
         self, pulls: Pulls, starts: list[int], n_largest: int
     ) -> tuple[np.ndarray, Answers]:
@@ -193,8 +196,13 @@ class CUDAGradient(Gradient):
         diagonal = self._known_diagonal[i] + self._known_diagonal[j]
         return Vertex(self.scale * (diagonal + abs(entry)), Atom.of(i, j, entry))
 
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
+    @cached
+    def block(self) -> np.ndarray:
+        """G inside the embedding, of shape (width, width)."""
+        return self.problem.gradient_block(self.pulls)
+
+    def pair_scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B that pairs features."""
         return self.scale * self.problem.score_sums(atoms, self.pulls)
 
     # --- searches ---------------------------------------------------------------------

@@ -19,7 +19,7 @@ class CUDALayout(Layout):
     ----------
     X : csr_array or Rows of shape (n_rows, n_columns), float64
         Canonical: sorted, no duplicates, no stored zeros. The columns of an embedding
-        are no features: they count in inner products, so in the prior.
+        are no features.
     compared : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets of rows of X.
     weights : ndarray of shape (n,), default=None
@@ -112,10 +112,6 @@ class CUDALayout(Layout):
         direction_scale: float = 0.0,
     ) -> CUDAProblem:
         """Return the problem of a loss, a scale and a weight per fixed part."""
-        if direction_scale > 0.0:
-            raise ValueError(
-                "Nothing is learned inside an embedding on a graphics card."
-            )
         code = losses.kernel_code(loss)
         if code is None:
             raise ValueError(
@@ -124,4 +120,4 @@ class CUDALayout(Layout):
                 "device='cpu'."
             )
         offset = self.card.comparisons.fixed_margins(fixed_weights)
-        return CUDAProblem(self.card, code, scale, offset)
+        return CUDAProblem(self.card, code, scale, offset, direction_scale)

@@ -84,17 +84,14 @@ class MoveOnCard:
         self.unfolding.write(toward, away, finds_terms=finds_terms)
         numbers = self._host_numbers
         numbers[:] = 0.0
-        if move.toward is None:  # all else gains what the atom loses
-            numbers[MoveNumber.FROM_MARGINS] = 1.0
-        elif move.away is None:  # all else loses what the atom gains
-            numbers[MoveNumber.FROM_MARGINS] = -1.0
+        numbers[MoveNumber.FROM_MARGINS] = move.share_of_model
         if toward is not None:
             numbers[MoveNumber.FROM_U] = self._scale
         if away is not None:
             numbers[MoveNumber.FROM_V] = -self._scale
         numbers[MoveNumber.MAX_STEP_SIZE] = move.max_step_size
 
-    def write_correction(self, move: Correction) -> None:
+    def write_limit(self, move: Move | Correction) -> None:
         """Write a move whose direction is known."""
         self.unfolding.write()
         self._host_numbers[:] = 0.0

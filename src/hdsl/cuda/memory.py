@@ -6,12 +6,11 @@ import scipy.sparse as sp
 from ..layout.estimates import per_comparison
 from ..rows import Rows
 from ..solver.steps import CORRECTION_LIMIT
-from . import atom_rows, curvature, terms
+from . import atom_rows, curvature, embedding, terms
 
-#: Bytes of a number, of one in an embedding, of a row number, and of an entry of a
-#: sparse matrix, which is a number and a row number.
+#: Bytes of a number, of a row number, and of an entry of a sparse matrix, which is a
+#: number and a row number.
 NUMBER = 8
-SINGLE = 4
 INDEX = 4
 ENTRY = NUMBER + INDEX
 
@@ -35,7 +34,7 @@ def estimate(
     """
     for_embedding = 0
     if isinstance(X, Rows):
-        for_embedding = X.dense.size * SINGLE
+        for_embedding = embedding.bytes_taken(*X.dense.shape)
         X = X.sparse
     n_rows = X.shape[0]
     n = len(compared)

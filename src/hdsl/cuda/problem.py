@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..solver.atoms import are_directions
+from ..solver.directions import Directions
 from ..solver.protocols import Correction, Move, Problem, Step
 from .atoms import Atoms
 from .comparisons import Weighting
 from .curvature import Curvature
 from .data import CardData
+from .embedding import EmbeddedRows
 from .gradient import CUDAGradient
 from .half_steps import HalfSteps
 from .line_search import LineSearch, MoveOnCard, nonzero
@@ -41,6 +44,8 @@ class CUDAProblem(Problem):
         λ of the domain.
     offset : Array of shape (n_comparisons,), default=None
         Margins of what is not learned; None where they are zero.
+    direction_scale : float, default=0.0
+        s of the atoms s·uuᵀ inside the embedding of the rows; 0 is none.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class CUDAProblem(Problem):
         loss_code: int,
         scale: float,
         offset: Array | None = None,
+        direction_scale: float = 0.0,
     ) -> None:
         self.card = card
         self.device = card.device
@@ -60,7 +66,15 @@ class CUDAProblem(Problem):
         self.n_comparisons = card.comparisons.n
         self._by_pair = card.device.empty(card.comparisons.n_pairs)
         self._atoms = Atoms(card)
-        self._curvature = Curvature(card.comparisons, self._atoms.rows, loss_code)
+        self._embedded: EmbeddedRows | None = None
+        self.direction_scale = float(direction_scale)
+        if direction_scale > 0.0:
+            assert card.rows.dense is not None
+            self.directions = Directions(card.rows.dense.shape[1])
+            self._embedded = EmbeddedRows(card, self.directions, self.direction_scale)
+        self._curvature = Curvature(
+            card.comparisons, self._atoms.rows, loss_code, self._embedded
+        )
         self._half_steps = HalfSteps(card)
         self._move = MoveOnCard(card, self.scale)
         self._search = LineSearch(card, loss_code)
@@ -104,7 +118,16 @@ class CUDAProblem(Problem):
 
     def _queue_similarities(self, atoms: np.ndarray, weights: np.ndarray) -> None:
         """Queue what a combination of atoms adds to the similarity of each pair."""
-        self._atoms.queue_similarities(atoms, self.scale * weights, self._by_pair)
+        is_direction = are_directions(atoms)
+        self._atoms.queue_similarities(
+            atoms[~is_direction], self.scale * weights[~is_direction], self._by_pair
+        )
+        if self._embedded is not None:
+            self._embedded.queue_similarities(
+                atoms[is_direction, 1],
+                self.direction_scale * weights[is_direction],
+                self._by_pair,
+            )
 
     def value(self, margins: CUDAMargins) -> float:
         """Return the mean loss."""
@@ -125,7 +148,7 @@ class CUDAProblem(Problem):
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
         with self.undisturbed():
-            return self._curvature(atoms, margins.array, self.scale**2)
+            return self._curvature(atoms, margins.array, self.scale)
 
     # --- steps ------------------------------------------------------------------------
 
@@ -135,8 +158,8 @@ class CUDAProblem(Problem):
         pulls = Pulls(self.card)
         out.pulls = pulls
         with self.undisturbed():
-            if isinstance(move, Correction):
-                self._correct(move, margins.array, out.array, pulls)
+            if isinstance(move, Correction) or self._embedded is not None:
+                self._move_along(move, margins.array, out.array, pulls)
             else:
                 self._move_atoms(move, margins.array, out.array, pulls)
             while not self._search.is_done:
@@ -178,15 +201,30 @@ class CUDAProblem(Problem):
         self._queue_rest(margins, out, pulls)
         terms.queue_sums(pulls.w)
 
-    def _correct(
-        self, move: Correction, margins: Array, out: Array, pulls: Pulls
+    def _move_along(
+        self, move: Move | Correction, margins: Array, out: Array, pulls: Pulls
     ) -> None:
-        """Carry out a step along a change of the weights of many atoms."""
+        """Carry out a step along a change of the weights of any atoms."""
         self._atoms.terms.expect(None)
-        self._move.write_correction(move)
-        self._queue_similarities(move.atoms, move.change)
+        self._move.write_limit(move)
+        direction = self._search.direction
+        base = 0.0
+        if isinstance(move, Correction):
+            self._queue_similarities(move.atoms, move.change)
+        else:
+            base = 1.0
+            self.device.run(
+                "learned_margins",
+                self.n_comparisons,
+                n=self.n_comparisons,
+                factor=move.share_of_model,
+                margins=margins,
+                offset=self.offset,
+                out=direction,
+            )
+            self._queue_similarities(*move.changes)
         self._move.queue_upload()
-        self.card.comparisons.queue_margins(self._by_pair, self._search.direction)
+        self.card.comparisons.queue_margins(self._by_pair, direction, base=base)
         self._search.queue_begin_along(margins, self._move)
         self._queue_rest(margins, out, pulls)
         self._wait_for(pulls)
@@ -210,16 +248,21 @@ class CUDAProblem(Problem):
     ) -> CUDAGradient:
         """Return the gradient over all comparisons, or a batch of rising numbers."""
         weighting = self.card.comparisons.weighting
+        pulls = margins.pulls
         if batch is not None:
             weighting = self._batch_weighting(batch)
+            pulls = None
+        if pulls is None:
             pulls = Pulls(self.card)
             pulls.queue(self.loss_code, margins.array, weighting)
-            return CUDAGradient(self, pulls, margins, weighting, covers_all=False)
-        if margins.pulls is None:
-            pulls = Pulls(self.card)
-            pulls.queue(self.loss_code, margins.array, weighting)
+        if batch is None:
             margins.pulls = pulls
-        return CUDAGradient(self, margins.pulls, margins, weighting, covers_all=True)
+        gradient = CUDAGradient(
+            self, pulls, margins, weighting, covers_all=batch is None
+        )
+        gradient.directions = self.directions
+        gradient.direction_scale = self.direction_scale
+        return gradient
 
     def _batch_weighting(self, batch: np.ndarray) -> Weighting:
         """Return the weights of a batch, which sum to 1; those outside have 0."""
@@ -247,6 +290,12 @@ class CUDAProblem(Problem):
         """Return C_ii + C_jj ± S_ij for each atom."""
         with self.undisturbed():
             return self._atoms.scores(atoms, pulls)
+
+    def gradient_block(self, pulls: Pulls) -> np.ndarray:
+        """Return G inside the embedding."""
+        assert self._embedded is not None
+        with self.undisturbed():
+            return self._embedded.gradient_block(pulls)
 
     def half_steps(
         self, pulls: Pulls, starts: list[int], n_largest: int

@@ -72,7 +72,7 @@ class CardRows:
     block : int
         Sums over rows are made of sums over blocks of so many.
     dense : Array of float32 of shape (n, width), or None
-        An embedding, which counts in inner products alone.
+        An embedding.
     """
 
     def __init__(

@@ -362,6 +362,16 @@ class Device:
         return self._new(lambda: values[positions])
 
     @names_failures
+    def multiply(self, left: Array, right: Array, out: Array) -> None:
+        """Queue out = left @ right, by cuBLAS."""
+        self._new(lambda: self._cupy.matmul(left, right, out=out))
+
+    @names_failures
+    def doubled(self, values: Array) -> Array:
+        """Return single-precision numbers in double precision."""
+        return self._new(lambda: values.astype(np.float64))
+
+    @names_failures
     def memory(self) -> dict[str, int]:
         """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
         with self._device:

@@ -49,7 +49,9 @@ def build_layout(
     by_shard = deal_out(rows, blocks, summary, partition)
     futures = make_shards(rows, by_shard, numbered, summary.total_weight)
     shards = Shards(rows.client, futures, partition)
-    return DaskLayout(shards, numbered.features, rows.mean_squared_norm)
+    return DaskLayout(
+        shards, numbered.features, rows.mean_squared_norm, rows.embedding_width
+    )
 
 
 def number_columns(
@@ -63,7 +65,8 @@ def number_columns(
     is_compared = compared_rows(summary.rows, None, rows.shape[0])
     keys = rows.column_keys(is_compared)
     numbered = number_features(counts, keys, used, min_rows, columns)
-    check_live_features(len(numbered.features), rows.shape[1])
+    if not rows.embedding_width:
+        check_live_features(len(numbered.features), rows.shape[1])
     return numbered
 
 

@@ -32,14 +32,11 @@ class HDSL(hdsl_module.HDSL):
     ----------
     scale, norm, loss, solver, min_rows, warm_start, random_state, verbose
         As in `hdsl.HDSL`.
-    goal, prior, embedding_weight, validation_fraction
-        As in `hdsl.HDSL`. An automatic prior, and the weight of an embedding, are
+    goal, prior, embedding_weight, embedding_scale, validation_fraction
+        As in `hdsl.HDSL`. An automatic prior, and what goes with an embedding, are
         chosen on a sample of the rows, on the client.
-    embedding_scale : 0 or "auto", default="auto"
-        Nothing is learned inside an embedding on a cluster: both are 0.
     embedding : "auto", int, slice, list of str or None, default="auto"
         As in `hdsl.HDSL`, of each block; names are those of blocks that are frames.
-        Dense rows alone are features on a cluster, with "auto" as with None.
     mining : Mining, {"neighbors", "random"} or None, default=None
         As in `hdsl.HDSL`, without functions: one would need all rows in one place.
     device : "cpu"

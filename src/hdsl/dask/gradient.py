@@ -9,7 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..cached import cached
-from ..solver.atoms import ZERO, as_array, as_keys
+from ..solver.atoms import are_directions, as_array, as_keys
 from ..solver.protocols import Correction, Gradient, Move
 from .cluster import gather
 from .per_shard import PerShard
@@ -28,7 +28,7 @@ ROWS_PER_PASS = 8
 
 @dataclass
 class ScoreForecast:
-    """Which atoms the next gradient is asked for, as a rule: their scores are asked ahead."""
+    """Which pairs the next gradient is asked for, as a rule: their scores are asked ahead."""
 
     atoms: np.ndarray = field(default_factory=lambda: as_array([]))
     in_one_pass: bool = True  # whether they are many new ones
@@ -37,8 +37,8 @@ class ScoreForecast:
         """Take in the atoms that a move makes active."""
         self.in_one_pass = isinstance(move, Correction)
         if isinstance(move, Correction):
-            self.atoms = move.atoms
-        elif move.toward is not None and move.toward != ZERO:
+            self.atoms = move.atoms[~are_directions(move.atoms)]
+        elif move.toward is not None and move.toward.i >= 0:
             self.atoms = np.unique([*as_keys(self.atoms), move.toward], axis=0)
 
     def repeat(self, atoms: np.ndarray) -> None:
@@ -101,6 +101,9 @@ class DaskGradient(Gradient):
         self._forecast_atoms = forecast.atoms
         self._starts = self._ask("start", forecast.atoms, forecast.in_one_pass)
         self._diagonal_sum = shards.future_sum(self._ask("diagonal"))
+        self.direction_scale = problem_key.direction_scale
+        if self.direction_scale > 0.0:
+            self._block_sum = shards.future_sum(self._ask("block"))
 
     def _ask(self, question: str, *args: Any) -> PerShard:
         return self.shards.ask(
@@ -139,8 +142,13 @@ class DaskGradient(Gradient):
         """Return whether all slopes are zero."""
         return not self._first.has_slopes
 
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
+    @cached
+    def block(self) -> np.ndarray:
+        """G inside the embedding, of shape (width, width)."""
+        return self.shards.fetch(self._block_sum) / self._first.weight
+
+    def pair_scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B that pairs features."""
         known = self._first.scores
         keys = as_keys(atoms)
         missing = atoms[[key not in known for key in keys]]

@@ -54,13 +54,15 @@ class ClusterInput(CheckedInput):
     rows: ClusterRows
     blocks: list[Any]
 
-    #: Dense rows alone are features on a cluster.
-    has_embedding_alone = False
-
     @property
     def has_embedding(self) -> bool:
         """Whether rows have an embedding beside their features."""
         return self.rows.embedding_width > 0
+
+    @property
+    def has_embedding_alone(self) -> bool:
+        """Whether rows are an embedding without features."""
+        return self.has_embedding and not self.rows.n_features
 
     def with_embedding(self, embedding: EmbeddingChoice) -> ClusterInput:
         """Return the same with rows whose embedding has its weight."""
@@ -142,8 +144,6 @@ def load_rows(model: Any, learned: Any, X: Any, *, continues: bool) -> ClusterRo
     if not is_in_blocks(X):
         return ClusterRows.load(client, check_rows(learned, X, reset=reset))
     embedding = model.embedding
-    if embedding == "auto":
-        embedding = None
     if continues:
         embedding = model.embedding_width_ or None
     rows = ClusterRows.load(client, X, embedding)

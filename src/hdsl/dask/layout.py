@@ -21,13 +21,20 @@ class DaskLayout(Layout):
         The columns of X that are features, the fullest first.
     mean_squared_norm : float
         ‖x‖² of all rows, in the mean.
+    embedding_width : int, default=0
+        Columns of an embedding.
     """
 
     def __init__(
-        self, shards: Shards, features: np.ndarray, mean_squared_norm: float
+        self,
+        shards: Shards,
+        features: np.ndarray,
+        mean_squared_norm: float,
+        embedding_width: int = 0,
     ) -> None:
         self.shards = shards
         self.features = features
+        self.embedding_width = embedding_width
         self.n_features = len(features)
         self._mean_squared_norm = mean_squared_norm
 
@@ -53,7 +60,5 @@ class DaskLayout(Layout):
         direction_scale: float = 0.0,
     ) -> DaskProblem:
         """Return the problem of a loss, a scale and a weight per fixed part."""
-        if direction_scale > 0.0:
-            raise ValueError("Nothing is learned inside an embedding on a cluster.")
-        key = ProblemKey("", loss, float(scale), fixed_weights)
-        return DaskProblem(self.shards, self.features, key)
+        key = ProblemKey("", loss, float(scale), fixed_weights, float(direction_scale))
+        return DaskProblem(self.shards, self.features, key, self.embedding_width)

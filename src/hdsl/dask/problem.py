@@ -6,12 +6,15 @@ Dask computes what is lost with a worker again from its graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from ..cpu.problem import curvature_sample
+from ..solver.directions import Directions
 from ..solver.protocols import Correction, Move, Problem, Step
+from .cluster import send
 from .gradient import DaskGradient, ScoreForecast
 from .line_search import search
 from .per_shard import PerShard
@@ -31,15 +34,26 @@ class DaskProblem(Problem):
     features : ndarray of shape (n_features,)
         The user's number of each feature.
     key : ProblemKey
+    embedding_width : int, default=0
+        Columns of an embedding; directions are learned in it where the key says so.
     """
 
-    def __init__(self, shards: Shards, features: np.ndarray, key: ProblemKey) -> None:
+    def __init__(
+        self,
+        shards: Shards,
+        features: np.ndarray,
+        key: ProblemKey,
+        embedding_width: int = 0,
+    ) -> None:
         self.shards = shards
         self.features = features
         self.key = key
         self.scale = key.scale
         self.n_features = len(features)
         self.n_comparisons = shards.partition.n_comparisons
+        if key.direction_scale > 0.0:
+            self.directions = Directions(embedding_width)
+        self._sent: tuple[np.ndarray, Any] | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -49,11 +63,21 @@ class DaskProblem(Problem):
         self._gradient_ahead: DaskGradient | None = None
         self._uses_batches = False
 
+    @property
+    def _vectors(self) -> Any:
+        """The vectors of all directions, as a future that each worker fetches once."""
+        if self.directions is None:
+            return None
+        vectors = self.directions.vectors
+        if self._sent is None or self._sent[0] is not vectors:
+            self._sent = (vectors, send(self.shards.client, vectors))
+        return self._sent[1]
+
     # --- margins and value ------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> PerShard:
         """Return the margins of a combination of atoms, from scratch."""
-        return self.shards.ask("margins", self.key, atoms, weights)
+        return self.shards.ask("margins", self.key, self._vectors, atoms, weights)
 
     def value(self, margins: PerShard) -> float:
         """Return the mean loss."""
@@ -66,7 +90,7 @@ class DaskProblem(Problem):
     def direction(self, margins: PerShard, move: Move | Correction) -> PerShard:
         """Return how margins change along a move, or along a correction of many weights."""
         self.forecast.follow(move)
-        return self.shards.ask("direction", self.key, margins, move)
+        return self.shards.ask("direction", self.key, self._vectors, margins, move)
 
     def slopes(
         self,
@@ -108,7 +132,9 @@ class DaskProblem(Problem):
 
         chosen, factor = curvature_sample(self.n_comparisons, len(atoms), n_curved)
         samples = PerShard((numbers, factor) for numbers in by_shard(chosen))
-        curvatures = self.shards.ask("curvature", self.key, margins, samples, atoms)
+        curvatures = self.shards.ask(
+            "curvature", self.key, self._vectors, margins, samples, atoms
+        )
         return self.shards.fetch(self.shards.future_sum(curvatures))
 
     # --- gradients --------------------------------------------------------------------
@@ -128,9 +154,11 @@ class DaskProblem(Problem):
     def _make_gradient(
         self, margins: PerShard, batch: np.ndarray | None = None
     ) -> DaskGradient:
-        return DaskGradient(
+        gradient = DaskGradient(
             self.shards, self.key, self.n_features, self.forecast, margins, batch
         )
+        gradient.directions = self.directions
+        return gradient
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

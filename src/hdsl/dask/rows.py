@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.embeddings import embedding_width
+from ..input.embeddings import are_embedding, count_signs, embedding_width
 from ..input.matrices import (
     as_checked_rows,
     as_rows,
@@ -62,10 +62,10 @@ def check_block(block: Any, number: int, embedding: Any = None) -> Any:
     """
     X = as_rows(block, f"Block {number} of X")
     width = embedding_width(embedding, X.shape[1], column_names(block))
-    if width == X.shape[1]:
+    if width == X.shape[1] and sp.issparse(X):
         raise ValueError(
-            f"The embedding has all {width} columns of X: on a cluster features must "
-            "stand before it, since nothing is learned inside an embedding there."
+            f"All {width} columns of X are to be an embedding, but block {number} is "
+            "sparse: features must stand before an embedding, or pass dense blocks."
         )
     if width:
         X = split_columns(X, X.shape[1] - width)
@@ -140,6 +140,14 @@ def stack_blocks(*blocks: Any) -> Any:
 # --- on the client --------------------------------------------------------------------
 
 
+def width_of_whole(client: Any, blocks: list[Any]) -> int | None:
+    """Return the width of blocks that are an embedding as a whole; None where they are not."""
+    signs = gather(client, client.map(count_signs, blocks, pure=False))
+    if signs and are_embedding(signs):
+        return int(signs[0].shape[1])
+    return None
+
+
 def _block_size(summary: BlockSummary) -> int:
     """Return how many values a block has, features and embedding together."""
     width = summary.embedding.width
@@ -174,6 +182,8 @@ class ClusterRows:
         `embedding` says which of the last columns are one, as in `check_block`.
         """
         blocks = as_futures(client, X)
+        if isinstance(embedding, str):
+            embedding = width_of_whole(client, blocks)
         checked = client.map(
             check_block, blocks, range(len(blocks)), embedding=embedding, pure=False
         )
@@ -209,9 +219,10 @@ class ClusterRows:
                 f"Blocks of X have different numbers of features: {n_columns}. "
                 "Features and their embedding are a tuple (X, Z), blocks a list."
             )
-        columns, _ = rows.count_columns()
-        check_live_features(len(columns), rows.n_features)
-        check_largest(rows.largest_value)
+        if rows.n_features or not rows.embedding_width:
+            columns, _ = rows.count_columns()
+            check_live_features(len(columns), rows.n_features)
+            check_largest(rows.largest_value)
         return rows._without_small_blocks()
 
     def _without_small_blocks(self) -> ClusterRows:

@@ -21,7 +21,7 @@ from ..cpu.layout import comparison_sums, count_anchors
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import KernelRows
 from ..cpu.workers import Workers
-from ..solver.atoms import as_array
+from ..solver.atoms import are_directions, as_array
 from ..solver.protocols import Correction, Loss, Margins, Move, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
@@ -35,6 +35,7 @@ class ProblemKey(NamedTuple):
     loss: Loss
     scale: float
     fixed_weights: tuple[float, ...]
+    direction_scale: float = 0.0
 
 
 class GradientKey(NamedTuple):
@@ -60,7 +61,7 @@ class ShardData(NamedTuple):
     n_features : int
         Columns that are features; later ones count in dot products only.
     dense : ndarray of shape (n_rows, width) or None, default=None
-        An embedding, which counts in dot products only.
+        An embedding.
     """
 
     X: sp.csr_array
@@ -144,16 +145,26 @@ class Shard:
             weights = self.data.weights
         return Comparisons(rows, self.data.compared, weights / self.data.total_weight)
 
-    def problem(self, key: ProblemKey) -> CPUProblem:
-        """Return the problem of a key; the one before is forgotten."""
+    def problem(self, key: ProblemKey, vectors: np.ndarray | None = None) -> CPUProblem:
+        """Return the problem of a key; the one before is forgotten.
+
+        `vectors` are those of the directions that the question is about.
+        """
         if self._problem is None or key.name != self._problem_name:
             columns = np.arange(self.data.n_features)
             offset = self.comparisons.fixed_margins(key.fixed_weights)
             self._problem = CPUProblem(
-                self.comparisons, columns, key.loss, key.scale, offset
+                self.comparisons,
+                columns,
+                key.loss,
+                key.scale,
+                offset,
+                key.direction_scale,
             )
             self._problem_name = key.name
             self._gradients = {}
+        if vectors is not None and self._problem.directions is not None:
+            self._problem.directions.restore(vectors)
         return self._problem
 
     def gradient(self, step: Step, key: GradientKey) -> CPUGradient:
@@ -181,18 +192,28 @@ class Shard:
 
     # --- margins ----------------------------------------------------------------------
 
-    def margins(self, key: ProblemKey, atoms: np.ndarray, weights: np.ndarray) -> Step:
+    def margins(
+        self,
+        key: ProblemKey,
+        vectors: np.ndarray | None,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+    ) -> Step:
         """Return the margins of a model."""
-        problem = self.problem(key)
+        problem = self.problem(key, vectors)
         self._turn_to(atoms)
         margins = problem.margins(atoms, weights)
         return Step(margins, np.nan, problem.value(margins))
 
     def direction(
-        self, key: ProblemKey, step: Step, move: Move | Correction
+        self,
+        key: ProblemKey,
+        vectors: np.ndarray | None,
+        step: Step,
+        move: Move | Correction,
     ) -> Margins:
         """Return how margins change along a move."""
-        problem = self.problem(key)
+        problem = self.problem(key, vectors)
         if isinstance(move, Correction):
             self._turn_to(move.atoms)
         return problem.direction(step.margins, move)
@@ -216,6 +237,7 @@ class Shard:
     def curvature(
         self,
         key: ProblemKey,
+        vectors: np.ndarray | None,
         step: Step,
         sample: tuple[np.ndarray, float],
         atoms: np.ndarray,
@@ -224,7 +246,7 @@ class Shard:
         numbers, _ = sample
         if not len(numbers):
             return np.zeros((len(atoms), len(atoms)))
-        problem = self.problem(key)
+        problem = self.problem(key, vectors)
         self._turn_to(atoms)
         return problem.curvature(step.margins, atoms, sample)
 
@@ -252,16 +274,20 @@ class Shard:
     def scores(
         self, step: Step, key: GradientKey, atoms: np.ndarray, in_one_pass: bool
     ) -> np.ndarray:
-        """Return the scores of atoms, of all in one pass or from the terms of each."""
+        """Return the scores of pairs, of all in one pass or from the terms of each."""
         gradient = self.gradient(step, key)
         self._turn_to(atoms)
         if in_one_pass and len(atoms):
             gradient.atoms.activate(atoms)
-        return gradient.scores(atoms)
+        return gradient.pair_scores(atoms)
 
     def diagonal(self, step: Step, key: GradientKey) -> np.ndarray:
         """Return C_jj of every feature."""
         return self.gradient(step, key).diagonal
+
+    def block(self, step: Step, key: GradientKey) -> np.ndarray:
+        """Return G inside the embedding."""
+        return self.gradient(step, key).block
 
     def rows(self, step: Step, key: GradientKey, features: np.ndarray) -> np.ndarray:
         """Return the rows of S of these features."""
@@ -283,11 +309,12 @@ class Shard:
         return self.gradient(step, key).dot(model.margins)
 
     def _turn_to(self, atoms: np.ndarray) -> None:
-        """Forget what the problem remembers of other atoms than these.
+        """Forget what the problem remembers of other pairs of features than these.
 
         It may move the last bits of an answer, and a shard that is built again
         remembers nothing.
         """
+        atoms = atoms[~are_directions(atoms)]
         if self._problem is not None and not np.array_equal(atoms, self._atoms):
             self._problem.forget()
             self._atoms = atoms

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda import runtime
-from ..input.embeddings import check_embedding, learns_inside
+from ..input.embeddings import check_embedding
 from ..input.errors import ParameterError
 from ..input.parameters import check_device, check_number, check_word
 from ..settings import flat_parameters
@@ -33,7 +33,7 @@ PROBE_MARGINS = np.linspace(-3.0, 3.0, 25)
 
 def is_scale_open(model: Any) -> bool:
     """Return whether the bound of what is learned inside an embedding is to be chosen."""
-    return model.embedding_scale == "auto" and learns_inside(model)
+    return bool(model.embedding_scale == "auto")
 
 
 class FitParameters(SimpleNamespace):
@@ -128,12 +128,6 @@ def check_parameters(model: FitParameters) -> None:
         check_number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
     check_device(name, model.device)
-    if model.embedding_scale not in ("auto", 0) and not learns_inside(model):
-        raise ValueError(
-            f"The 'embedding_scale' parameter of {name} must be 0 or 'auto' on a GPU "
-            f"and on a cluster. Got {model.embedding_scale!r}: to learn inside an "
-            "embedding takes hdsl.HDSL with device='cpu'."
-        )
     if model.device != "cpu":
         if not isinstance(model.loss, str) or not losses.has_kernel(model.loss):
             names = ", ".join(losses.names_with_kernel())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     if reset:
         embedding = getattr(estimator, "embedding", None)
         names = getattr(estimator, "feature_names_in_", None)
-        is_open = isinstance(embedding, str) and learns_inside(estimator)
-        if is_open and names is None and is_embedding(X):
+        if isinstance(embedding, str) and names is None and is_embedding(X):
             embedding = X.shape[1]
         estimator.embedding_width_ = embedding_width(embedding, X.shape[1], names)
     width = getattr(estimator, "embedding_width_", 0)
@@ -172,11 +172,6 @@ def embedding_width(embedding: Any, n_columns: int, names: np.ndarray | None) ->
     return width
 
 
-def learns_inside(model: Any) -> bool:
-    """Return whether a model can learn inside an embedding: in memory, without a card."""
-    return model.device == "cpu" and not hasattr(model, "client")
-
-
 def is_embedding(X: Any) -> bool:
     """Return whether dense rows look like an embedding as a whole.
 
@@ -186,13 +181,32 @@ def is_embedding(X: Any) -> bool:
     >>> is_embedding(Z), is_embedding(np.abs(Z)), is_embedding(Z[:, :8])
     (True, False, False)
     """
-    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
-        return False
+    return are_embedding([count_signs(X)])
+
+
+def count_signs(X: Any) -> np.ndarray | None:
+    """Return how many rows of a sample are above, below and at 0, per column.
+
+    None for what is no dense array of real numbers as wide as an embedding may be.
+    """
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f":
+        return None
     if not LEAST_WIDTH <= X.shape[1] <= MOST_WIDTH:
-        return False
+        return None
     rows = X[:: max(1, len(X) // SAMPLE)]
-    has_both_signs = (rows > 0).any(axis=0) & (rows < 0).any(axis=0)
-    share_of_values = np.count_nonzero(rows) / rows.size
+    n_above = np.count_nonzero(rows > 0, axis=0)
+    n_below = np.count_nonzero(rows < 0, axis=0)
+    return np.array([n_above, n_below, len(rows) - n_above - n_below])
+
+
+def are_embedding(signs: Sequence[np.ndarray | None]) -> bool:
+    """Return whether blocks of rows with these signs look like an embedding as a whole."""
+    counts = [block for block in signs if block is not None]
+    if len(counts) < len(signs) or len({block.shape for block in counts}) > 1:
+        return False
+    n_above, n_below, n_zero = np.sum(counts, axis=0)
+    has_both_signs = (n_above > 0) & (n_below > 0)
+    share_of_values = 1.0 - n_zero.sum() / max(1, np.sum(counts))
     return bool(share_of_values >= NEARLY and has_both_signs.mean() >= NEARLY)
 
 

@@ -25,7 +25,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .atoms import Atom, direction_atoms, positioned, renumbered
+from .atoms import (
+    ZERO,
+    Atom,
+    are_directions,
+    as_array,
+    direction_atoms,
+    positioned,
+    renumbered,
+)
 from .directions import Directions, top_eigenvectors
 
 #: Second derivatives of n atoms are estimated from about this many curved comparisons
@@ -64,6 +72,26 @@ class Move(NamedTuple):
     toward: Atom | None
     away: Atom | None
     max_step_size: float
+
+    @property
+    def share_of_model(self) -> float:
+        """How much of the model itself the move adds to it."""
+        if self.toward is None:  # all else gains what the atom loses
+            return 1.0
+        if self.away is None:  # all else loses what the atom gains
+            return -1.0
+        return 0.0
+
+    @property
+    def changes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The atoms that are moved toward or away from, but 0, and 1 or -1 of each."""
+        moved = [
+            (atom, sign)
+            for atom, sign in ((self.toward, 1.0), (self.away, -1.0))
+            if atom is not None and atom != ZERO
+        ]
+        atoms = as_array([atom for atom, _ in moved])
+        return atoms, np.array([sign for _, sign in moved])
 
 
 class Correction(NamedTuple):
@@ -174,8 +202,8 @@ class Gradient(Protocol):
         """C_jj of every feature."""
 
     @abstractmethod
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
+    def pair_scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B that pairs features."""
 
     @abstractmethod
     def dot(self, margins: Margins) -> float:
@@ -200,6 +228,19 @@ class Gradient(Protocol):
         return np.zeros((0, 0))
 
     # What is built on it.
+
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B."""
+        is_direction = are_directions(atoms)
+        if not is_direction.any():
+            return self.pair_scores(atoms)
+        assert self.directions is not None
+        scores = np.empty(len(atoms))
+        vectors = self.directions.take(atoms[is_direction, 1])
+        along = np.einsum("kj,kj->k", vectors @ self.block, vectors)
+        scores[is_direction] = self.direction_scale * along
+        scores[~is_direction] = self.pair_scores(atoms[~is_direction])
+        return scores
 
     def best_directions(self, n: int) -> list[Vertex]:
         """Return the best directions, best first, as many as have a positive score, but one.

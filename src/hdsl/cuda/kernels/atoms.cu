@@ -110,6 +110,41 @@ KERNEL add_embedding_products(
     }
 }
 
+// Adds Σ_k factor_k v_ak v_bk of each pair of rows, whose numbers v_k stand side by side.
+KERNEL add_direction_products(
+    i64 n_pairs, i64 width, const int* a, const int* b, const double* along, const double* factors,
+    double* out
+) {
+    EACH(s, n_pairs) {
+        const double* x = along + a[s] * width;
+        const double* y = along + b[s] * width;
+        double total = 0.0;
+        for (i64 k = 0; k < width; k++) total += factors[k] * (x[k] * y[k]);
+        out[s] += total;
+    }
+}
+
+// Writes for the rows [first, first + n) the weighted sum of the embeddings that they are compared with.
+KERNEL sum_neighbors(
+    i64 first, i64 n, i64 width, const i64* ptr, const int* neighbor, const double* weight,
+    const float* dense, float* out
+) {
+    for (i64 row = blockIdx.x; row < n; row += gridDim.x)
+        for (i64 j = threadIdx.x; j < width; j += THREADS) {
+            float total = 0.0f;
+            for (i64 link = ptr[first + row]; link < ptr[first + row + 1]; link++) {
+                float by = (float)weight[link];
+                if (by != 0.0f) total += by * dense[neighbor[link] * width + j];
+            }
+            out[row * width + j] = total;
+        }
+}
+
+// out = factor * (margins - offset).
+KERNEL learned_margins(i64 n, double factor, const double* margins, const double* offset, double* out) {
+    EACH(t, n) out[t] = factor * (offset == nullptr ? margins[t] : margins[t] - offset[t]);
+}
+
 // out = base * out + factor * the margins of pairs with these numbers; side[2t] is to beat the next.
 KERNEL pair_margins(
     i64 n, const int* side, const double* by_pair, double factor, double base, double* out
@@ -279,6 +314,25 @@ KERNEL sample_rows(
             double by = loses ? -root : root;
             for_shared(a[pair], b[pair], ptr, atom, z, [&](int k, double x) { row[k] += by * x; });
         }
+    }
+}
+
+// The same for directions of an embedding, whose numbers of each row stand side by side; `ratio` is a
+// factor of what they add.
+KERNEL sample_directions(
+    i64 code, i64 n, const int* sample, double factor, const double* margins,
+    const double* omega, i64 omega_step, const int* side, const int* a, const int* b,
+    i64 width, const double* along, double ratio, i64 left, i64 n_atoms, double* V
+) {
+    EACH(s, n) {
+        i64 t = sample[s];
+        double bend = factor * (omega[t * omega_step] * loss_curvature(code, margins[t]));
+        if (bend == 0.0) continue;
+        double by = ratio * sqrt(bend);
+        int wins = side[2 * t], loses = side[2 * t + 1];
+        const double *x = along + a[wins] * width, *y = along + b[wins] * width;
+        const double *p = along + a[loses] * width, *q = along + b[loses] * width;
+        for (i64 k = 0; k < width; k++) V[s * n_atoms + left + k] = by * (x[k] * y[k] - p[k] * q[k]);
     }
 }
 
