@@ -226,7 +226,7 @@ def test_an_embedding_alone_is_learned_in(threads, step):
     assert_allclose(found, one.similarity(Z[:9]), rtol=1e-3, atol=1e-3)
     whole = hdsl.dask.HDSL(**nested_parameters(**settings)).fit(Z, y)
     assert_allclose(whole.similarity(Z[:9]), found, rtol=1e-9)
-    with pytest.raises(ValueError, match="all 40 columns|All 40 columns"):
+    with pytest.raises(ValueError, match="All 40 columns"):
         hdsl.dask.HDSL(embedding=40).fit(cut(sp.csr_array(Z)), y)
 
 

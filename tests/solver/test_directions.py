@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import reference
-import strategies
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.rows import Rows
 from hdsl.solver import losses
-from hdsl.solver.atoms import NOTHING, are_directions, direction_atoms
+from hdsl.solver.atoms import are_directions
 from hdsl.solver.directions import principal_directions, top_eigenvectors
 from hdsl.solver.loop import Options, Rests, frank_wolfe
 from hdsl.solver.oracle import ORACLES
