@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from hdsl import HDSL, Solver
 from hdsl.evaluate import compare_clicks, knn_error, known_item, triplet_accuracy
 from hdsl.evaluate.clicks import ClickedPairs, pairs_of_lines, position_power
-from hdsl.evaluate.gains import Gains, expected_gains, honest_gain
+from hdsl.evaluate.gains import Gains, expected_gains, honest_gain, inflation_of_turns
 from hdsl.evaluate.splits import orders_of_their_own
 from hdsl.similarity.unlearned import unlearned
 from hdsl.triplets import Judgements, ShownRows, choice_triplets, relevance_triplets
@@ -186,9 +186,10 @@ def test_expected_gains_are_those_of_a_random_walk(n, seed):
         before = sums @ sums.T * size**2
         noise = gains.covariance + 1e-12 * np.eye(n)
         inverse = np.linalg.inv(before + noise)
-        density = np.exp(-0.5 * gains.means @ inverse @ gains.means)
+        rest = gains.means - size  # the first step is expected to gain its size
+        density = np.exp(-0.5 * rest @ inverse @ rest)
         density /= np.sqrt(np.linalg.det(2 * np.pi * (before + noise)))
-        total += density * (before @ inverse @ gains.means)
+        total += density * (size + before @ inverse @ rest)
         evidence += density
     assert_allclose(expected_gains(gains), total / evidence, rtol=1e-6, atol=1e-12)
 
@@ -199,8 +200,8 @@ def test_a_choice_among_noise_is_no_gain():
     n_claimed = 0
     chosen = []
     for _ in range(100):
-        gains = Gains(rng.normal(0.0, 0.3, (300, 6)), np.ones(300))
-        gain = honest_gain([gains], 1 / 3, 3)
+        of_units = rng.normal(0.0, 0.3, (300, 6))
+        gain = honest_gain([Gains(of_units, np.ones(300), inflation_of_turns(3, 1 / 3))])
         n_claimed += gain.low > 0
         chosen.append(gain.mean)
     assert n_claimed <= 5

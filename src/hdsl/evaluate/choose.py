@@ -29,12 +29,13 @@ from ..solver.atoms import NOTHING, are_directions
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.supervision import Supervision
 from .gains import (
-    QUANTILE,
     Gains,
     Interval,
     best_of,
     best_of_walks,
+    expected_gains,
     honest_gain,
+    inflation_of_turns,
     interval_of,
 )
 from .measures import COMPARISONS, NEIGHBORS, SEARCH
@@ -66,10 +67,8 @@ INSIDE = (2.0, 8.0, 32.0, 128.0)
 
 PRIOR_INSIDE = 4.0
 
-#: Iterations for the first candidate, and for each that starts from the model of the
-#: one before. With fewer a small prior still loses what it finds at the end of a run.
-FIRST_STEPS = 6
-
+#: Iterations for each candidate that starts from the model of the one before. With fewer a
+#: small prior still loses what it finds at the end of a run.
 NEXT_STEPS = 3
 
 #: Candidates for the number of iterations, and their number where nothing is chosen.
@@ -194,9 +193,12 @@ class Scores(Generic[Name]):
     Parameters
     ----------
     n_units : int
+    inflation : float
+        As in `Gains`.
     """
 
     n_units: int
+    inflation: float = 1.0
     sums: dict[tuple[Name, str], np.ndarray] = field(default_factory=dict)
     weights: np.ndarray = field(default_factory=lambda: np.empty(0))
 
@@ -204,7 +206,9 @@ class Scores(Generic[Name]):
     def of(cls, runs: Sequence[PartModels[Name]]) -> Scores[Name]:
         """Return scores for the units of some parts."""
         numbers = [run.part.measure.units.numbers for run in runs]
-        return cls(1 + max(int(of_part.max(initial=0)) for of_part in numbers))
+        inflation = inflation_of_turns(len(runs), runs[0].part.share)
+        n_units = 1 + max(int(of_part.max(initial=0)) for of_part in numbers)
+        return cls(n_units, inflation)
 
     def add(
         self,
@@ -240,7 +244,11 @@ class Scores(Generic[Name]):
         """Return what candidates gain over another one, unit by unit."""
         is_measured = self.weights > 0
         columns = [self.sums[key] - self.sums[start] for key in keys]
-        return Gains(np.column_stack(columns)[is_measured], self.weights[is_measured])
+        return Gains(
+            np.column_stack(columns)[is_measured],
+            self.weights[is_measured],
+            self.inflation,
+        )
 
 
 # --- runs -----------------------------------------------------------------------------
@@ -272,7 +280,7 @@ class PartRun(PartModels[Candidate]):
 
     def next(self, candidate: Candidate) -> None:
         """Learn a candidate from the model of the one before."""
-        n_iter = FIRST_STEPS
+        n_iter = FIXED_STEPS  # as the model that is learned in the end
         if self._last is not None:
             n_iter = self._last.n_iter + NEXT_STEPS
         prior = candidate.prior / self._unit
@@ -364,9 +372,7 @@ def choose(
         n_iter = chosen.n_iter
     gain = Interval(0.0, 0.0, 0.0)
     if best >= 0 and (is_free or chosen.embedding_scale):
-        share = min(0.5, model.validation_fraction)
-        n_turns = min(len(parts), round(1.0 / model.validation_fraction))
-        gain = honest_gain(walks, share, max(1, n_turns))
+        gain = honest_gain(walks)
     effects = _side_effects(runs, walker.tried[0], chosen, ranking)
     table = walker.table(chosen, ranking, gain, effects)
     reason = walker.reason(chosen, n_iter, gain, effects)
@@ -477,14 +483,9 @@ class _Walker:
         ]
 
     def _is_past(self, ranking: str) -> bool:
-        """Return whether the last two candidates are below one before, the last for certain."""
-        keys = [(candidate, ranking) for candidate in self.tried]
-        means = [self.scores.mean(*key) for key in keys]
-        best = int(np.argmax(means))
-        if best >= len(keys) - 2:
-            return False
-        lost = self.scores.gains([keys[-1]], keys[best])
-        return bool(lost.means[0] < -QUANTILE * lost.errors[0])
+        """Return whether less is expected of the last two candidates than of one before."""
+        expected = expected_gains(self.gains(self.priors, ranking))
+        return int(np.argmax(expected)) < len(expected) - 2
 
     def try_steps(self, best: Candidate, ranking: str) -> Candidate:
         """Try numbers of iterations for a candidate; return the best."""
@@ -495,8 +496,7 @@ class _Walker:
         for candidate in candidates:
             self.scores.add(candidate, self.runs, (ranking,))
         self.tried += candidates
-        keys = [(candidate, ranking) for candidate in candidates]
-        return candidates[1 + best_of(self.scores.gains(keys[1:], keys[0]))]
+        return candidates[max(0, best_of(self.gains(candidates, ranking)))]
 
     def gains(self, path: Sequence[Candidate], ranking: str) -> Gains:
         """Return what the candidates of a walk gain over the start, ranked in one way."""

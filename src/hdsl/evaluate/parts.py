@@ -53,11 +53,14 @@ MOST_JUDGED = 20_000
 #: to about a percent.
 ENOUGH_HELD_OUT = 1000
 
-#: Of so few comparisons (or rows, with what is mined for each) several splits are made: a
-#: split of few moves the choice more than anything else does, and costs little.
-FEW_COMPARISONS = 5000
+#: Turns are made until models have learned from so many comparisons in all, a full part
+#: of labelled rows: of few data nearly all is then learned from in each of several turns.
+ENOUGH_LEARNED = MOST_MINED**2 * MOST_TRAIN
 
-N_REPEATS = 2
+MOST_TURNS = 10
+
+#: A part learns from so many comparisons, if there are as many.
+LEAST_LEARNED = 5000
 
 #: The share of many comparisons that a part learns from, as of those that labels make.
 SHARE_LEARNED = 0.25
@@ -106,11 +109,14 @@ class Part:
         That of the goal.
     others : list of callable
         Each makes a measure of a side effect, which decides nothing.
+    share : float
+        The share of the units that is held out; 0 for validation data.
     """
 
     train: ComparedRows
     measure: Measure
     others: list[Callable[[], Measure | None]]
+    share: float
 
 
 def in_own_order(data: Any) -> tuple[Any, np.ndarray]:
@@ -150,7 +156,7 @@ def make_parts(
         held_out = validation.sample(MOST_HELD_OUT, rng)
         units = held_out.units(np.arange(held_out.X.shape[0]))
         train = data.sample(MOST_TRAIN, rng)
-        return [_part(model, goal, train, held_out, units, rng, options)]
+        return [_part(model, goal, train, held_out, units, 0.0, rng, options)]
     if callable(model.mining):
         # What a function makes of a part of the rows may differ from what it makes of
         # all: its comparisons are split as if a person had judged.
@@ -168,33 +174,31 @@ def make_parts(
     n_units = int(units.max(initial=-1)) + 1
     if not data.is_enough(n_units):
         return []
-    n_learned = max(FEW_COMPARISONS, round(SHARE_LEARNED * data.n_comparisons))
+    n_learned = max(LEAST_LEARNED, round(SHARE_LEARNED * data.n_comparisons))
+    share = held_out_share(model.validation_fraction, data, n_learned)
     parts: list[Part] = []
-    for _ in range(n_repeats(data)):
-        for is_held_out in turns(
-            units, model.validation_fraction, rng, data.classes_of_units()
-        ):
-            train, held_out, chosen = data.split(is_held_out)
-            if not (train.can_teach() and held_out.can_judge()):
-                continue
-            # A part may have rows of too few classes left to compare. What is warned of
-            # a part does not hold for all rows.
-            with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
-                part = _part(
-                    model,
-                    goal,
-                    train.sample(MOST_TRAIN, rng).with_fewer(n_learned, rng),
-                    held_out,
-                    units[chosen],
-                    rng,
-                    options,
-                )
-                parts.append(part)
-            n_held_out = sum(
-                len(np.unique(part.measure.units.numbers)) for part in parts
+    n_held_out = 0
+    for is_held_out in turns(units, share, rng, data.classes_of_units()):
+        train, held_out, chosen = data.split(is_held_out)
+        if not (train.can_teach() and held_out.can_judge()):
+            continue
+        # A part may have rows of too few classes left to compare. What is warned of a
+        # part does not hold for all rows.
+        with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
+            part = _part(
+                model,
+                goal,
+                train.sample(MOST_TRAIN, rng).with_fewer(n_learned, rng),
+                held_out,
+                units[chosen],
+                share,
+                rng,
+                options,
             )
-            if n_held_out >= ENOUGH_HELD_OUT:
-                return parts
+            parts.append(part)
+            n_held_out += len(np.unique(part.measure.units.numbers))
+        if n_held_out >= ENOUGH_HELD_OUT:
+            return parts
     return parts
 
 
@@ -207,11 +211,13 @@ def _smaller(data: Any, goal: str, rng: np.random.Generator) -> Any:
     return data
 
 
-def n_repeats(data: Any) -> int:
-    """Return how many splits into turns are made."""
-    if data.n_comparisons <= FEW_COMPARISONS:
-        return N_REPEATS
-    return 1
+def held_out_share(most: float, data: Any, n_learned: int) -> float:
+    """Return the share of the units that each turn holds out: few where data are few.
+
+    `n_learned` comparisons at most are learned from in a turn.
+    """
+    n_of_a_turn = min(data.n_comparisons, n_learned)
+    return min(most, 1.0 / min(MOST_TURNS, max(1, ENOUGH_LEARNED // n_of_a_turn)))
 
 
 def _part(
@@ -220,6 +226,7 @@ def _part(
     train: Any,
     held_out: Any,
     units: np.ndarray,
+    share: float,
     rng: np.random.Generator,
     options: dict[str, Any],
 ) -> Part:
@@ -231,7 +238,7 @@ def _part(
     if measure is None:
         raise NoTripletError("Nothing can be measured on a part.")
     miner = Miner.of(model).with_at_most(MOST_MINED)
-    return Part(train.compare(miner, rng), measure, others)
+    return Part(train.compare(miner, rng), measure, others, share)
 
 
 Measures = tuple[Measure | None, list[Callable[[], Measure | None]]]
