@@ -174,11 +174,11 @@ def test_judged_queries_are_judged_by_what_they_find():
 # --- the rule -------------------------------------------------------------------------
 
 
-@given(st.integers(1, 6), st.integers(0, 99))
-def test_expected_gains_are_those_of_a_random_walk(n, seed):
+@given(st.integers(1, 6), st.integers(0, 99), st.sampled_from([0.0, 1.0]))
+def test_expected_gains_are_those_of_a_random_walk(n, seed, first_step):
     """A slow twin: the mean of the joint normal, for each size of a step."""
     rng = np.random.default_rng(seed)
-    gains = Gains(rng.normal(0.05, 0.5, (40, n)), np.ones(40))
+    gains = Gains(rng.normal(0.05, 0.5, (40, n)), np.ones(40), 1.2, first_step)
     sums = np.tril(np.ones((n, n)))
     total = np.zeros(n)
     evidence = 0.0
@@ -186,10 +186,10 @@ def test_expected_gains_are_those_of_a_random_walk(n, seed):
         before = sums @ sums.T * size**2
         noise = gains.covariance + 1e-12 * np.eye(n)
         inverse = np.linalg.inv(before + noise)
-        rest = gains.means - size  # the first step is expected to gain its size
+        rest = gains.means - first_step * size
         density = np.exp(-0.5 * rest @ inverse @ rest)
         density /= np.sqrt(np.linalg.det(2 * np.pi * (before + noise)))
-        total += density * (size + before @ inverse @ rest)
+        total += density * (first_step * size + before @ inverse @ rest)
         evidence += density
     assert_allclose(expected_gains(gains), total / evidence, rtol=1e-6, atol=1e-12)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,15 +31,20 @@ class Gains:
     inflation : float, default=1.0
         How much larger the error of a mean is than that of independent units: models of
         several turns share rows that they learn from (`inflation_of_turns`).
+    first_step : float, default=1.0
+        What the first step of a walk is expected to gain beforehand, over its size.
+        Learning starts with a small step along the slope of the loss: it gains where there
+        is something to learn, and moves little where there is nothing.
     """
 
     sums: np.ndarray
     weights: np.ndarray
     inflation: float = 1.0
+    first_step: float = 1.0
 
     def take(self, units: np.ndarray) -> Gains:
         """Return the gains of some units."""
-        return Gains(self.sums[units], self.weights[units], self.inflation)
+        return replace(self, sums=self.sums[units], weights=self.weights[units])
 
     @property
     def means(self) -> np.ndarray:
@@ -80,11 +86,9 @@ def expected_gains(gains: Gains) -> np.ndarray:
     """Return the gain that is expected of each candidate of a walk, the simplest first.
 
     Beforehand the gain goes from 0, that of the start, by normal steps of one unknown size
-    from each candidate to the next. The first step is expected to gain one such size: it
-    is a small one along the slope of the loss, which gains where there is something to
-    learn, and moves little where there is nothing. Means of the units say where the walk
-    went, up to their covariance. What is expected is the mean afterwards, over all sizes
-    of a step.
+    from each candidate to the next, of which the first is expected to gain (`first_step`).
+    Means of the units say where the walk went, up to their covariance. What is expected is
+    the mean afterwards, over all sizes of a step.
 
     Examples
     --------
@@ -106,11 +110,12 @@ def expected_gains(gains: Gains) -> np.ndarray:
     for k, size in enumerate(STEP_SIZES):
         before = size**2 * walk
         total = before + noise
-        rest = means - size
+        first_step = gains.first_step * size
+        rest = means - first_step
         solved = np.linalg.solve(total, rest)
         _, log_determinant = np.linalg.slogdet(total)
         likelihoods[k] = -0.5 * (log_determinant + rest @ solved)
-        expected[k] = size + before @ solved
+        expected[k] = first_step + before @ solved
     likelihoods = np.exp(likelihoods - likelihoods.max())
     return likelihoods @ expected / likelihoods.sum()
 
@@ -154,11 +159,10 @@ def honest_gain(walks: Sequence[Gains]) -> Interval:
         walk, best = best_of_walks([gains.take(~is_out) for gains in walks])
         if best >= 0:
             sums[is_out] = walks[walk].sums[is_out, best]
-    return interval_of(Gains(sums[:, None], walks[0].weights, walks[0].inflation))
+    return interval_of(replace(walks[0], sums=sums[:, None]))
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A mean with its 95 % interval."""
 
     mean: float

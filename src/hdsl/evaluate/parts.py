@@ -53,9 +53,9 @@ MOST_JUDGED = 20_000
 #: to about a percent.
 ENOUGH_HELD_OUT = 1000
 
-#: Turns are made until models have learned from so many comparisons in all, a full part
-#: of labelled rows: of few data nearly all is then learned from in each of several turns.
-ENOUGH_LEARNED = MOST_MINED**2 * MOST_TRAIN
+#: Few data are learned from nearly all at once, in several turns: as many as learn from so
+#: many comparisons in all, as many as a thousand labelled rows make.
+ENOUGH_LEARNED = 1000 * MOST_MINED**2
 
 MOST_TURNS = 10
 
@@ -214,9 +214,11 @@ def _smaller(data: Any, goal: str, rng: np.random.Generator) -> Any:
 def held_out_share(most: float, data: Any, n_learned: int) -> float:
     """Return the share of the units that each turn holds out: few where data are few.
 
-    `n_learned` comparisons at most are learned from in a turn.
+    Of comparisons a turn learns from `n_learned` at most; those of labels are mined.
     """
-    n_of_a_turn = min(data.n_comparisons, n_learned)
+    n_of_a_turn = data.n_comparisons
+    if isinstance(data, ComparedRows):
+        n_of_a_turn = min(n_of_a_turn, n_learned)
     return min(most, 1.0 / min(MOST_TURNS, max(1, ENOUGH_LEARNED // n_of_a_turn)))
 
 

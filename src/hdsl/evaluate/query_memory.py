@@ -16,6 +16,7 @@ from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import products
 from ..similarity.query_memory import (
+    CHOICE,
     SAME_QUERY,
     SCORES_AT_A_TIME,
     QueryMemory,
@@ -25,6 +26,7 @@ from ..similarity.query_memory import (
 from ..similarity.rows import unit_rows
 from ..triplets.rows import ShownRows
 from .clicks import DEEPEST, position_power
+from .gains import Gains, best_of_walks, honest_gain, inflation_of_turns, interval_of
 from .rows import checked_rows
 
 #: The weight of the memory is such a share of S: what it adds to its best document, as
@@ -55,8 +57,10 @@ def remember(
     """Return the memory of judged queries, with the weight and power that find most.
 
     Each known query searches as if it were new: without its own judgements and those of
-    queries that are equal. The choice is by mean nDCG@10. Nothing is remembered, with
-    weight 0, unless that gains more than one standard error.
+    queries that are equal. The weight and power of the largest expected gain of nDCG@10
+    are taken, as those of a model (docs/choosing.md); nothing is remembered, with weight
+    0, where each is expected to lose. The interval of the gain is of queries that had no
+    say.
 
     Parameters
     ----------
@@ -160,24 +164,27 @@ def choose_memory(
         memory, documents, own_rows, shown, random_state, n_jobs
     )
     without = searches.ndcgs(None, 0.0)
-    rows = [(0.0, 1.0, 0.0, float(without.mean()), 0.0, 0.0)]
+    before = float(without.mean())
+    lines = [(0.0, 1.0, 0.0, before, 0.0, 0.0, 0.0)]
+    walks: list[Gains] = []
     for power in POWERS:
         best = searches.best_remembered(power)
         if best == 0.0:
             continue
         unit = searches.best_similarity / best
-        all_ndcgs = searches.ndcgs(power, unit)
-        for share, ndcgs in zip(SHARES, all_ndcgs, strict=True):
-            gains = ndcgs - without
-            error = 0.0
-            if len(gains) > 1:
-                error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-            gain = float(gains.mean())
-            rows.append((share, power, share * unit, float(ndcgs.mean()), gain, error))
-    table = np.array(rows)
-    best_row = int(np.argmax(table[:, 3]))
-    if table[best_row, 4] <= table[best_row, 5]:
-        best_row = 0
+        of_queries = (searches.ndcgs(power, unit) - without).T
+        walks.append(searches.gains(of_queries))
+        for share, gain_of_queries in zip(SHARES, of_queries.T, strict=True):
+            gain = interval_of(searches.gains(gain_of_queries[:, None]))
+            weight = share * unit
+            lines.append((share, power, weight, before + gain.mean, *gain))
+    table = np.array(lines)
+    best_row = 0
+    if walks:
+        walk, number = best_of_walks(walks)
+        if number >= 0:
+            best_row = 1 + walk * len(SHARES) + number
+            table[best_row, 4:] = honest_gain(walks)
     scale = 1.0
     if searched is not None and best_row > 0:
         scale = searches.best_score(*searched, n_jobs)
@@ -185,8 +192,7 @@ def choose_memory(
     table[:, 2] *= scale
     share, power, weight, *_ = table[best_row]
     chosen = np.arange(len(table)) == best_row
-    names = ("share", "power", "weight", "ndcg", "gain", "error")
-    columns = dict(zip(names, table.T.copy(), strict=True))
+    columns = dict(zip(CHOICE, table.T.copy(), strict=False))
     chosen_memory = copy(memory)
     chosen_memory.weight = float(weight)
     chosen_memory.power = float(power)
@@ -303,6 +309,15 @@ class _SearchesInTurn(NamedTuple):
             best=_best_gains(grades[measured]),
             own_rows=own_measured,
         )
+
+    def gains(self, of_queries: np.ndarray) -> Gains:
+        """Return gains by query, each of which searched by the memory of all others.
+
+        Nothing is learned by steps here: the first is as likely to lose as to gain.
+        """
+        n = len(of_queries)
+        inflation = inflation_of_turns(n, 1.0 / max(2, n))
+        return Gains(of_queries, np.ones(n), inflation, first_step=0.0)
 
     @property
     def best_similarity(self) -> float:

@@ -33,7 +33,16 @@ MOST_POWER = 64.0
 SAME_QUERY = 1.0 - 1e-6
 
 #: Columns of what was tried, as `hdsl.evaluate.remember` has them.
-CHOICE = ("share", "power", "weight", "ndcg", "gain", "error", "chosen")
+CHOICE = (
+    "share",
+    "power",
+    "weight",
+    "ndcg",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "chosen",
+)
 
 
 class Remembered(NamedTuple):
@@ -150,10 +159,13 @@ class QueryMemory:
                 f"{sentence} are known and not used: {measured}, nDCG@10 is "
                 f"{before:.3f} without them and {best:.3f} at best with them."
             )
+        gain, low, high = (
+            float(self.choice[name][chosen])
+            for name in ("gain", "gain_low", "gain_high")
+        )
         return (
-            f"Remembers {sentence}: {measured}, nDCG@10 is "
-            f"{float(self.choice['ndcg'][chosen]):.3f}, by the cosine alone "
-            f"{before:.3f}."
+            f"Remembers {sentence}: {measured}, nDCG@10 is {before:.3f} by the cosine "
+            f"alone, {gain:+.3f} ({low:+.3f} to {high:+.3f}) with them."
         )
 
     @property
