@@ -6,6 +6,7 @@ difference to the best of the fixed priors. Rows in `CHOSEN_ON` were looked at w
 was made; the others were not.
 
     python -m benchmarks.goals --data FOLDER --only packages cisi --jobs 4
+    python -m benchmarks.goals --data FOLDER --few --jobs 16    # few labels, 200 comparisons
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ from .table import aligned
 PRIORS = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
 
 #: Rows that were looked at while the rule of the choice was made.
-CHOSEN_ON = {"docstrings", "near-200", "near-2000", "clicks-bm25-0.7"}
+CHOSEN_ON = {
+    "docstrings",
+    "near-200",
+    "near-2000",
+    "clicks-bm25-0.7",
+    "docstrings-150",
+    "bbc-60",
+}
 
 HEADINGS = (
     "data",
@@ -117,17 +125,27 @@ def tfidf(counts: Any) -> Any:
     return TfidfTransformer(sublinear_tf=True).fit_transform(counts)
 
 
-def docstrings(data: Path, seed: int) -> Case:
+def docstrings(data: Path, seed: int, n_train: int = 2000) -> Case:
     """Return documentation of functions, by its module."""
     docs = load_docstrings()
     X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(docs.texts)
-    return labelled(X, np.asarray(docs.y), 2000, seed)
+    return labelled(X, np.asarray(docs.y), n_train, seed)
 
 
-def bbc(data: Path, seed: int) -> Case:
+def bbc(data: Path, seed: int, n_train: int = 1200) -> Case:
     """Return news in 5 classes."""
     X = sp.load_npz(data / "bbc_news" / "X.npz")
-    return labelled(tfidf(X), np.load(data / "bbc_news" / "y.npy"), 1200, seed)
+    return labelled(tfidf(X), np.load(data / "bbc_news" / "y.npy"), n_train, seed)
+
+
+def few(data: Path, seed: int, *, name: str, labels: str = "", n_train: int) -> Case:
+    """Return a few training rows of a data set in files, and others for the test."""
+    folder = data / name
+    X = sp.load_npz(folder / "X_train.npz")
+    y = np.load(folder / f"y_train{labels}.npy")
+    if labels:  # rows of no class have the label -1
+        X, y = tfidf(X[y >= 0]), y[y >= 0]
+    return labelled(X, y, n_train, seed)
 
 
 def reuters(data: Path, seed: int) -> Case:
@@ -438,13 +456,28 @@ CASES: dict[str, Callable[[Path, int], Case]] = {
     },
 }
 
+#: Few labels and few comparisons, which chance moves: each is drawn several times.
+FEW: dict[str, Callable[[Path, int], Case]] = {
+    "docstrings-150": partial(docstrings, n_train=150),
+    "bbc-60": partial(bbc, n_train=60),
+    "reuters-150": partial(
+        few, name="reuters21578_modapte", labels="_r52", n_train=150
+    ),
+    "rcv1_4-100": partial(few, name="rcv1_4", n_train=100),
+    "bace-150": partial(few, name="bace_ecfp6", n_train=150),
+    "near-200": CASES["near-200"],
+    "random-200": CASES["random-200"],
+}
+
+FEW_SEEDS = 20
+
 
 # --- running --------------------------------------------------------------------------
 
 
 def run(name: str, data: Path, seed: int, priors: tuple[float, ...]) -> dict[str, Any]:
     """Return the scores of one case: at the start, by default, and by fixed priors."""
-    case = CASES[name](data, seed)
+    case = (CASES | FEW)[name](data, seed)
     line: dict[str, Any] = {"name": name, "goal": case.goal, "seed": seed}
     scores = {"start": case.test(None)}
     with warnings.catch_warnings(action="ignore"):
@@ -482,14 +515,20 @@ def row(lines: list[dict[str, Any]], priors: tuple[float, ...]) -> list[str]:
         lines[0]["goal"],
         f"{start:.4f}",
         f"{scores['auto'].mean():.4f}",
-        ", ".join(
-            f"{line['prior']:.3g}" if line["n_iter"] else "none" for line in lines
-        ),
+        _priors(lines),
         f"{scores[best].mean():.4f}",
         f"{float(best):g}",
         f"{loss.mean():+.4f} ± {error:.4f}{mark}",
         f"{np.mean([_cost(line) for line in lines]):.1f}",
     ]
+
+
+def _priors(lines: list[dict[str, Any]]) -> str:
+    """Return the priors of all seeds: each, or the least, the middle one and the largest."""
+    priors = [line["prior"] if line["n_iter"] else np.inf for line in lines]
+    if len(priors) > 3:
+        priors = np.quantile(priors, (0.0, 0.5, 1.0), method="nearest").tolist()
+    return ", ".join("none" if prior == np.inf else f"{prior:.3g}" for prior in priors)
 
 
 def _cost(line: dict[str, Any]) -> float:
@@ -502,14 +541,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the cases and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.goals")
     parser.add_argument("--data", type=Path, default=Path("data"))
-    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=CASES | FEW)
+    parser.add_argument("--few", action="store_true", help="few labels or comparisons")
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--priors", nargs="+", type=float, default=list(PRIORS))
     parser.add_argument("--output", type=Path, help="JSON lines with all scores")
     options = parser.parse_args(arguments)
     priors = tuple(options.priors)
-    tasks = [(name, seed) for name in options.only for seed in range(options.seeds)]
+    names = options.only or list(FEW if options.few else CASES)
+    n_seeds = options.seeds or (FEW_SEEDS if options.few else 1)
+    tasks = [(name, seed) for name in names for seed in range(n_seeds)]
     by_name: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         futures = [
