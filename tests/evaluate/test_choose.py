@@ -201,7 +201,9 @@ def test_a_choice_among_noise_is_no_gain():
     chosen = []
     for _ in range(100):
         of_units = rng.normal(0.0, 0.3, (300, 6))
-        gain = honest_gain([Gains(of_units, np.ones(300), inflation_of_turns(3, 1 / 3))])
+        gain = honest_gain(
+            [Gains(of_units, np.ones(300), inflation_of_turns(3, 1 / 3))]
+        )
         n_claimed += gain.low > 0
         chosen.append(gain.mean)
     assert n_claimed <= 5

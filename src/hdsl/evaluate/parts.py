@@ -150,13 +150,12 @@ def make_parts(
     They are several turns of a split where units are few, else one split. Given
     validation data replace the split.
     """
-    options = {"n_jobs": model.n_jobs, "device": model.device}
     goal = goal_of(model.goal, data)
     if validation is not None:
         held_out = validation.sample(MOST_HELD_OUT, rng)
         units = held_out.units(np.arange(held_out.X.shape[0]))
         train = data.sample(MOST_TRAIN, rng)
-        return [_part(model, goal, train, held_out, units, 0.0, rng, options)]
+        return [_part(model, goal, train, held_out, units, 0.0, rng)]
     if callable(model.mining):
         # What a function makes of a part of the rows may differ from what it makes of
         # all: its comparisons are split as if a person had judged.
@@ -193,7 +192,6 @@ def make_parts(
                 units[chosen],
                 share,
                 rng,
-                options,
             )
             parts.append(part)
             n_held_out += len(np.unique(part.measure.units.numbers))
@@ -230,12 +228,12 @@ def _part(
     units: np.ndarray,
     share: float,
     rng: np.random.Generator,
-    options: dict[str, Any],
 ) -> Part:
     """Return one part, with what its held-out data measure."""
     if isinstance(held_out, LabeledRows):
         measure, others = _measures_of_labels(goal, train, held_out, units, rng)
     else:
+        options = {"n_jobs": model.n_jobs, "device": model.device}
         measure, others = _measures_of_comparisons(goal, held_out, units, rng, options)
     if measure is None:
         raise NoTripletError("Nothing can be measured on a part.")
