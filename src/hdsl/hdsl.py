@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
 from .evaluate import knn_error, triplet_accuracy
+from .fit.edits import with_pairs, without
 from .fit.fit_tasks import FitTasks, TakesCallbacks, with_callbacks
 from .fit.fixed_parts import fixed_parts
 from .fit.inputs import FitInput
@@ -155,6 +156,9 @@ class HDSL(TakesCallbacks, SimilarityModel):
         numbers; None where nothing is learned inside an embedding.
     embedding_width_ : int
         Number of the last columns that are an embedding, 0 without one.
+    forbidden_pairs_ : ndarray of shape (n_pairs, 2) or None
+        Pairs of features that `without` has taken away, which ``partial_fit`` never
+        takes; None where there are none.
     norm_ : {"l2", None}
         The value used.
     loss_ : str
@@ -178,8 +182,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
     status_ : str
         Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified"
         (below tol by a heuristic oracle, too expensive to check), "no_violation" (every
-        comparison holds with enough margin), "max_iter", "callback", "interrupted", or
-        "stalled" (no step of positive size was found).
+        comparison holds with enough margin), "max_iter", "callback", "interrupted",
+        "stalled" (no step of positive size was found), "at" or "edited".
     trace_ : structured ndarray, one record per model of the path
         The model after k iterations and the step that led to it: objective, gap, kind,
         step_size, atom, n_atoms, n_features, seconds.
@@ -522,6 +526,81 @@ class HDSL(TakesCallbacks, SimilarityModel):
         n = len(self.trace_)
         check_number("HDSL.at", "n_iter", n_iter, low=0, integer=True, high=n)
         return model_at(self, int(n_iter))
+
+    def without(self, pairs: Any, *, feature_names: Any = None) -> HDSL:
+        """Return the model without some pairs of features, at once and without data.
+
+        What was learned of each pair is taken away, and the rest stays as it is. Nothing
+        is measured again. ``partial_fit`` on the same rows and comparisons, of what comes
+        back, solves it again from there, and never takes the pairs; ``fit`` forgets which
+        they are.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of str or int, or of str
+            Names or numbers of features, or texts such as ``"cat ~ dog"``, as
+            explanations print them.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``.
+
+        Returns
+        -------
+        HDSL
+            A fitted model, whose path begins anew; its ``status_`` is "edited", and
+            ``forbidden_pairs_`` has the pairs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+        >>> model = HDSL(scale=1.0, prior=0.0).fit(X, triplets=[[0, 1, 2], [2, 3, 0]])
+        >>> model.without([(0, 1)]).similarity(X[:1])
+        array([[0.]])
+        """
+        check_is_fitted(self, "atoms_")
+        return without(self, pairs, self._names_of_features(feature_names))
+
+    def with_pairs(
+        self, pairs: Any, weight: float | None = None, *, feature_names: Any = None
+    ) -> HDSL:
+        """Return the model with pairs of features that count in any case.
+
+        For each pair i and j, S(x, x') gets weight·(x_i + x_j)(x'_i + x'_j): with the
+        default weight a row with i matches one with j as if both had the same feature.
+        The rest stays as it is. A ``partial_fit`` after this may take the weight away
+        again.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of str or int, or of str
+            As in `without`.
+        weight : float > 0, default=None
+            None is ``prior_``, or 1 where that is 0.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``.
+
+        Returns
+        -------
+        HDSL
+            A fitted model, whose path begins anew; its ``status_`` is "edited".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+        >>> model = HDSL(scale=1.0, prior=0.0).fit(X, triplets=[[0, 1, 2], [2, 3, 0]])
+        >>> forced = model.without([(0, 1)]).with_pairs([(0, 2)])
+        >>> forced.similarity([[1.0, 0, 0]], [[0, 0, 1.0]])
+        array([[1.]])
+        """
+        check_is_fitted(self, "atoms_")
+        return with_pairs(self, pairs, self._names_of_features(feature_names), weight)
+
+    def _names_of_features(self, feature_names: Any) -> np.ndarray | None:
+        """Return names of features, those of the fit where none are given."""
+        if feature_names is None:
+            return getattr(self, "feature_names_in_", None)
+        return np.asarray(feature_names, dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

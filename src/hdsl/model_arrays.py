@@ -73,6 +73,9 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
         arrays |= columns
     if model.path_directions_ is not None:
         arrays["path_directions"] = model.path_directions_
+    forbidden = getattr(model, "forbidden_pairs_", None)
+    if forbidden is not None:
+        arrays["forbidden_pairs"] = np.asarray(forbidden, dtype=np.int64)
     arrays |= names_to_arrays(model)
     arrays |= container.nested(choice=getattr(model, "choice_", None) or {})
     memory = getattr(model, "memory_", None)
@@ -108,6 +111,7 @@ def model_from_arrays(kind: Any, arrays: Arrays, header: dict[str, Any]) -> Any:
     _set_similarity(model, similarity, header)
     _set_numbers(model, header)
     _set_path(model, arrays, header)
+    model.forbidden_pairs_ = _forbidden_from(arrays, model.n_features_in_)
     model.choice_ = choice_from(arrays)
     model.ranking_ = ranking_from(header)
     model.memory_ = memory_from(arrays, header)
@@ -174,6 +178,17 @@ def _set_path(model: Any, arrays: Arrays, header: dict[str, Any]) -> None:
         model.corrections_ = NO_CORRECTIONS.copy()
     n_records = len(model.trace_)
     check_corrections(model.corrections_, n_records, n_features, n_directions)
+
+
+def _forbidden_from(arrays: Arrays, n_features: int) -> np.ndarray | None:
+    """Return the pairs of features that may not be learned, None without any."""
+    pairs = arrays.get("forbidden_pairs")
+    if pairs is None:
+        return None
+    is_table = pairs.dtype.kind == "i" and pairs.ndim == 2 and pairs.shape[1] == 2
+    if not is_table or not ((pairs >= 0) & (pairs < n_features)).all():
+        raise ValueError("forbidden_pairs are no pairs of features")
+    return pairs
 
 
 def choice_from(arrays: Arrays) -> Columns | None:

@@ -274,3 +274,30 @@ def test_groups_are_held_out_together_and_the_goal_is_taken(tmp_path):
     assert facts["rows held out"] == is_new.sum() > 0
     assert load(out).learned.goal == "search"
     assert "neighbors" in load(out).learned.choice_
+
+
+def test_pairs_never_count_or_always_as_files_say(folder, tmp_path):
+    """It says whose neighbours change; `hdsl forget` takes a pair from a model at once."""
+    command = ["fit", folder / "texts.csv", *LABELLED, "--id", "id", "--max-iter", 5]
+    command += ["--no-class-scores", "--prior", 4, "-o", tmp_path / "m.hdsl"]
+    strongest = [pair["name"] for pair in told(*command)["strongest pairs"][:3]]
+    write_csv(tmp_path / "never.csv", [(name,) for name in strongest], ("pair",))
+    write_csv(tmp_path / "always.csv", [("goal", "rose")], ("one", "other"))
+    edits = ["--forbid", tmp_path / "never.csv", "--force", tmp_path / "always.csv"]
+    facts = told(*command, *edits)
+    names = {pair["name"] for pair in facts["strongest pairs"]}
+    assert not names & {*strongest}
+    assert {*facts["changed"]} <= {f"d{row}" for row in range(90)}
+    collection = load(tmp_path / "m.hdsl")
+    assert len(collection.learned.forbidden_pairs_) == 3
+    assert "goal ~ rose" in str(collection.explain("goal", "rose"))
+    assert "have other nearest documents" in good(*command, *edits).stdout
+    assert "no feature of the model" in bad(*command, "--force", folder / "texts.csv")
+    pair = ("forget", tmp_path / "m.hdsl", "--pair", "goal ~ rose")
+    shown = good(*pair, "-o", tmp_path / "less.hdsl").stdout
+    assert "4 pairs never count; 1 learned part gone." in shown
+    explained = load(tmp_path / "less.hdsl").explain("goal", "rose")
+    assert "goal ~ rose" not in str(explained)
+    assert "one of them only" in bad(*pair, "--query", "goal")
+    assert "one of them only" in bad("forget", tmp_path / "m.hdsl")
+    assert "with --query" in bad(*pair, "--document", "d1")

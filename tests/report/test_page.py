@@ -566,3 +566,27 @@ def learn_inside(model, vectors):
     added["sign"] = 1
     added["weight"] = weights
     model.corrections_ = np.concatenate([model.corrections_, added])
+
+
+def test_a_click_on_a_pair_shows_where_it_acts_and_the_command(
+    chromium, model, tmp_path
+):
+    path = tmp_path / "acts.html"
+    names = [f"it's {k}" for k in range(X.shape[1])]
+    model.report(path, X, Y, feature_names=names)
+    page = chromium.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(error))
+    page.goto(path.as_uri())
+    assert page.locator("#acts").is_hidden()
+    pair = page.locator("#together button.acts, #apart button.acts").first
+    pair.click()
+    ends = pair.locator(".feature").all_inner_texts()
+    shown = page.locator("#acts").inner_text()
+    command = f"--pair '{' ~ '.join(ends)}'".replace("it's", "it'\\''s")
+    assert command in shown
+    assert "Row " in page.locator("#acts li").first.inner_text()
+    page.locator("#acts button", has_text="Copy").click()
+    page.locator("#acts p button", has_text=re.compile("Copied|Select")).wait_for()
+    assert not errors
+    page.close()

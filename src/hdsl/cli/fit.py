@@ -51,15 +51,22 @@ def fit(arguments: Namespace) -> int | None:
       hdsl fit X.svm --step away --prior 0 --scale 1000 --max-iter 3000
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
+
+      hdsl fit reviews.csv --text body --label topic --forbid pairs.csv
     """
     from . import inputs
 
     fit_options.check_options(arguments)
     _check_files(arguments.output, arguments.checkpoint)
     parameters = fit_options.hdsl_parameters(arguments)
+    edits = {
+        name: inputs.read_pairs(vars(arguments)[name])
+        for name in ("forbid", "force")
+        if vars(arguments)[name] is not None
+    }
     announce(f"reading {arguments.data}", quiet=shared_options.is_quiet(arguments))
     data = inputs.read_data(arguments.data, **vars(arguments))
-    outcome = _learn(data, parameters, arguments)
+    outcome = _learn(data, parameters, edits, arguments)
     _save(outcome, arguments)
     _show(outcome, arguments)
     if not outcome.is_interrupted:
@@ -83,7 +90,12 @@ def _check_files(output: Path, checkpoint: Path | None) -> None:
         files.check_output(checkpoint, "the checkpoint")
 
 
-def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outcome:
+def _learn(
+    data: Data,
+    parameters: dict[str, Any],
+    edits: dict[str, list[str]],
+    arguments: Namespace,
+) -> Outcome:
     """Learn from the data, and measure on rows held out."""
     from . import learn
 
@@ -109,6 +121,7 @@ def _learn(data: Data, parameters: dict[str, Any], arguments: Namespace) -> Outc
             quiet=shared_options.is_quiet(arguments),
             checkpoint=arguments.checkpoint,
             memory_limit=fit_options.memory_limit(arguments.memory_limit),
+            **edits,
         )
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None

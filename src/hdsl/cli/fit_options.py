@@ -178,6 +178,13 @@ def _add_learning(options: OptionGroup) -> None:
     about_oracle = "How the next pair is found; heuristic is the paper's."
     options.add_choice("--oracle", about_oracle, ORACLES)
     options.add_choice("--step", "How weights change; away is the paper's.", STEPS)
+    about_forbidden = (
+        "Pairs of words that never count: a table with a column pair, as 'cat ~ dog', or "
+        "with two columns of words. The rest is learned again without them."
+    )
+    options.add_path("--forbid", about_forbidden, metavar="FILE")
+    about_forced = "Pairs of words that always count, as one word in both texts does."
+    options.add_path("--force", about_forced, metavar="FILE")
     options.add_number("--tol", "Stop at this duality gap.", 1e-3)
     options.add_integer("--batch-size", "Triplets per iteration; default: all.")
     options.add_number("--test", "Share of the rows to measure the error on.", 0.2)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import readers
+from ..readers import tables
 from .data import Data
 from .files import TABLES, check_input, is_table
 from .shared_options import OF_QUERIES, input_options, judgement_files
@@ -137,6 +138,21 @@ def _with_judgements_of(kind: str, path: Path, data: Data, source: Namespace) ->
         return with_queries(data, queries, kind, path, source.max_unknown)
     judgements = read_judgements_of(kind, path, data, source)
     return replace(data, judgements=judgements)
+
+
+def read_pairs(path: Path) -> list[str]:
+    """Return the pairs of features in a table: a column `pair`, or its first two columns."""
+    check_input(path)
+    columns = tables.read_columns(path)
+    if "pair" in columns:
+        return [str(pair) for pair in columns["pair"]]
+    if len(columns) < 2:
+        raise ValueError(
+            f"{path} must have a column 'pair', such as 'cat ~ dog', or two columns of "
+            "words."
+        )
+    first, second = [*columns.values()][:2]
+    return [f"{a} ~ {b}" for a, b in zip(first, second, strict=True)]
 
 
 def _options_of_queries(source: Namespace) -> Namespace:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from .. import text
 from ..evaluate.measured import MAX_SCORES
@@ -16,8 +18,8 @@ from ..evaluate.searches import search_quality
 from ..labels import LabelSets
 from ..rows import Rows, stack_rows
 from ..similarity.unlearned import unlearned
-from ..text import BM25, TEST, Documents, Queries, Words
-from ..text.counts import are_counts, inverse_frequencies, weigh_counts
+from ..text import TEST, Collection, Documents, Queries, Words
+from ..text.counts import BM25, are_counts, inverse_frequencies, weigh_counts
 from ..text.learning import beside_scores, fit_collection
 from ..triplets import relevance_triplets
 from . import measure
@@ -27,6 +29,9 @@ from .messages import announce, is_watched, say
 from .outcome import Outcome
 from .query_rows import query_rows
 from .wording import counted
+
+#: Arguments of a fit that a second one takes too, which chooses nothing.
+TO_LEARN_AGAIN = ("X", "y", "memory_limit")
 
 
 def check_labels(data: Data) -> None:
@@ -68,6 +73,8 @@ def learn(
     quiet: bool = False,
     checkpoint: Path | None = None,
     memory_limit: float | str | None = "auto",
+    forbid: Sequence[str] = (),
+    force: Sequence[str] = (),
 ) -> Outcome:
     """Learn a similarity from a data file.
 
@@ -101,6 +108,8 @@ def learn(
         File for checkpoints.
     memory_limit : float, "auto" or None
         As in ``HDSL.fit``.
+    forbid, force : sequence of str
+        Pairs of features that never count, or always, such as "cat ~ dog".
 
     Returns
     -------
@@ -151,6 +160,12 @@ def learn(
     finally:
         model.set_params(verbose=0)
     seconds = time.perf_counter() - start
+    changes = None
+    if forbid or force:
+        announce("learning again with what is forbidden and forced", quiet=quiet)
+        edited = _edited(collection, training, forbid, force)
+        changes = measure.changes_of(collection, edited)
+        collection = edited
     announce("measuring on the rows held out", quiet=quiet)
     measured = measure.held_out(collection, n_jobs=model.n_jobs)
     if measured is not None:
@@ -158,7 +173,32 @@ def learn(
         if measured.classifier is not None:  # a report takes it from the file
             documents.facts["classifier"] = measured.classifier.to_dict()
     supervision = "judgements" if data.has_judgements else "labels"
-    return Outcome(collection, supervision, measured, seconds, data.n_skipped)
+    return Outcome(collection, supervision, measured, seconds, data.n_skipped, changes)
+
+
+def _edited(
+    collection: Collection,
+    training: dict[str, Any],
+    forbid: Sequence[str],
+    force: Sequence[str],
+) -> Collection:
+    """Return the collection without forbidden pairs, learned again, and with forced ones."""
+    if forbid:
+        before = collection.learned
+        collection = collection.without(forbid)
+        known = {name: training[name] for name in training if name in TO_LEARN_AGAIN}
+        if collection.scores is not None:  # of rows that the classifier has not seen
+            scores = clone(collection.scores)
+            known["X"] = scores.fit_transform(known["X"], known["y"])
+        model = collection.learned
+        model.partial_fit(**known)
+        # What was chosen, and what is remembered, is of the first fit.
+        for name in ("choice_", "memory_", "ranking_"):
+            setattr(model, name, getattr(before, name))
+        collection = collection.with_learned(model)
+    if force:
+        collection = collection.with_pairs(force)
+    return collection
 
 
 # --- rows -----------------------------------------------------------------------------

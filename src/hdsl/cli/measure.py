@@ -15,7 +15,7 @@ from ..evaluate.measured import (
     measure_labels,
     measure_searches,
 )
-from ..evaluate.searches import search_quality
+from ..evaluate.searches import changed_searches, search_quality
 from ..labels import LabelSets, split_labels
 from ..relevance import Relevance
 from ..rows import Rows, sparse_block
@@ -26,10 +26,18 @@ from ..triplets.equal_rows import row_keys
 from .data import Data
 from .messages import say
 from .query_rows import query_rows
-from .wording import counted, share_of
+from .wording import counted, one_line, share_of
 
 #: Most rows held out that a model with labels is measured on.
 MOST_MEASURED = 20_000
+
+#: Most rows or queries that are searched by before and after an edit, and most that are
+#: named.
+MOST_CHANGED = 1000
+N_CHANGED = 10
+
+#: What rows are called, one and several.
+KINDS = {"document": "documents", "query": "queries"}
 
 AMONG_DOCUMENTS = "among the documents in the model"
 
@@ -215,6 +223,58 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
 
 def _queries(n: int) -> str:
     return counted(n, "query", "queries")
+
+
+# --- edits ----------------------------------------------------------------------------
+
+
+class Changes(NamedTuple):
+    """Rows or queries whose nearest documents are others after an edit.
+
+    `names` are their ids, or numbers; `n` rows or queries were looked at.
+    """
+
+    names: list[str]
+    n: int
+    kind: str
+
+    @property
+    def sentence(self) -> str:
+        """What changed, in words."""
+        if not self.names:
+            return f"No {self.kind} of {self.n:,} has other nearest documents."
+        named = ", ".join(one_line(name, 40) for name in self.names[:N_CHANGED])
+        if len(self.names) > N_CHANGED:
+            named += ", …"
+        return (
+            f"{len(self.names):,} of {counted(self.n, self.kind, KINDS[self.kind])} "
+            f"have other nearest documents: {named}"
+        )
+
+
+def changes_of(before: Collection, after: Collection) -> Changes | None:
+    """Return whose nearest documents are others: held-out queries or rows, or all rows.
+
+    None where there are no documents.
+    """
+    documents = before.documents
+    if documents.X is None:
+        return None
+    rows = documents
+    kind = "document"
+    if before.queries is not None:
+        rows = before.queries.rows
+        kind = "query"
+    numbers = np.arange(rows.n_rows)
+    if rows.is_new.any():
+        numbers = np.flatnonzero(rows.is_new)
+    spread = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_CHANGED))
+    numbers = numbers[np.unique(spread.round().astype(np.int64))]
+    changed = numbers[
+        changed_searches(before.scored, after.scored, rows.X[numbers], documents.X)
+    ]
+    names = changed if rows.ids is None else rows.ids[changed]
+    return Changes([str(name) for name in names.tolist()], len(numbers), kind)
 
 
 # --- new rows -------------------------------------------------------------------------

@@ -66,6 +66,10 @@ class OptionGroup:
         settings = {"metavar": "PATH"} | settings
         self._add_value(name, help, default, type=Path, **settings)
 
+    def add_texts(self, name: str, help: str, **settings: Any) -> None:
+        """Add an option that may be repeated, each time with one text."""
+        self._add(name, help, action="append", default=[], **settings)
+
     def add_paths(self, name: str, help: str) -> None:
         """Add an option that may be repeated, each time with one file."""
         self._add(name, help, action="append", default=[], type=Path, metavar="FILE")

@@ -30,7 +30,8 @@ PAIR_FIELDS = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
 class Outcome:
     """A model with its documents, and its errors on rows held out.
 
-    `supervision` is "labels" or "judgements".
+    `supervision` is "labels" or "judgements". `changes` are those of forbidden and forced
+    pairs of features.
     """
 
     collection: Collection
@@ -38,6 +39,7 @@ class Outcome:
     measured: Measured | None
     seconds: float
     n_skipped: int = 0
+    changes: measure.Changes | None = None
 
     @property
     def model(self) -> Any:
@@ -94,6 +96,8 @@ class Outcome:
             "memory": _memory_of(model),
             "objective": model.objective_,
         }
+        if self.changes is not None:
+            facts["changed"] = self.changes.names
         return facts | self._error_facts() | {"seconds": round(self.seconds, 2)}
 
     def _error_facts(self) -> dict[str, Any]:
@@ -195,6 +199,8 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         show(facts["choice"])
     if facts["memory"]:
         show(facts["memory"])
+    if outcome.changes is not None:
+        show(outcome.changes.sentence)
     show("")
     _show_errors(outcome)
     _show_pairs(outcome, n_pairs)

@@ -294,6 +294,47 @@ def search_quality(
     return ranking_quality(found.rows, relevant, k)
 
 
+def changed_searches(
+    before: Any,
+    after: Any,
+    queries: Any,
+    documents: Any,
+    *,
+    k: int = 5,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Return the numbers of the queries whose first k documents are others by another model.
+
+    Parameters
+    ----------
+    before, after : HDSL, Similarity
+        Fitted on the same features.
+    queries, documents : array-like or sparse matrix
+        Rows.
+    k : int, default=5
+        Documents that count, in any order.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    ndarray of int
+    """
+    Q = checked_rows(before, queries)
+    D = checked_rows(before, documents)
+    found = []
+    for model in (before, after):
+        similarity = as_rewriter(model, D.shape[1], "model")
+        ranked = ranked_by(ranking_of(model), similarity)
+        rows = top_k(
+            ranked.rewrite(Q),
+            ranked.index_rows(D),
+            min(k, D.shape[0]),
+            n_jobs=n_jobs,
+        ).rows
+        found.append(np.sort(rows, axis=1))
+    return np.flatnonzero((found[0] != found[1]).any(axis=1))
+
+
 class _Rankings(NamedTuple):
     """What each query finds by cosine and as learned."""
 

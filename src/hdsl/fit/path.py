@@ -89,7 +89,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.scale_ = learned.scale
     model.embedding_scale_ = learned.embedding_scale
     model.path_directions_ = result.directions
-    _set_parts(model, result.atoms, result.weights)
+    set_parts(model, result.atoms, result.weights)
     model.prior_ = learned.prior
     model.embedding_weight_ = learned.embedding_weight
     model.choice_ = None
@@ -101,7 +101,7 @@ def store(model: Any, learned: FitOutcome) -> None:
     model.loss_ = recorded_loss(model.loss)
 
 
-def _set_parts(model: Any, atoms: np.ndarray, weights: np.ndarray) -> None:
+def set_parts(model: Any, atoms: np.ndarray, weights: np.ndarray) -> None:
     """Give a model what a combination of atoms is."""
     vectors = model.path_directions_
     parts = LearnedParts.of(atoms, weights, vectors, model.embedding_scale_)
@@ -129,7 +129,7 @@ def model_at(model: Any, n_iter: int) -> Any:
     active = _replayed(model, n_iter)
     then = model.trace_[n_iter]
     if n_iter != model.n_iter_:
-        _set_parts(copied, active.atoms, active.weights)
+        set_parts(copied, active.atoms, active.weights)
     copied.objective_ = float(then["objective"])
     copied.gap_ = float(then["gap"])
     copied.gap_is_exact_ = bool(then["gap_is_exact"])
@@ -142,6 +142,13 @@ def model_at(model: Any, n_iter: int) -> Any:
     return copied
 
 
+def weights_of_path(model: Any) -> ActiveSet:
+    """Return what a model has learned as atoms with weights, directions among them."""
+    if model.path_directions_ is not None:
+        return _replayed(model, model.n_iter_)
+    return ActiveSet(model.atoms_, model.weights_)
+
+
 def _replayed(model: Any, n_iter: int) -> ActiveSet:
     """Return the combination of atoms after `n_iter` iterations of the path of a model."""
     return replay(model.trace_, n_iter, model.corrections_)
@@ -151,11 +158,9 @@ def path_so_far(model: Any) -> Result:
     """Return the path of a fitted model, for a run to continue."""
     known = {name: getattr(model, name + "_") for name in FITTED}
     known |= {"trace": model.trace_[: model.n_iter_ + 1]}
-    known |= {"atoms": model.atoms_, "weights": model.weights_}
-    if model.path_directions_ is not None:
-        active = _replayed(model, model.n_iter_)
-        known |= {"atoms": active.atoms, "weights": active.weights}
-        known |= {"directions": model.path_directions_}
+    active = weights_of_path(model)
+    known |= {"atoms": active.atoms, "weights": active.weights}
+    known |= {"directions": model.path_directions_}
     return Result(**known | {"corrections": _corrections_until(model, model.n_iter_)})
 
 

@@ -27,6 +27,7 @@ from ..supervision.compared_rows import ComparedRows
 from ..supervision.mining import Miner
 from ..supervision.supervision import Supervision
 from .callbacks import all_of
+from .edits import forbidden_pairs
 from .inputs import CheckedInput, FitInput, check_input
 from .layouts import make_layout
 from .memory import check_memory
@@ -110,12 +111,20 @@ def weigh_embedding(
 
 def keep_outcome(model: Any, run: CheckedInput, outcome: FitOutcome) -> None:
     """Replace the fitted attributes of a model, all at once, also at an interrupt."""
+    run.learned.forbidden_pairs_ = _forbidden(model, run)
     try:
         store(run.learned, outcome)
     except KeyboardInterrupt:
         result = replace(outcome.result, status="interrupted")
         store(run.learned, outcome._replace(result=result))
     replace_fitted(model, run.learned)
+
+
+def _forbidden(model: Any, run: CheckedInput) -> np.ndarray | None:
+    """Return the pairs that a run may not learn: those taken from the path that goes on."""
+    if run.earlier is None:
+        return None
+    return forbidden_pairs(model)
 
 
 @dataclass(frozen=True)
@@ -254,12 +263,13 @@ def solve(
     follow = progress.follow("learning", n_before, settings.max_iter)
     are_mined = not isinstance(run.data, ComparedRows)
     options = solver_options(run.parameters, settings.max_iter, are_mined)
+    limits = replace(options.limits, forbidden=_forbidden(model, run))
     try:
         result = frank_wolfe(
             problem,
             options.oracle,
             options.rule,
-            options.limits,
+            limits,
             rng=run.rng,
             earlier=run.earlier,
             rests=checkpoint_hooks(run.checkpoint, saved),

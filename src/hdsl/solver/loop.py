@@ -17,7 +17,7 @@ import numpy as np
 
 from .active_set import ActiveSet
 from .atoms import DIRECTION, NOTHING, ZERO, Atom, check_atoms, n_features
-from .oracle import BothKinds, Exact
+from .oracle import BothKinds, Exact, Without
 from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule
 from .rests import (
     Arrays,
@@ -145,6 +145,10 @@ class _Run:
         if problem.directions is not None:
             self.oracle = BothKinds(oracle, problem.n_features)
             self.checker = BothKinds(self.checker, problem.n_features)
+        if self.options.forbidden is not None:
+            pairs = (self.options.forbidden, problem.features)
+            self.oracle = Without(self.oracle, *pairs)
+            self.checker = Without(self.checker, *pairs)
         self.counters = Counters()
 
     # --- where a run begins -----------------------------------------------------------

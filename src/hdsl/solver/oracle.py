@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .atoms import ZERO
 from .directions import MOST_NEW
 from .protocols import Gradient, Oracle, Vertex
 
@@ -26,6 +27,9 @@ ASCENT_RANDOM = 1
 #: two active features.
 MANY_ACTIVE = 1 / 3
 MANY_RANDOM = 0.1
+
+#: Starts of a search for a vertex that is allowed, where the best one is not.
+N_OTHERS = 96
 
 #: The exact search computes every row whose bound comes within this relative distance
 #: of the best.
@@ -202,6 +206,61 @@ class BothKinds(Oracle):
         if self.has_pairs:
             vertices += self.oracle.vertices(gradient, rng, n, active)
         return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
+
+    def forget(self) -> None:
+        """Forget what the other oracle remembers."""
+        self.oracle.forget()
+
+
+class Without(Oracle):
+    """Another oracle, whose forbidden vertices are left out.
+
+    The best of the others is looked for among those of many starts. A gap is certified
+    where the best of all atoms is allowed.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    forbidden : ndarray of shape (n_pairs, 2)
+        Pairs of features in the user's numbers.
+    features : ndarray of shape (n_features,)
+        The user's number of each feature.
+    """
+
+    def __init__(
+        self, oracle: Oracle, forbidden: np.ndarray, features: np.ndarray
+    ) -> None:
+        self.oracle = oracle
+        self.forbidden = {frozenset(pair) for pair in forbidden.tolist()}
+        self.features = features
+        self.certifies = oracle.certifies
+
+    def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
+        """Return the best vertex that is allowed, and 0 where none is found."""
+        vertex = self.oracle(gradient, rng)
+        is_allowed = self._is_allowed(vertex)
+        self.certifies = self.oracle.certifies and is_allowed
+        if is_allowed:
+            return vertex
+        others = np.empty(0, dtype=np.int64)
+        return self.vertices(gradient, rng, N_OTHERS, others)[0]
+
+    def vertices(
+        self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
+    ) -> list[Vertex]:
+        """Return the vertices that are allowed, best first."""
+        vertices = self.oracle.vertices(gradient, rng, n, active)
+        allowed = [vertex for vertex in vertices if self._is_allowed(vertex)]
+        self.certifies = self.oracle.certifies and allowed[:1] == vertices[:1]
+        return allowed or [Vertex(0.0, ZERO)]
+
+    def _is_allowed(self, vertex: Vertex) -> bool:
+        """Return whether a vertex is no forbidden pair; a direction is none."""
+        i, j, _ = vertex.atom
+        if i < 0:
+            return True
+        ends = frozenset([int(self.features[i]), int(self.features[j])])
+        return ends not in self.forbidden
 
     def forget(self) -> None:
         """Forget what the other oracle remembers."""

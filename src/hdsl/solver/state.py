@@ -34,6 +34,8 @@ class Options:
         Stop when the gap is at most this.
     are_mined : bool, default=False
         Whether comparisons were made from labels, so that many say nearly the same.
+    forbidden : ndarray of shape (n_pairs, 2) or None, default=None
+        Pairs of features that no atom may have, in the user's numbers.
     """
 
     init: str = "oracle"
@@ -41,6 +43,7 @@ class Options:
     max_iter: int = 1000
     tol: float = 1e-3
     are_mined: bool = False
+    forbidden: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

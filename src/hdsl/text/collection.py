@@ -275,6 +275,59 @@ class Collection:
             raise ValueError("The model remembers no judged queries.")
         memory.forget(query, number)
 
+    def without(self, pairs: Any) -> Collection:
+        """Return the collection without what was learned of some pairs of words.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of str, or of str
+            Such as ``"cat ~ dog"``, as reasons print them; see `HDSL.without`.
+
+        Returns
+        -------
+        Collection
+        """
+        return self.with_learned(
+            self.learned.without(pairs, feature_names=self._names_of_pairs)
+        )
+
+    def with_pairs(self, pairs: Any, weight: float | None = None) -> Collection:
+        """Return the collection with pairs of words that count in any case.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of str, or of str
+        weight : float > 0, default=None
+            See `HDSL.with_pairs`.
+
+        Returns
+        -------
+        Collection
+        """
+        names = self._names_of_pairs
+        return self.with_learned(
+            self.learned.with_pairs(pairs, weight, feature_names=names)
+        )
+
+    @property
+    def _names_of_pairs(self) -> np.ndarray | None:
+        """The names of features and class scores."""
+        return self.scored.names(self.feature_names)
+
+    def with_learned(self, learned: Any) -> Collection:
+        """Return the collection with another model of the same features."""
+        model = learned
+        if hasattr(self.model, "steps"):
+            from sklearn.pipeline import Pipeline
+
+            steps = self.model.steps
+            model = Pipeline([*steps[:-1], (steps[-1][0], learned)])
+        collection = Collection(
+            model, self.words, self.documents, self.queries, self.encoder
+        )
+        collection.uses_memory = self.uses_memory
+        return collection
+
     def search(
         self,
         query: Any,

@@ -27,6 +27,7 @@ function show() {
   for (const move of cursors) move(view.k);
   showStrongest();
   showTable();
+  showActs();
   showItems();
 }
 

@@ -7,6 +7,7 @@ const view = {
   sort: counts ? "effect" : "share",
   up: false,
   shown: 50,
+  pair: null, // the one whose actions are shown
 };
 
 // Numbers are wanted from the largest down at first, names from A to Z.
@@ -109,7 +110,7 @@ function showStrongest() {
 
 function strongEntry(n, side, longest) {
   const entry = h("li", {},
-    h("span", {}, pairOf(n)), h("span", { class: "percent" }, strengthText(n, view.w)));
+    actsButton(n, pairOf(n)), h("span", { class: "percent" }, strengthText(n, view.w)));
   if (counts) {
     const nFirst = whole(counts.feature[atoms.i[n]]);
     const nSecond = whole(counts.feature[atoms.j[n]]);
@@ -119,10 +120,78 @@ function strongEntry(n, side, longest) {
   return entry;
 }
 
+// --- where a pair acts, and how to take it away ----------------------------------------------------
+
+const N_ACTS = 5;
+const N_HOLDERS = 30;
+
+const actsButton = (n, content) => h("button", {
+  type: "button",
+  class: "acts",
+  title: "Where it acts, and how to take it away",
+  onclick: () => {
+    view.pair = n;
+    showActs();
+    $("acts").scrollIntoView({ block: "nearest" });
+  },
+}, content);
+
+/** The items of the page that have a feature, those of the largest values first. */
+function holders(f) {
+  const holding = allItems.map(item => ({ item, value: valuesOf(item).get(f) ?? 0 }));
+  return holding.filter(({ value }) => value).sort((p, q) => Math.abs(q.value) - Math.abs(p.value))
+    .slice(0, N_HOLDERS);
+}
+
+/** The two items that a pair of features changes most, again and again with others. */
+function actsOf(n) {
+  const size = atoms.sign[n] * model.scale * view.w[n];
+  const acts = holders(atoms.i[n]).flatMap(x => holders(atoms.j[n])
+    .filter(y => y.item !== x.item)
+    .map(y => ({ x: x.item, y: y.item, value: size * x.value * y.value })));
+  acts.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
+  const seen = new Set();
+  return acts.filter(({ x, y }) => {
+    const isNew = !seen.has(x) && !seen.has(y);
+    seen.add(x).add(y);
+    return isNew;
+  }).slice(0, N_ACTS);
+}
+
+/** A text as one word of a shell. */
+const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+
+function showActs() {
+  const n = view.pair;
+  $("acts").hidden = n === null;
+  if (n === null) return;
+  const acts = items ? actsOf(n) : [];
+  const entries = acts.map(({ x, y, value }) => h("li", {},
+    h("b", {}, signed(value)), " ", titleOf(x), h("br"), titleOf(y)));
+  if (!entries.length) entries.push(h("li", { class: "note" }, "No two items of this page have it."));
+  const command =
+    `hdsl forget MODEL --pair ${quoted(`${names[atoms.i[n]]} ~ ${names[atoms.j[n]]}`)}`;
+  const button = h("button", { type: "button", onclick: () => copyText(command, button) }, "Copy");
+  $("acts").replaceChildren(
+    h("h3", {}, "Where ", pairOf(n), " acts"),
+    h("ul", {}, ...entries),
+    h("p", {}, "To take it away: ", h("code", {}, command), " ", button,
+      h("span", { class: "note" }, " – or in Python ", h("code", {}, "model.without(…)"), ".")));
+}
+
+async function copyText(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it, and copy by the keyboard";
+  }
+}
+
 /** The content of a cell of the table, by the id of its column. */
 const CELLS = {
   i: n => feature(atoms.i[n]),
-  sign: n => signOf(n),
+  sign: n => actsButton(n, signOf(n)),
   j: n => feature(atoms.j[n]),
   weight: n => number(model.scale * view.w[n]),
   share: (n, longest) => {
