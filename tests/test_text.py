@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 import reference
-from hdsl import HDSL, ClassScores, load, save
+from hdsl import HDSL, ClassScores, Rows, load, save
 from hdsl.class_scores.scores import Scores
 from hdsl.evaluate import compare_searches
 from hdsl.files import container
@@ -116,6 +116,14 @@ def test_learned_and_plain_add_up_to_a_reason(collection):
 
 
 # --- learned in Python ----------------------------------------------------------------
+
+
+def test_an_embedding_that_an_older_file_multiplied_by_its_weight_has_length_one():
+    rows = Rows(np.eye(3), np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 0.0]]))
+    arrays, facts = Documents(rows).to_arrays()
+    arrays["embedding"] = 1e-6 * arrays.pop("unit_embedding")
+    documents = Documents.from_arrays(arrays, facts, 3, 2)
+    assert_allclose(documents.X.dense, rows.dense)
 
 
 def test_words_whose_lengths_count_are_ranked_by_the_similarity_as_it_is():
