@@ -60,14 +60,14 @@ def read_relevance(
     if grade is not None:
         columns["grade"] = grade
     table = tables.read_table(judgements, columns)
-    query_index = tables.row_index(query_ids, table.is_text)
-    document_index = tables.row_index(document_ids, table.is_text)
-    table = tables.without_unknown(table, document, document_index, max_unknown)
+    query_index = table.row_index(query_ids)
+    document_index = table.row_index(document_ids)
+    table = table.without_unknown(document, document_index, max_unknown)
     grades = np.ones(len(table.columns[query]))
     if grade is not None:
-        grades = tables.numbers(table, grade).clip(min=0.0)
-    queries = tables.row_numbers(table, query, query_index)
-    documents = tables.row_numbers(table, document, document_index)
+        grades = table.numbers(grade).clip(min=0.0)
+    queries = table.row_numbers(query, query_index)
+    documents = table.row_numbers(document, document_index)
     order = np.lexsort((-grades, documents, queries))
     pairs = np.column_stack([queries, documents])[order]
     is_first = np.ones(len(order), dtype=bool)

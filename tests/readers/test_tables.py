@@ -93,8 +93,8 @@ def test_flags_and_numbers_are_read_from_text_and_from_values(tmp_path):
     path.write_text("same,weight\nTrue,1.5\n0,2\n")
     for source in (path, {"same": [True, 0], "weight": [1.5, 2]}):
         table = tables.read_table(source, {"a": "same", "b": "weight"})
-        assert tables.flags(table, "same").tolist() == [1, 0]
-        assert tables.numbers(table, "weight").tolist() == [1.5, 2.0]
+        assert table.flags("same").tolist() == [1, 0]
+        assert table.numbers("weight").tolist() == [1.5, 2.0]
 
 
 @pytest.mark.parametrize("n_bytes", [80_000, 160_000])
@@ -134,7 +134,7 @@ def test_digits_with_underscores_are_no_row_numbers(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("anchor\n1_0\n")
     with pytest.raises(ValueError, match=r"line 2 .*'1_0'"):
-        tables.row_numbers(tables.read_table(path, {"a": "anchor"}), "anchor", None)
+        tables.read_table(path, {"a": "anchor"}).row_numbers("anchor", None)
 
 
 def test_parquet(tmp_path):

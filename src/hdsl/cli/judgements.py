@@ -76,12 +76,12 @@ def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     if has_signs:
         names.append("same")
     table = tables.read_table(path, dict(zip(names, names, strict=True)))
-    index = tables.row_index(data.ids, table.is_text)
-    left = tables.row_numbers(table, "left", index)
-    right = tables.row_numbers(table, "right", index)
+    index = table.row_index(data.ids)
+    left = table.row_numbers("left", index)
+    right = table.row_numbers("right", index)
     links = np.column_stack([left, right])
     if has_signs:
-        return links, 2 * tables.flags(table, "same") - 1
+        return links, 2 * table.flags("same") - 1
     say(
         f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} "
         "random rows each."

@@ -1,7 +1,8 @@
-"""Tables in files, frames and mappings: checked columns of numbers, flags, texts and ids.
+"""Tables in files, frames and mappings: for texts, judgements and links alike.
 
-`read_table` reads the columns that a caller names, without missing values;
-`read_columns` reads all columns as they stand.
+`read_table` reads the columns that a caller names, without missing values, as a `Table`
+whose verbs give numbers, flags and row numbers; `read_columns` reads all columns as they
+stand.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -30,15 +31,10 @@ __all__ = [
     "MissingColumnError",
     "Table",
     "column_names",
-    "flags",
-    "numbers",
     "other_separator",
     "read_columns",
     "read_table",
-    "row_index",
-    "row_numbers",
     "unique_index",
-    "without_unknown",
 ]
 
 #: Former names of columns: they are read if the new name is missing.
@@ -201,6 +197,84 @@ class Table(NamedTuple):
             rows=rows[is_kept],
         )
 
+    def numbers(self, name: str) -> np.ndarray:
+        """Return a column of finite numbers."""
+        column = self.columns[name]
+        if self.is_text:
+            column = _parsed(self, name, _number, _not_a_number)
+        if column.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Column {name!r} of {self.name} must hold numbers. Got dtype "
+                f"{column.dtype}."
+            )
+        self.check(name, np.isfinite(column), "numbers must be finite")
+        return column.astype(np.float64)
+
+    def flags(self, name: str) -> np.ndarray:
+        """Return a column of true and false as 1 and 0."""
+        values = self.columns[name].tolist()
+        meaning: dict[Any, int] = {1: 1, 0: 0}
+        if self.is_text:
+            values = [value.lower() for value in values]
+            meaning = {"true": 1, "false": 0, "1": 1, "0": 0}
+        flags = np.fromiter(map(meaning.get, values, repeat(-1)), np.int64, len(values))
+        self.check(name, flags >= 0, "true or false, or 1 or 0, is expected")
+        return flags
+
+    def row_index(self, ids: Any) -> dict[Any, int] | None:
+        """Return the row of each id, as text if the table has only text; None without ids."""
+        if ids is None:
+            return None
+        # A NumPy array of strings would strip null characters.
+        dtype = object if isinstance(ids, list | tuple) else None
+        array = np.asarray(ids, dtype=dtype)
+        if array.ndim != 1:
+            raise ValueError(
+                f"ids must have shape (n_rows,), one id per row. Got shape {array.shape}."
+            )
+        keys = array.tolist()
+        if self.is_text:
+            keys = [str(key) for key in keys]
+        return unique_index(keys)
+
+    def row_numbers(self, name: str, index: dict[Any, int] | None) -> np.ndarray:
+        """Return the row numbers of X that a column of ids, or of row numbers, stands for."""
+        if index is None:
+            return _plain_numbers(self, name)
+        ids = self.columns[name].tolist()
+        rows = np.fromiter(map(index.get, ids, repeat(-1)), np.int64, len(ids))
+        if rows.min() < 0:
+            unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(rows < 0)))
+            raise ValueError(_about_unknown(self, name, index, unknown))
+        return rows
+
+    def without_unknown(
+        self, name: str, index: dict[Any, int] | None, max_unknown: float
+    ) -> Table:
+        """Return the lines whose id in a column has a row; warn of the others.
+
+        More lines than the share `max_unknown` are an error, as those of a log about another
+        table would be. Nothing is left out if it is 0, nor of row numbers.
+        """
+        if index is None or max_unknown == 0.0:
+            return self
+        ids = self.columns[name].tolist()
+        is_known = np.fromiter((key in index for key in ids), bool, len(ids))
+        n_unknown = int((~is_known).sum())
+        if n_unknown == 0:
+            return self
+        unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(~is_known)))
+        facts = f"{_about_unknown(self, name, index, unknown)[:-1]}"
+        share = f"{n_unknown:,} of {len(ids):,} lines"
+        if n_unknown > max_unknown * len(ids):
+            raise WayOutError(
+                f"{facts}. These are {share}, more than a share of {max_unknown:g}",
+                "check the ids, or raise max_unknown if these rows are gone",
+                "unknown",
+            )
+        warn(f"{facts}: {share} are left out.")
+        return self.only(is_known)
+
 
 def _checked_table(raw: RawTable, *, skip_missing: bool) -> Table:
     """Return the columns as arrays of equal length; refuse or skip rows without a value."""
@@ -301,54 +375,29 @@ def _check_filled(table: Table, name: str, is_empty: np.ndarray) -> None:
 # --- numbers and flags ----------------------------------------------------------------
 
 
-def numbers(table: Table, name: str) -> np.ndarray:
-    """Return a column of finite numbers."""
-    column = table.columns[name]
-    if table.is_text:
-        column = _parsed_numbers(table, name)
-    if column.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Column {name!r} of {table.name} must hold numbers. Got dtype "
-            f"{column.dtype}."
-        )
-    table.check(name, np.isfinite(column), "numbers must be finite")
-    return column.astype(np.float64)
-
-
-def flags(table: Table, name: str) -> np.ndarray:
-    """Return a column of true and false as 1 and 0."""
-    values = table.columns[name].tolist()
-    meaning: dict[Any, int] = {1: 1, 0: 0}
-    if table.is_text:
-        values = [value.lower() for value in values]
-        meaning = {"true": 1, "false": 0, "1": 1, "0": 0}
-    flags = np.fromiter(map(meaning.get, values, repeat(-1)), np.int64, len(values))
-    table.check(name, flags >= 0, "true or false, or 1 or 0, is expected")
-    return flags
-
-
-def _whole_numbers(table: Table, name: str) -> np.ndarray:
-    """Return a column of text as row numbers, integers of any size."""
-    numbers = []
+def _parsed(
+    table: Table,
+    name: str,
+    parse: Callable[[str], Any],
+    error: Callable[[str], ValueError],
+) -> np.ndarray:
+    """Return what a function makes of the texts of a column; raise the error of a bad one."""
+    values = []
     for row, text in enumerate(table.columns[name].tolist()):
         try:
-            numbers.append(_whole_number(text))
+            values.append(parse(text))
         except ValueError:
-            facts = f"{_named_value(table, name, row)}, which is not a row number"
-            raise WayOutError(facts, PASS_IDS, "ids") from None
-    return np.array(numbers)
+            facts = f"{table.place(row)} has {short(text)} in column {name!r}, which"
+            raise error(facts) from None
+    return np.array(values)
 
 
-def _parsed_numbers(table: Table, name: str) -> np.ndarray:
-    """Return a column of text as floats."""
-    numbers = []
-    for row, text in enumerate(table.columns[name].tolist()):
-        try:
-            numbers.append(_number(text))
-        except ValueError:
-            facts = f"{_named_value(table, name, row)}, which is not a number"
-            raise ValueError(f"{facts}.") from None
-    return np.array(numbers)
+def _not_a_number(facts: str) -> ValueError:
+    return ValueError(f"{facts} is not a number.")
+
+
+def _not_a_row_number(facts: str) -> ValueError:
+    return WayOutError(f"{facts} is not a row number", PASS_IDS, "ids")
 
 
 def _whole_number(text: str) -> int:
@@ -366,29 +415,7 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def _named_value(table: Table, name: str, row: int) -> str:
-    value = short(table.columns[name].tolist()[row])
-    return f"{table.place(row)} has {value} in column {name!r}"
-
-
 # --- ids ------------------------------------------------------------------------------
-
-
-def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
-    """Return the row of each id, None without ids; `is_text` makes texts of the ids."""
-    if ids is None:
-        return None
-    # A NumPy array of strings would strip null characters.
-    dtype = object if isinstance(ids, list | tuple) else None
-    array = np.asarray(ids, dtype=dtype)
-    if array.ndim != 1:
-        raise ValueError(
-            f"ids must have shape (n_rows,), one id per row. Got shape {array.shape}."
-        )
-    keys = array.tolist()
-    if is_text:
-        keys = [str(key) for key in keys]
-    return unique_index(keys)
 
 
 def unique_index(keys: list[Any]) -> dict[Any, int]:
@@ -401,46 +428,6 @@ def unique_index(keys: list[Any]) -> dict[Any, int]:
             f"{first_few(repeated)}."
         )
     return index
-
-
-def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.ndarray:
-    """Return the row numbers of X that a column of ids, or of row numbers, stands for."""
-    if index is None:
-        return _plain_numbers(table, name)
-    ids = table.columns[name].tolist()
-    rows = np.fromiter(map(index.get, ids, repeat(-1)), np.int64, len(ids))
-    if rows.min() < 0:
-        unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(rows < 0)))
-        raise ValueError(_about_unknown(table, name, index, unknown))
-    return rows
-
-
-def without_unknown(
-    table: Table, name: str, index: dict[Any, int] | None, max_unknown: float
-) -> Table:
-    """Return the lines of a table whose id in a column has a row; warn of the others.
-
-    More lines than the share `max_unknown` are an error, as those of a log about another
-    table would be. Nothing is left out if it is 0, nor of row numbers.
-    """
-    if index is None or max_unknown == 0.0:
-        return table
-    ids = table.columns[name].tolist()
-    is_known = np.fromiter((key in index for key in ids), bool, len(ids))
-    n_unknown = int((~is_known).sum())
-    if n_unknown == 0:
-        return table
-    unknown = list(dict.fromkeys(ids[k] for k in np.flatnonzero(~is_known)))
-    facts = f"{_about_unknown(table, name, index, unknown)[:-1]}"
-    share = f"{n_unknown:,} of {len(ids):,} lines"
-    if n_unknown > max_unknown * len(ids):
-        raise WayOutError(
-            f"{facts}. These are {share}, more than a share of {max_unknown:g}",
-            "check the ids, or raise max_unknown if these rows are gone",
-            "unknown",
-        )
-    warn(f"{facts}: {share} are left out.")
-    return table.only(is_known)
 
 
 def _about_unknown(
@@ -464,7 +451,7 @@ def _plain_numbers(table: Table, name: str) -> np.ndarray:
     """Return a column of row numbers; raise ValueError if it holds anything else."""
     column = table.columns[name]
     if table.is_text:
-        column = _whole_numbers(table, name)
+        column = _parsed(table, name, _whole_number, _not_a_row_number)
     if column.dtype.kind not in "iu":
         raise WayOutError(
             f"Column {name!r} of {table.name} must hold row numbers, integers. Got "

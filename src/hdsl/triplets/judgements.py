@@ -121,13 +121,11 @@ def _read_judgements(
     if group is not None:
         columns["group"] = group
     data = tables.read_table(table, columns)
-    index = tables.row_index(ids, data.is_text)
-    rows = np.column_stack(
-        [tables.row_numbers(data, name, index) for name in names.values()]
-    )
+    index = data.row_index(ids)
+    rows = np.column_stack([data.row_numbers(name, index) for name in names.values()])
     weights = None
     if weight is not None:
-        weights = tables.numbers(data, weight)
+        weights = data.numbers(weight)
         data.check(weight, weights >= 0, "weights must be >= 0")
     groups = None
     if group is not None:
@@ -203,16 +201,16 @@ def graded_triplets(
     if event is not None:
         names["event"] = event
     data = tables.read_table(table, names)
-    index = tables.row_index(ids, data.is_text)
-    anchors = tables.row_numbers(data, query, index)
+    index = data.row_index(ids)
+    anchors = data.row_numbers(query, index)
     group = group_numbers(anchors)
     if event is not None:
         group = group_numbers(group_numbers(data.columns[event]), anchors)
     judgements = compare_grades(
         group,
         anchors,
-        items=tables.row_numbers(data, document, index),
-        grades=tables.numbers(data, grade),
+        items=data.row_numbers(document, index),
+        grades=data.numbers(grade),
         n_per_group=n_per_anchor,
         rng=generator(random_state),
     )
@@ -283,17 +281,17 @@ def choice_triplets(
     if position is not None:
         names["position"] = position
     data = tables.read_table(events, names)
-    index = tables.row_index(ids, data.is_text)
+    index = data.row_index(ids)
     anchor_index = index
     first_anchor = 0
     if queries is not None:
-        anchor_index = tables.row_index(queries, data.is_text)
+        anchor_index = data.row_index(queries)
         first_anchor = len(ids)
-    data = tables.without_unknown(data, query, anchor_index, max_unknown)
-    data = tables.without_unknown(data, document, index, max_unknown)
-    anchors = first_anchor + tables.row_numbers(data, query, anchor_index)
-    items = tables.row_numbers(data, document, index)
-    are_clicked = tables.flags(data, clicked)
+    data = data.without_unknown(query, anchor_index, max_unknown)
+    data = data.without_unknown(document, index, max_unknown)
+    anchors = first_anchor + data.row_numbers(query, anchor_index)
+    items = data.row_numbers(document, index)
+    are_clicked = data.flags(clicked)
     events_of_lines = group_numbers(group_numbers(data.columns[event]), anchors)
     # Lines are compared, and not items, so that each comparison has the rank of a line.
     compared = compare_grades(
@@ -315,7 +313,7 @@ def choice_triplets(
     weights = None
     positions = _order_in_events(events_of_lines, order)
     if position is not None:
-        positions = tables.numbers(data, position)
+        positions = data.numbers(position)
         data.check(position, positions >= 1, "ranks are numbered from 1")
         weights = positions[compared[:, 1]][differs]
     shown = ShownRows(
