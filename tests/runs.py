@@ -1,18 +1,15 @@
 """Runs of the solver by names, and what the tests of the solver share."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl.solver.atoms import Atom
-from hdsl.solver.loop import Options, Rests, frank_wolfe
+from hdsl.solver.loop import Options, Restarts, frank_wolfe
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Oracle, Vertex
 from hdsl.solver.steps import RULES
-from pairwise import pairwise
 from strategies import make_twin, random_arrays
 
 NEVER = -1.0  # a tol that no gap reaches
@@ -27,7 +24,7 @@ def run(
     seed=0,
     callback=None,
     earlier=None,
-    rests=None,
+    restarts=None,
     **options,
 ):
     """Run the solver on our side of a problem; `oracle` is a name or an object."""
@@ -41,7 +38,7 @@ def run(
         rng=np.random.default_rng(seed),
         callback=callback,
         earlier=earlier,
-        rests=rests,
+        restarts=restarts,
     )
 
 
@@ -59,7 +56,7 @@ def run_in_parts(
     latest=None,
     save=lambda take: None,
 ):
-    """Run the solver on a layout of 60 comparisons of 20 rows, from a rest or the beginning."""
+    """Run the solver on 60 comparisons of 20 rows, from a restart point or the beginning."""
     X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
     rng = np.random.default_rng(8)
     T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
@@ -76,7 +73,7 @@ def run_in_parts(
         rule=rule,
         tol=1e-6,
         seed=5,
-        rests=Rests(latest, save),
+        restarts=Restarts(latest, save),
         batch_size=batch_size,
         max_iter=max_iter,
         init=init,
@@ -113,18 +110,8 @@ class Blind(Oracle):
     def __call__(self, gradient, rng):
         return Vertex(float(gradient.scores(np.array([[0, 1, 1]]))[0]), Atom(0, 1, 1))
 
-
-def covering(*values, allowed=lambda *row: True):
-    """Return all combinations for parametrize, the ones beyond a pairwise covering marked slow."""
-    values = list(map(list, values))
-    few = set(pairwise(*values, allowed=allowed))
-    combinations = []
-    for row in product(*values):
-        if row in few:
-            combinations.append(pytest.param(*row))
-        elif allowed(*row):
-            combinations.append(pytest.param(*row, marks=pytest.mark.slow))
-    return combinations
+    def reset(self):
+        pass
 
 
 def as_dict(active):

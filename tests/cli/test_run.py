@@ -58,7 +58,7 @@ def test_the_checkpoint_is_deleted_when_the_model_is_written(
     folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 1)
+    monkeypatch.setattr("hdsl.solver.loop.restart_every", lambda rule: 1)
     seen = []
     save = saving.save
 

@@ -29,9 +29,8 @@ from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.solver import loop, losses
-from hdsl.solver.atoms import Atom
+from hdsl.solver.atoms import Atom, Correction, Move
 from hdsl.solver.oracle import ORACLES
-from hdsl.solver.protocols import Correction, Move
 from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from strategies import (
@@ -120,7 +119,7 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         )
         found = ours.scores(some[::-1], w, diagonal)
         assert_allclose(found, (w @ terms)[::-1], rtol=0, atol=size)
-        ours.forget()
+        ours.reset()
         assert_allclose(
             ours.similarities(some[:1], factors[:1]),
             terms[:, 0] * factors[0],

@@ -24,9 +24,9 @@ from hdsl.cuda import rows as card_rows
 from hdsl.cuda.layout import CUDALayout
 from hdsl.cuda.memory import estimate, for_corrections
 from hdsl.solver import losses
+from hdsl.solver.atoms import Correction
 from hdsl.solver.loop import Options, frank_wolfe
 from hdsl.solver.oracle import ORACLES
-from hdsl.solver.protocols import Correction
 from hdsl.solver.steps import RULES
 from layouts import Hyperbola
 from pairwise import pairwise
@@ -88,7 +88,7 @@ def test_many_atoms_at_once_are_the_dense_ones(device, data):
         m = np.asarray(margins)
         gradient = ours.gradient(margins)
         scores = gradient.scores(some)
-        ours.forget()
+        ours.reset()
         again = gradient.scores(some)
         found = ours.curvature(margins, some)
     V = reference.atom_margins(dense, some)
@@ -246,7 +246,7 @@ NAMES = "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"
 @pytest.mark.usefixtures("short_chunks")
 def test_the_path_is_the_cpus(device, monkeypatch, case):
     """From the start; from a rest, then to the last bit; from a rest of the other's."""
-    monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 3)
+    monkeypatch.setattr("hdsl.solver.loop.restart_every", lambda rule: 3)
     run = partial(run_in_parts, **dict(zip(NAMES, case, strict=True)))
     run = partial(run, max_iter=4 if case[1] in ("corrective", "pairwise") else 7)
     taken = []
@@ -289,7 +289,7 @@ def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
     twin = make_twin(X, T, scale=5.0, layout=on(device))
 
     def solve():
-        twin.ours.forget()
+        twin.ours.reset()
         return frank_wolfe(
             twin.ours,
             ORACLES["ascent"](),

@@ -25,7 +25,7 @@ from hdsl.settings import nested_parameters
 def write_at_every_fifth_iteration():
     """Let runs rest often, and write the checkpoint at each rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hdsl.solver.loop.rest_every", lambda rule: 5)
+        patch.setattr("hdsl.solver.loop.restart_every", lambda rule: 5)
         patch.setattr(checkpoint, "INTERVAL", 0.0)
         patch.setattr(checkpoint, "TIME_SHARE", float("inf"))
         yield

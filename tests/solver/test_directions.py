@@ -15,7 +15,7 @@ from hdsl.rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import are_directions
 from hdsl.solver.directions import principal_directions, top_eigenvectors
-from hdsl.solver.loop import Options, Rests, frank_wolfe
+from hdsl.solver.loop import Options, Restarts, frank_wolfe
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import replay
@@ -47,10 +47,10 @@ def make_problem(seed, *, loss="smoothed_hinge", n=24, d=10, width=5, T=90, **op
 
 
 def solve(problem, rule, oracle="ascent", *, latest=None, save=None, **options):
-    """Return the result of a run, perhaps from a rest."""
-    rests = None
+    """Return the result of a run, perhaps from a restart point."""
+    restarts = None
     if save is not None or latest is not None:
-        rests = Rests(latest, save or (lambda take: None))
+        restarts = Restarts(latest, save or (lambda take: None))
     options = {"init": "zero", "max_iter": 30, "tol": -1.0} | options
     callback = options.pop("callback", None)
     earlier = options.pop("earlier", None)
@@ -61,7 +61,7 @@ def solve(problem, rule, oracle="ascent", *, latest=None, save=None, **options):
         Options(**options),
         rng=np.random.default_rng(0),
         callback=callback,
-        rests=rests,
+        restarts=restarts,
         earlier=earlier,
     )
 

@@ -14,10 +14,10 @@ import reference
 from hdsl.fit.rounding import warn_of_rounding
 from hdsl.solver import loop
 from hdsl.solver.oracle import ORACLES
-from hdsl.solver.rests import Rest
 from hdsl.solver.steps import RULES
-from hdsl.solver.trace import STEP_FIELDS, replay
-from runs import NEVER, Watch, as_dict, assert_same_model, covering, dense_model, run
+from hdsl.solver.trace import STEP_FIELDS, RestartPoint, replay
+from pairwise import pairwise
+from runs import NEVER, Watch, as_dict, assert_same_model, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 
 # --- what holds at each step ----------------------------------------------------------
@@ -25,7 +25,7 @@ from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 
 @pytest.mark.parametrize(
     ("loss", "oracle", "rule", "batches"),
-    covering(LOSSES, ORACLES, RULES, [False, True]),
+    pairwise(LOSSES, ORACLES, RULES, [False, True]),
 )
 @settings(max_examples=5)
 @given(
@@ -166,7 +166,7 @@ def test_a_batch_has_each_triplet_once(monkeypatch):
     assert len({tuple(batch) for batch in batches}) == 22
 
 
-@pytest.mark.parametrize(("oracle", "rule"), covering(ORACLES, RULES))
+@pytest.mark.parametrize(("oracle", "rule"), pairwise(ORACLES, RULES))
 def test_batches_are_reproducible(oracle, rule):
     twin = random_twin(8, scale=8.0)
     parameters = {"oracle": oracle, "rule": rule, "batch_size": 6, "max_iter": 10}
@@ -176,7 +176,7 @@ def test_batches_are_reproducible(oracle, rule):
     assert not np.array_equal(one.trace["step_size"], other.trace["step_size"])
 
 
-@pytest.mark.parametrize(("oracle", "batch_size"), covering(ORACLES, [30, 31]))
+@pytest.mark.parametrize(("oracle", "batch_size"), pairwise(ORACLES, [30, 31]))
 def test_a_batch_of_all_is_no_batch(oracle, batch_size):
     twin = random_twin(8, T=30, scale=8.0)
     all_ = run(twin, oracle=oracle, max_iter=40, seed=2)
@@ -228,7 +228,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(
-    ("change", "oracle", "rule"), covering(CHANGES, ORACLES, RULES)
+    ("change", "oracle", "rule"), pairwise(CHANGES, ORACLES, RULES)
 )
 def test_the_form_of_a_problem_makes_no_difference(change, oracle, rule):
     """To the path where that is well defined, to the optimum where ties part the paths."""
@@ -250,7 +250,7 @@ def test_the_form_of_a_problem_makes_no_difference(change, oracle, rule):
 
 
 @pytest.mark.parametrize(
-    ("oracle", "rule", "batch_size"), covering(ORACLES, RULES, [None, 7])
+    ("oracle", "rule", "batch_size"), pairwise(ORACLES, RULES, [None, 7])
 )
 def test_empty_columns_change_only_feature_numbers(oracle, rule, batch_size):
     X, T = random_arrays(12)
@@ -274,27 +274,27 @@ def test_empty_columns_change_only_feature_numbers(oracle, rule, batch_size):
         assert_array_equal(found.trace[name], mapped)
 
 
-# --- rests ----------------------------------------------------------------------------
+# --- restart points -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("oracle", "rule", "batch_size", "init"),
-    covering(ORACLES, RULES, [None, 7], ["zero", "oracle"]),
+    pairwise(ORACLES, RULES, [None, 7], ["zero", "oracle"]),
 )
 def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size, init):
     options = {"oracle": oracle, "rule": rule, "batch_size": batch_size, "init": init}
     options |= {"max_iter": 10 if rule == "corrective" else 70, "tol": NEVER}
     taken = []
-    rests = loop.Rests(None, lambda take: taken.append(take()))
-    whole = run(random_twin(1, scale=8.0), **options, rests=rests)
-    assert [int(rest["counts"][0]) for rest in taken] == (
+    restarts = loop.Restarts(None, lambda take: taken.append(take()))
+    whole = run(random_twin(1, scale=8.0), **options, restarts=restarts)
+    assert [int(point["counts"][0]) for point in taken] == (
         [4, 8] if rule == "corrective" else [64]
     )
-    for rest in taken:
+    for point in taken:
         again = run(
             random_twin(1, scale=8.0),
             **options,
-            rests=loop.Rests(rest, lambda take: None),
+            restarts=loop.Restarts(point, lambda take: None),
         )
         assert_same_model(whole, again)
         assert again.corrections.tobytes() == whole.corrections.tobytes()
@@ -303,34 +303,34 @@ def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size,
 
 
 def test_a_rest_is_made_into_arrays_when_it_is_written(monkeypatch):
-    """Nothing that grows with the run is done at a rest, and later steps change none."""
-    monkeypatch.setattr(loop, "rest_every", lambda rule: 3)
+    """Nothing that grows with the run is done at a restart point, and later steps change none."""
+    monkeypatch.setattr(loop, "restart_every", lambda rule: 3)
     n_made = []
-    as_arrays = Rest.as_arrays
+    as_arrays = RestartPoint.as_arrays
 
-    def counted(rest):
-        n_made.append(rest.n_iter)
-        return as_arrays(rest)
+    def counted(point):
+        n_made.append(point.n_iter)
+        return as_arrays(point)
 
-    monkeypatch.setattr(Rest, "as_arrays", counted)
+    monkeypatch.setattr(RestartPoint, "as_arrays", counted)
     options = {"rule": "away", "init": "zero", "max_iter": 20, "tol": NEVER}
     at_once = []
     run(
         random_twin(1),
         **options,
-        rests=loop.Rests(None, lambda arrays: at_once.append(arrays())),
+        restarts=loop.Restarts(None, lambda arrays: at_once.append(arrays())),
     )
     assert n_made == [3, 6, 9, 12, 15, 18]
     n_made.clear()
     later = []
-    run(random_twin(1), **options, rests=loop.Rests(None, later.append))
+    run(random_twin(1), **options, restarts=loop.Restarts(None, later.append))
     assert n_made == []
-    for rest, arrays in zip(at_once, later, strict=True):
+    for point, arrays in zip(at_once, later, strict=True):
         again = arrays()
-        for name in rest.keys() - {"seconds", "trace"}:
-            assert_array_equal(again[name], rest[name])
-        for name in set(rest["trace"].dtype.names) - {"seconds"}:
-            assert_array_equal(again["trace"][name], rest["trace"][name])
+        for name in point.keys() - {"seconds", "trace"}:
+            assert_array_equal(again[name], point[name])
+        for name in set(point["trace"].dtype.names) - {"seconds"}:
+            assert_array_equal(again["trace"][name], point["trace"][name])
 
 
 def test_a_damaged_rest_is_refused():
@@ -339,27 +339,31 @@ def test_a_damaged_rest_is_refused():
     run(
         random_twin(1),
         **options,
-        rests=loop.Rests(None, lambda take: taken.append(take())),
+        restarts=loop.Restarts(None, lambda take: taken.append(take())),
     )
-    rest = taken[0]
-    damaged = [{**rest, "what": np.zeros(3)}]
-    for name, array in rest.items():
-        damaged += [{key: value for key, value in rest.items() if key != name}]
-        damaged += [{**rest, name: array[..., None]}]
-    damaged += [{**rest, "zero": np.array([zero])} for zero in (np.nan, -0.1, 0.9)]
+    point = taken[0]
+    damaged = [{**point, "what": np.zeros(3)}]
+    for name, array in point.items():
+        damaged += [{key: value for key, value in point.items() if key != name}]
+        damaged += [{**point, name: array[..., None]}]
+    damaged += [{**point, "zero": np.array([zero])} for zero in (np.nan, -0.1, 0.9)]
     damaged += [
-        {**rest, "counts": rest["counts"] * 0 - 5},
-        {**rest, "trace": rest["trace"][:2]},
+        {**point, "counts": point["counts"] * 0 - 5},
+        {**point, "trace": point["trace"][:2]},
     ]
     damaged += [
-        {**rest, "atoms": rest["atoms"] + [0, 99, 0]},
-        {**rest, "seconds": np.array([np.nan])},
+        {**point, "atoms": point["atoms"] + [0, 99, 0]},
+        {**point, "seconds": np.array([np.nan])},
     ]
-    damaged += [{**rest, "random": np.frombuffer(b"{}", np.uint8)}]
-    damaged += [{**rest, "weights": rest["weights"] * np.nan}]
+    damaged += [{**point, "random": np.frombuffer(b"{}", np.uint8)}]
+    damaged += [{**point, "weights": point["weights"] * np.nan}]
     for bad in damaged:
-        with pytest.raises(loop.RestError):
-            run(random_twin(1), **options, rests=loop.Rests(bad, lambda take: None))
+        with pytest.raises(loop.RestartError):
+            run(
+                random_twin(1),
+                **options,
+                restarts=loop.Restarts(bad, lambda take: None),
+            )
 
 
 @pytest.mark.parametrize(("loss", "rule"), [*zip(cycle(LOSSES), RULES, strict=False)])

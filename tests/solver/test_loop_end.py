@@ -13,7 +13,8 @@ from hdsl.solver import loop
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import STEP_FIELDS, replay
-from runs import NEVER, Blind, as_dict, assert_same_model, covering, dense_model, run
+from pairwise import pairwise
+from runs import NEVER, Blind, as_dict, assert_same_model, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin
 
 # --- where it ends --------------------------------------------------------------------
@@ -43,7 +44,7 @@ def optimum(problem, loss):
 
 
 @pytest.mark.parametrize(
-    ("problem", "loss", "oracle", "rule"), covering(PROBLEMS, LOSSES, ORACLES, RULES)
+    ("problem", "loss", "oracle", "rule"), pairwise(PROBLEMS, LOSSES, ORACLES, RULES)
 )
 def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, rule):
     """A gap that a heuristic claims is checked, and seldom in vain."""
@@ -63,7 +64,7 @@ def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, rule):
 
 @pytest.mark.parametrize(
     ("size", "oracle", "rule", "batch_size"),
-    covering([(0.01, 2.0), (50.0, 0.0)], ORACLES, RULES, [None, 5]),
+    pairwise([(0.01, 2.0), (50.0, 0.0)], ORACLES, RULES, [None, 5]),
 )
 def test_a_run_ends_where_no_triplet_is_violated(size, oracle, rule, batch_size):
     """At the start where the prior satisfies all triplets, on the way where a model does."""
@@ -87,7 +88,7 @@ def test_a_run_ends_where_no_triplet_is_violated(size, oracle, rule, batch_size)
         assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
 
 
-@pytest.mark.parametrize(("oracle", "rule"), covering(ORACLES, RULES))
+@pytest.mark.parametrize(("oracle", "rule"), pairwise(ORACLES, RULES))
 def test_rounding_alone_ends_a_run(oracle, rule, monkeypatch):
     """With tol = 0, also where every score at the optimum is rounding around 0."""
     monkeypatch.setattr(loop, "IDLE_LIMIT", 200)
@@ -101,7 +102,7 @@ def test_rounding_alone_ends_a_run(oracle, rule, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("loss", "rule", "scale", "oracle"), covering(LOSSES, RULES, [1e-9, 1e12], ORACLES)
+    ("loss", "rule", "scale", "oracle"), pairwise(LOSSES, RULES, [1e-9, 1e12], ORACLES)
 )
 def test_extreme_scales(loss, rule, scale, oracle):
     """Numbers stay finite and the run ends."""
@@ -176,7 +177,7 @@ def test_a_check_that_costs_too_much_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("k", "rule", "status"), covering([0, 1, 7], RULES, ["callback", "interrupted"])
+    ("k", "rule", "status"), pairwise([0, 1, 7], RULES, ["callback", "interrupted"])
 )
 def test_a_stopped_run_has_the_model_so_far(k, rule, status):
     twin = random_twin(0, scale=8.0)

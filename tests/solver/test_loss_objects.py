@@ -156,7 +156,7 @@ def test_files_leave_the_loss_out_and_it_takes_its_default(tmp_path):
     stored = hdsl.load(tmp_path / "model.hdsl")
     assert_same_model(stored, model)
     assert_array_equal(stored.transform(X), model.transform(X))
-    assert stored.get_params() == model.get_params() | {"loss": HDSL().loss}
+    assert repr(stored) == repr(clone(model).set_params(loss=HDSL().loss))
     with pytest.raises(ValueError, match="loss"):
         stored.partial_fit(X, Y)
     assert_same_model(

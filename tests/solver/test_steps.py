@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.solver.active_set import ActiveSet
-from hdsl.solver.atoms import Atom
+from hdsl.solver.atoms import ActiveSet, Atom
 from hdsl.solver.line_search import line_search
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import replay

@@ -41,9 +41,9 @@ class Atoms:
         self._rows = pairs.rows
         self._workers = pairs.workers
         self._store = TermStore(terms_limit)
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop active rows. Terms of single atoms do not depend on the questions before."""
         self._active: ActiveAtoms | None = None
 

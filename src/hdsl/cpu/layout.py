@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from ..input.matrices import largest_value
 from ..layout.feature_numbers import column_keys, compared_rows, number_features
 from ..rows import Rows
-from ..solver.protocols import Layout, Loss, Statistics
-from ..solver.statistics import Sums, from_sample, weighted_sums
+from ..solver.protocols import Layout, Loss
+from ..solver.statistics import Statistics, Sums, from_sample, weighted_sums
 from ..wide_matrices import is_wide
 from .comparisons import Comparisons
 from .problem import CPUProblem

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.atoms import Atom, are_directions, as_keys
+from ..solver.atoms import Atom, Correction, Move, are_directions, as_keys
 from ..solver.directions import Directions
 from ..solver.line_search import Slopes, line_search
 from ..solver.losses import kernel_code
-from ..solver.protocols import Correction, Loss, Move, Problem, Step, curvature_stride
+from ..solver.protocols import Loss, Problem, Step, curvature_stride
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
 from .embedding import EmbeddedComparisons
@@ -475,9 +475,9 @@ class CPUProblem(Problem):
             omega / max(batch_weight, TINY),
         )
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop what is stored of atoms."""
-        self.atoms.forget()
+        self.atoms.reset()
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

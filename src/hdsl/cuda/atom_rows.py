@@ -51,7 +51,7 @@ class AtomRows:
         self._mark = self.device.zeros(card.rows.n_numbers, np.int32)
         self._remembered: _Remembered | None = None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop the rows that are remembered, and all marks."""
         self._remembered = None
         self.device.clear(self._mark)

@@ -32,9 +32,9 @@ class Atoms:
         self.rows = AtomRows(card)
         self.terms = AtomTerms(card)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop the rows that are remembered."""
-        self.rows.forget()
+        self.rows.reset()
 
     def queue_similarities(
         self, atoms: np.ndarray, factors: np.ndarray, out: Array

@@ -5,8 +5,8 @@ import scipy.sparse as sp
 
 from ..rows import Rows
 from ..solver import losses
-from ..solver.protocols import Layout, Loss, Statistics
-from ..solver.statistics import Sums, from_sample, weighted_sums
+from ..solver.protocols import Layout, Loss
+from ..solver.statistics import Statistics, Sums, from_sample, weighted_sums
 from .data import CardData
 from .problem import CUDAProblem
 from .runtime import Device

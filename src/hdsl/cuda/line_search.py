@@ -8,8 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ..solver.atoms import ZERO, Atom
-from ..solver.protocols import Correction, Move
+from ..solver.atoms import ZERO, Atom, Correction, Move
 from .comparisons import variant
 from .data import CardData
 from .margins import Measures

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..solver.atoms import are_directions
+from ..solver.atoms import Correction, Move, are_directions
 from ..solver.directions import Directions
-from ..solver.protocols import Correction, Move, Problem, Step
+from ..solver.protocols import Problem, Step
 from .atoms import Atoms
 from .comparisons import Weighting
 from .curvature import Curvature
@@ -84,9 +84,9 @@ class CUDAProblem(Problem):
         """Return the number of multiplications of a search of all feature pairs."""
         return self.card.comparisons.exact_search_cost()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all that is remembered from one question to the next."""
-        self._atoms.forget()
+        self._atoms.reset()
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -97,7 +97,7 @@ class CUDAProblem(Problem):
             self.card.workspace.reset()
             with suppress(BrokenDeviceError):
                 self._atoms.terms.clear()
-                self.forget()
+                self.reset()
                 self.device.wait()  # nothing that a graph uses may go before its end
             raise
 

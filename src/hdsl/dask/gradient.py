@@ -9,8 +9,8 @@ from uuid import uuid4
 import numpy as np
 
 from ..cached import cached
-from ..solver.atoms import are_directions, as_array, as_keys
-from ..solver.protocols import Correction, Gradient, Move
+from ..solver.atoms import Correction, Move, are_directions, as_array, as_keys
+from ..solver.protocols import Gradient
 from .cluster import gather
 from .per_shard import PerShard
 from .shard import GradientKey, GradientStart, Partners, ProblemKey, best_partners

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..solver.protocols import Layout, Loss, Statistics
-from ..solver.statistics import Sums, from_sample
+from ..solver.protocols import Layout, Loss
+from ..solver.statistics import Statistics, Sums, from_sample
 from .problem import DaskProblem
 from .shard import ProblemKey
 from .shards import Shards

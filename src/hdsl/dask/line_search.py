@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..solver.bracket import Bracket, Point
-from ..solver.line_search import line_search
+from ..solver.line_search import Bracket, Point, line_search
 
 #: From step sizes to the first two derivatives of the value at each, shape (n, 2).
 Slopes = Callable[[np.ndarray], np.ndarray]

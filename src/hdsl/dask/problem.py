@@ -12,8 +12,9 @@ from uuid import uuid4
 import numpy as np
 
 from ..cpu.problem import curvature_sample
+from ..solver.atoms import Correction, Move
 from ..solver.directions import Directions
-from ..solver.protocols import Correction, Move, Problem, Step
+from ..solver.protocols import Problem, Step
 from .cluster import send
 from .gradient import DaskGradient, ScoreForecast
 from .line_search import search
@@ -54,9 +55,9 @@ class DaskProblem(Problem):
         if key.direction_scale > 0.0:
             self.directions = Directions(embedding_width)
         self._sent: tuple[np.ndarray, Any] | None = None
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all that is remembered from one question to the next."""
         self.key = self.key._replace(name=uuid4().hex)
         self.forecast = ScoreForecast()

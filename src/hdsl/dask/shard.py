@@ -21,15 +21,15 @@ from ..cpu.layout import comparison_sums, count_anchors
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import KernelRows
 from ..cpu.workers import Workers
-from ..solver.atoms import are_directions, as_array
-from ..solver.protocols import Correction, Loss, Margins, Move, Step
+from ..solver.atoms import Correction, Move, are_directions, as_array
+from ..solver.protocols import Loss, Margins, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
 REMEMBERED = 3
 
 
 class ProblemKey(NamedTuple):
-    """What makes a problem of a layout; `name` is a new one after each `forget`."""
+    """What makes a problem of a layout; `name` is a new one after each `reset`."""
 
     name: str
     loss: Loss
@@ -316,7 +316,7 @@ class Shard:
         """
         atoms = atoms[~are_directions(atoms)]
         if self._problem is not None and not np.array_equal(atoms, self._atoms):
-            self._problem.forget()
+            self._problem.reset()
             self._atoms = atoms
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a run at its last rest, in a file: a killed process loses seconds, not hours.
+"""Checkpoints: a run at its last restart point, in a file. A killed process loses seconds.
 
 The file is one as models have: arrays and a JSON header. The header holds the inputs of
 the run, values of parameters and digests of data, and the file is refused if a run has
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from ..input.errors import short, warn
 from ..input.paths import FilePath
 from ..rows import Rows, blocks_of
-from ..solver.rests import generator_state, set_generator_state
+from ..solver.trace import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays, pack_table, unpack_table

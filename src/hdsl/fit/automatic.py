@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..evaluate.choose import FIXED_STEPS
-from ..solver.protocols import Statistics
+from ..solver.statistics import Statistics
 
 #: scale="auto" makes the learned part this many times as large as the typical margin,
 #: for one anchor. It grows with the root of the number of anchors, as the excess risk

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..input.errors import short
 from ..input.parameters import check_number
-from ..solver.active_set import ActiveSet
-from ..solver.atoms import ZERO, are_directions, as_keys
+from ..solver.atoms import ZERO, ActiveSet, are_directions, as_keys
 from ..solver.trace import NO_ATOM, TRACE_DTYPE, StepRecord, correction_records
 from .path import set_parts, weights_of_path
 

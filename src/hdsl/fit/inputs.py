@@ -16,7 +16,7 @@ from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
 from ..rows import Rows
 from ..similarity.rows import unit_rows
-from ..solver.state import Result, State
+from ..solver.loop import Result, State
 from ..supervision.check import check_supervision, check_validation
 from ..triplets import Judgements
 from .fit_tasks import FitTasks

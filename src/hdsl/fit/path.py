@@ -10,8 +10,7 @@ import numpy as np
 from ..printable import Columns
 from ..progress import duration
 from ..similarity.cosine import COSINE
-from ..solver.active_set import ActiveSet
-from ..solver.atoms import are_directions
+from ..solver.atoms import ActiveSet, are_directions
 from ..solver.directions import principal_directions
 from ..solver.loop import Result
 from ..solver.trace import replay

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..files.checkpoint import Checkpoint, digest
 from ..files.container import nested, part_of
-from ..solver.loop import Arrays, Rests, Result
+from ..solver.loop import Arrays, Restarts, Result
 from ..supervision.supervision import Supervision
 from .parameters import PROBE_MARGINS
 
@@ -29,7 +29,7 @@ WITHOUT_EFFECT = {
 }
 
 
-def checkpoint_hooks(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:
+def checkpoint_hooks(checkpoint: Checkpoint | None, saved: Arrays) -> Restarts | None:
     """Return where the solver resumes, and what saves a run with what is around it."""
     if checkpoint is None:
         return None
@@ -40,7 +40,7 @@ def checkpoint_hooks(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | No
     latest = None
     if checkpoint.arrays is not None:
         latest = part_of(checkpoint.arrays, "run")
-    return Rests(latest, save)
+    return Restarts(latest, save)
 
 
 def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:

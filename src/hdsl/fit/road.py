@@ -20,9 +20,8 @@ from ..input.estimators import replace_fitted
 from ..progress import Progress
 from ..solver import losses
 from ..solver.atoms import are_directions
-from ..solver.loop import RestError, frank_wolfe
+from ..solver.loop import Callback, RestartError, State, frank_wolfe
 from ..solver.protocols import Layout
-from ..solver.state import Callback, State
 from ..supervision.compared_rows import ComparedRows
 from ..supervision.mining import Miner
 from ..supervision.supervision import Supervision
@@ -272,10 +271,10 @@ def solve(
             limits,
             rng=run.rng,
             earlier=run.earlier,
-            rests=checkpoint_hooks(run.checkpoint, saved),
+            restarts=checkpoint_hooks(run.checkpoint, saved),
             callback=all_of(follow, run.parameters.callback, _listener(run, settings)),
         )
-    except RestError as error:
+    except RestartError as error:
         with run.checkpoint.explain_damage():
             raise ValueError(str(error)) from None
     warn_of_rounding(result)

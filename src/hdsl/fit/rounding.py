@@ -3,7 +3,7 @@
 import math
 
 from ..input.errors import warn
-from ..solver.state import Result
+from ..solver.loop import Result
 
 #: Rounding that moves the objective by this share of it is visible.
 VISIBLE_DRIFT = 1e-6

@@ -11,8 +11,8 @@ from ..files.checkpoint import digest
 from ..input.matrices import check_margins
 from ..model_arrays import choice_from
 from ..similarity.cosine import COSINE, RANKINGS
-from ..solver.protocols import Statistics
-from ..solver.rests import Arrays
+from ..solver.statistics import Statistics
+from ..solver.trace import Arrays
 from ..supervision.compared_rows import ComparedRows
 from .automatic import n_iterations, own_similarity, scale_of
 

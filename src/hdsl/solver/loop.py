@@ -4,42 +4,161 @@ What is fixed (problem, oracle, rule, options) and what moves (the state) are se
 One loop serves all rules, losses, oracles and machines; it neither prints nor scores
 models. It calls ``callback(state)``, and True means stop.
 
-Every so many iterations the loop rests: problem and oracle forget, and the margins are
-computed from the atoms anew. What follows depends on atoms, weights, counters and the
-random state alone, so that these are all that a checkpoint holds.
+Every few iterations the loop comes to a restart point: problem and oracle are reset, and
+the margins are computed from the atoms again. What follows depends on atoms, weights,
+counters and the random state alone, so a checkpoint holds nothing else.
 """
+
+from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from .active_set import ActiveSet
-from .atoms import DIRECTION, NOTHING, ZERO, Atom, check_atoms, n_features
-from .oracle import BothKinds, Exact, Without
-from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule
-from .rests import (
-    Arrays,
-    Counters,
-    Rest,
-    RestError,
-    Rests,
-    generator_state,
-    set_generator_state,
+from .atoms import (
+    DIRECTION,
+    NOTHING,
+    ZERO,
+    ActiveSet,
+    Atom,
+    Correction,
+    Move,
+    check_atoms,
+    n_features,
 )
-from .state import Callback, Iterate, Options, Result, State
-from .steps import StepContext, rest_every
+from .oracle import BothKinds, Exact, Without
+from .protocols import Gradient, Margins, Oracle, Problem, StepRule
+from .steps import StepContext, restart_every
 from .trace import (
     NO_ATOM,
     NO_CORRECTIONS,
     STEP_FIELDS,
     TRACE_DTYPE,
+    Arrays,
+    Counters,
+    RestartError,
+    RestartPoint,
+    Restarts,
     StepRecord,
     check_corrections,
     check_trace,
     correction_records,
+    generator_state,
+    set_generator_state,
 )
+
+Callback = Callable[["State"], bool | None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run goes.
+
+    Parameters
+    ----------
+    init : {"oracle", "zero", "random"}, default="oracle"
+        "zero": the domain has M = 0, and the path starts there. The others are the
+        paper's domain, without 0: start from the atom that the oracle picks at M = 0,
+        or from a random one.
+    batch_size : int or None, default=None
+        Comparisons that directions are chosen by, drawn anew in each iteration; None is
+        all.
+    max_iter : int, default=1000
+        Most iterations, those of an earlier run included.
+    tol : float, default=1e-3
+        Stop when the gap is at most this.
+    are_mined : bool, default=False
+        Whether comparisons were made from labels, so that many say nearly the same.
+    forbidden : ndarray of shape (n_pairs, 2) or None, default=None
+        Pairs of features that no atom may have, in the user's numbers.
+    """
+
+    init: str = "oracle"
+    batch_size: int | None = None
+    max_iter: int = 1000
+    tol: float = 1e-3
+    are_mined: bool = False
+    forbidden: np.ndarray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run learned, and how it went, in the feature numbers of the user's X.
+
+    `directions` are the unit vectors of the embedding that atoms name by their numbers,
+    in float32.
+    """
+
+    atoms: np.ndarray
+    weights: np.ndarray
+    objective: float
+    gap: float
+    gap_is_exact: bool
+    n_iter: int
+    status: str
+    trace: np.ndarray
+    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
+    directions: np.ndarray | None = None
+    n_exact_checks: int = 0
+
+    #: What the steps summed up to: another number than `objective`, by rounding.
+    objective_by_steps: float = np.nan
+
+
+class Iterate(NamedTuple):
+    """The model, and the step that led to it; replaced as a whole, never in part."""
+
+    n_iter: int
+    active: ActiveSet  # in the problem's feature numbers
+    step: StepRecord  # in the user's feature numbers
+    corrections: tuple[np.ndarray, ...] = ()  # of this run, a table per iteration
+
+
+@dataclass
+class State:
+    """Everything that moves. Callbacks read it and do not change it."""
+
+    problem: Problem
+    iterate: Iterate
+    margins: Margins
+    objective: float
+    gap: float = np.nan
+    gap_is_exact: bool = False
+    seconds: float = 0.0
+    gap_estimate: float = np.inf  # of lazy blended steps
+    records: list[tuple] = field(default_factory=list)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations so far."""
+        return self.iterate.n_iter
+
+    @property
+    def active(self) -> ActiveSet:
+        """The model, in the problem's feature numbers."""
+        return self.iterate.active
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Active atoms, shape (n_atoms, 3), in the user's feature numbers."""
+        return self.problem.to_user(self.active.atoms)
+
+    @property
+    def directions(self) -> np.ndarray | None:
+        """Unit vectors that active atoms name by their numbers; None without any."""
+        if self.problem.directions is None:
+            return None
+        return self.problem.directions.vectors
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the active atoms."""
+        return self.active.weights
+
 
 #: Steps of size 0 in a row that end a run where the oracle may still find another atom.
 IDLE_LIMIT = 1000
@@ -62,7 +181,7 @@ def frank_wolfe(
     rng: np.random.Generator,
     callback: Callback | None = None,
     earlier: Result | None = None,
-    rests: Rests | None = None,
+    restarts: Restarts | None = None,
 ) -> Result:
     """Minimise the problem's value over convex combinations of atoms.
 
@@ -81,8 +200,8 @@ def frank_wolfe(
     earlier : Result, default=None
         A run whose path this one continues, perhaps on another problem that knows the
         features of its atoms.
-    rests : Rests, default=None
-        Where a run with the same arguments rested, and what saves new rests.
+    restarts : Restarts, default=None
+        Where a run with the same arguments rested, and what saves new restarts.
 
     Returns
     -------
@@ -90,16 +209,16 @@ def frank_wolfe(
 
     Raises
     ------
-    RestError
-        The rest to continue from is not of a run with these arguments.
+    RestartError
+        The restart point to continue from is not of a run with these arguments.
     """
     run = _Run(problem, oracle, rule, options or Options(), rng)
     records: list[tuple] = []
-    if rests is not None and rests.latest is not None:
+    if restarts is not None and restarts.latest is not None:
         try:
-            first, records = run.restore(rests.latest, n_iterations_of(earlier))
+            first, records = run.restore(restarts.latest, n_iterations_of(earlier))
         except ValueError as error:
-            raise RestError(str(error)) from None
+            raise RestartError(str(error)) from None
     elif earlier is not None:
         first = run.resume(earlier)
     else:
@@ -107,7 +226,7 @@ def frank_wolfe(
     margins = problem.margins(first.active.atoms, first.active.weights)
     state = State(problem, first, margins, problem.value(margins), records=records)
     try:
-        status = run.iterate(state, callback, rests)
+        status = run.iterate(state, callback, restarts)
         return run.finish(state, status, earlier)
     except KeyboardInterrupt:  # the model is replaced as a whole: it is a valid one
         return run.finish(state, "interrupted", earlier)
@@ -191,7 +310,7 @@ class _Run:
     # --- the loop ---------------------------------------------------------------------
 
     def iterate(
-        self, state: State, callback: Callback | None, rests: Rests | None
+        self, state: State, callback: Callback | None, restarts: Restarts | None
     ) -> str:
         """Iterate until something ends the run; return what."""
 
@@ -199,12 +318,12 @@ class _Run:
             is_new = state.n_iter > self.counters.seen
             return callback is not None and is_new and bool(callback(state))
 
-        last_rest = state.n_iter
-        every = rest_every(self.rule)
+        last_restart = state.n_iter
+        every = restart_every(self.rule)
         while True:
-            if state.n_iter % every == 0 and state.n_iter > last_rest:
-                last_rest = state.n_iter
-                self.rest(state, rests)
+            if state.n_iter % every == 0 and state.n_iter > last_restart:
+                last_restart = state.n_iter
+                self.restart(state, restarts)
             context = self.context(state, self.gradient(state.margins), self.oracle)
             if self.is_solved(state, context):
                 self.record(state, 0.0, True)
@@ -231,15 +350,15 @@ class _Run:
                 self.record(state, context.known_gap, context.gap_is_exact)
                 return "stalled"
 
-    def rest(self, state: State, rests: Rests | None) -> None:
+    def restart(self, state: State, restarts: Restarts | None) -> None:
         """Forget all but atoms, weights, counters and the random state, and save these."""
-        self.problem.forget()
-        self.oracle.forget()
-        self.checker.forget()
+        self.problem.reset()
+        self.oracle.reset()
+        self.checker.reset()
         state.gap_estimate = np.inf
         state.margins, state.objective = self.measured(state.active)
-        if rests is not None:
-            rests.save(self.snapshot(state).as_arrays)
+        if restarts is not None:
+            restarts.save(self.snapshot(state).as_arrays)
 
     def next_move(self, state: State, context: StepContext) -> Move | Correction | None:
         """Return the move of the rule; None at the last model, whose gap is left to find."""
@@ -435,11 +554,11 @@ class _Run:
             return None
         return self.problem.directions.vectors
 
-    # --- rests ------------------------------------------------------------------------
+    # --- restart points ---------------------------------------------------------------
 
-    def snapshot(self, state: State) -> Rest:
+    def snapshot(self, state: State) -> RestartPoint:
         """Return the run as it is; nothing that grows with it is copied."""
-        return Rest(
+        return RestartPoint(
             n_iter=state.n_iter,
             active=self.in_user(state.active),
             records=state.records,
@@ -453,14 +572,14 @@ class _Run:
         )
 
     def restore(self, arrays: Arrays, n_before: int) -> tuple[Iterate, list[tuple]]:
-        """Return the model of a rest of a run on the same problem, and the records up to it.
+        """Return the model of a restart point on the same problem, and the records up to it.
 
         `n_before` is the number of iterations of the earlier run that it continues. The
         arrays may come from a file that anybody wrote, and compiled loops trust the
         numbers in them.
         """
-        rest = Rest.from_arrays(arrays)
-        active = rest.active
+        point = RestartPoint.from_arrays(arrays)
+        active = point.active
         if (active.zero is None) == (self.options.init == "zero"):
             raise ValueError(
                 f"'zero' is {active.zero}, which no run with this init has."
@@ -476,16 +595,16 @@ class _Run:
         if not np.array_equal(self.problem.to_user(atoms), active.atoms):
             raise ValueError("'atoms' has a feature that does not exist.")
         check_trace(arrays["trace"], 0, limit, n_directions)
-        check_corrections(arrays["corrections"], rest.n_iter + 1, limit, n_directions)
-        if rest.n_records != rest.n_iter - n_before:
+        check_corrections(arrays["corrections"], point.n_iter + 1, limit, n_directions)
+        if point.n_records != point.n_iter - n_before:
             raise ValueError(
-                f"the trace has {rest.n_records + 1} lines at iteration {rest.n_iter}."
+                f"the trace has {point.n_records + 1} lines at iteration {point.n_iter}."
             )
-        set_generator_state(self.rng, rest.random_state)
-        self.counters = rest.counters
-        self.began -= rest.seconds
+        set_generator_state(self.rng, point.random_state)
+        self.counters = point.counters
+        self.began -= point.seconds
         step = StepRecord(*arrays["trace"][STEP_FIELDS][-1].item())
         iterate = Iterate(
-            rest.n_iter, replace(active, atoms=atoms), step, rest.corrections
+            point.n_iter, replace(active, atoms=atoms), step, point.corrections
         )
-        return iterate, [*rest.records]
+        return iterate, [*point.records]

@@ -6,7 +6,7 @@ comparisons or a batch is not its business. Ties go to the smallest (i, j, -sign
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Exact(Oracle):
         self._base_value: np.ndarray
         self._value: np.ndarray
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget the bounds: the next search is of all rows.
 
         The last bits of a score depend on which rows are computed together.
@@ -80,7 +80,7 @@ class Exact(Oracle):
         """
         best = self(gradient, rng)
         known = active[: round(MANY_ACTIVE * n)]
-        others = gradient.climb(known, n - len(known))
+        others = climb(gradient, known, n - len(known))
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
     def _search(
@@ -110,13 +110,35 @@ class Exact(Oracle):
             return everything
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
-        climbed = gradient.climb((), ASCENT_LARGEST, best_only=True)[0]
+        climbed = climb(gradient, (), ASCENT_LARGEST, best_only=True)[0]
         reached = climbed.score / gradient.scale
         slack = ROUNDING * abs(reached) + gradient.rounding
         rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
         if 0 < len(rows) <= self._budget:
             return rows
         return everything
+
+
+def climb(
+    gradient: Gradient,
+    starts: Iterable[int],
+    n_largest: int,
+    *,
+    best_only: bool = False,
+) -> list[Vertex]:
+    """Return the distinct vertices of two half steps from each start, best first.
+
+    Starts are the features of the `n_largest` largest diagonal entries and `starts`.
+    Each start i moves to its best partner j, and that one to its best partner. Starts
+    move together: their rows of S share a pass over X. More half steps cost passes and
+    find hardly better atoms.
+    """
+    pairs = gradient.half_steps(starts, n_largest)
+    if best_only:
+        pairs = pairs.take(pairs.scores == pairs.scores.max())
+    score_of = dict(zip(pairs.atoms(), pairs.scores.tolist(), strict=True))
+    vertices = [Vertex(score, atom) for atom, score in score_of.items()]
+    return sorted(vertices, key=Vertex.order)
 
 
 def _rise(gradient: Gradient, since: Gradient) -> np.ndarray:
@@ -135,6 +157,9 @@ class Heuristic(Oracle):
         _, k, entry = gradient.partners(j)
         return gradient.vertex(int(j[0]), int(k[0]), float(entry[0]))
 
+    def reset(self) -> None:
+        """Do nothing: no answer depends on earlier ones."""
+
 
 class Ascent(Oracle):
     """The best atom of two half steps of alternating maximisation from several starts.
@@ -151,7 +176,7 @@ class Ascent(Oracle):
         """Return the best atom found."""
         random = rng.integers(gradient.n_features, size=ASCENT_RANDOM)
         starts = [*self._recent, *random]
-        vertex = gradient.climb(starts, ASCENT_LARGEST, best_only=True)[0]
+        vertex = climb(gradient, starts, ASCENT_LARGEST, best_only=True)[0]
         self._recent.append(vertex.atom.i)
         return vertex
 
@@ -163,9 +188,9 @@ class Ascent(Oracle):
         random = rng.integers(
             gradient.n_features, size=round(MANY_RANDOM * (n - len(known)))
         )
-        return gradient.climb((*known, *random), n - len(known) - len(random))
+        return climb(gradient, (*known, *random), n - len(known) - len(random))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget the last vertices."""
         self._recent.clear()
 
@@ -194,9 +219,7 @@ class BothKinds(Oracle):
         if not self.has_pairs:
             return direction
         vertex = self.oracle(gradient, rng)
-        if direction.beats(vertex):
-            return direction
-        return vertex
+        return min(direction, vertex, key=Vertex.order)
 
     def vertices(
         self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
@@ -205,11 +228,11 @@ class BothKinds(Oracle):
         vertices = gradient.best_directions(min(n, MOST_NEW))
         if self.has_pairs:
             vertices += self.oracle.vertices(gradient, rng, n, active)
-        return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
+        return sorted(vertices, key=Vertex.order)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget what the other oracle remembers."""
-        self.oracle.forget()
+        self.oracle.reset()
 
 
 class Without(Oracle):
@@ -262,9 +285,9 @@ class Without(Oracle):
         ends = frozenset([int(self.features[i]), int(self.features[j])])
         return ends not in self.forbidden
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget what the other oracle remembers."""
-        self.oracle.forget()
+        self.oracle.reset()
 
 
 ORACLES: dict[str, Callable[[], Oracle]] = {

@@ -1,9 +1,9 @@
 """Who may ask what: the seams between the solver and the machines it runs on.
 
-The loop knows a problem, a gradient, an oracle and a step rule by these classes alone.
-A machine (``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and
-``Gradient``. A method with a body here is built on the others, and a machine may
-replace it by a faster one.
+The loop knows a problem, a gradient, an oracle and a step rule by these base classes
+alone. A machine (``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and
+``Gradient``. A method with a body is built on the others, and a machine may replace it
+by a faster one.
 
 A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that
 has it, 0. A comparison says that one pair of rows is more alike than another one, and
@@ -19,22 +19,23 @@ with atoms s·uuᵀ of its own: see ``directions``.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .atoms import (
-    ZERO,
     Atom,
+    Correction,
+    Move,
     are_directions,
-    as_array,
     direction_atoms,
     positioned,
     renumbered,
 )
 from .directions import Directions, top_eigenvectors
+from .statistics import Statistics
 
 #: Second derivatives of n atoms are estimated from about this many curved comparisons
 #: divided by n, where there are more, but from so many per atom at least: a step by
@@ -65,46 +66,6 @@ class Loss(Protocol):
         """Return the second derivative at each margin; from either side where it jumps."""
 
 
-class Move(NamedTuple):
-    """What a step rule decides: toward an atom, away from one, or from one to the other."""
-
-    kind: str
-    toward: Atom | None
-    away: Atom | None
-    max_step_size: float
-
-    @property
-    def share_of_model(self) -> float:
-        """How much of the model itself the move adds to it."""
-        if self.toward is None:  # all else gains what the atom loses
-            return 1.0
-        if self.away is None:  # all else loses what the atom gains
-            return -1.0
-        return 0.0
-
-    @property
-    def changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The atoms that are moved toward or away from, but 0, and 1 or -1 of each."""
-        moved = [
-            (atom, sign)
-            for atom, sign in ((self.toward, 1.0), (self.away, -1.0))
-            if atom is not None and atom != ZERO
-        ]
-        atoms = as_array([atom for atom, _ in moved])
-        return atoms, np.array([sign for _, sign in moved])
-
-
-class Correction(NamedTuple):
-    """A change of the weights of many atoms at once, along which a step is taken."""
-
-    kind: str
-    toward: Atom | None  # the best vertex of the oracle
-    away: Atom | None
-    max_step_size: float
-    atoms: np.ndarray  # the active ones, then new ones
-    change: np.ndarray  # of the weight of each; what is left is that of the zero atom
-
-
 class Step(NamedTuple):
     """A move carried out."""
 
@@ -119,11 +80,9 @@ class Vertex(NamedTuple):
     score: float
     atom: Atom
 
-    def beats(self, other: Vertex) -> bool:
-        """Whether this vertex is to be preferred: the larger score, then the smaller atom."""
-        return self.score > other.score or (
-            self.score == other.score and self.atom.order < other.atom.order
-        )
+    def order(self) -> tuple[float, tuple[int, int, int]]:
+        """Return what vertices are sorted by: the larger score, then the smaller atom, first."""
+        return -self.score, self.atom.order
 
 
 class FeaturePairs(NamedTuple):
@@ -151,28 +110,7 @@ class FeaturePairs(NamedTuple):
         return list(map(Atom.of, features, partners, entries))
 
 
-class Statistics(NamedTuple):
-    """Sizes that an automatic scale and prior are chosen by.
-
-    Parameters
-    ----------
-    typical_margin : float
-        Mean absolute margin of the dot product; mean of ‖x‖² where all are 0.
-    n_anchors : int
-        Rows that comparisons start from.
-    values_per_anchor : float
-        Values that a row rests on, (Σx²)² / Σx⁴, in the mean.
-    own_similarity : float
-        Dot product of an anchor with itself, in the mean.
-    """
-
-    typical_margin: float
-    n_anchors: int
-    values_per_anchor: float
-    own_similarity: float
-
-
-class Gradient(Protocol):
+class Gradient(ABC):
     """C = -∇f at some margins, computed as far as it is asked for.
 
     Attributes
@@ -293,23 +231,6 @@ class Gradient(Protocol):
             there is none.
         """
 
-    def climb(
-        self, starts: Iterable[int], n_largest: int, *, best_only: bool = False
-    ) -> list[Vertex]:
-        """Return the distinct vertices of two half steps from each start, best first.
-
-        Starts are the features of the `n_largest` largest diagonal entries and
-        `starts`. Each start i moves to its best partner j, and that one to its best
-        partner. Starts move together: their rows of S share a pass over X. More half
-        steps cost passes and find hardly better atoms.
-        """
-        pairs = self.half_steps(starts, n_largest)
-        if best_only:
-            pairs = pairs.take(pairs.scores == pairs.scores.max())
-        score_of = dict(zip(pairs.atoms(), pairs.scores.tolist(), strict=True))
-        vertices = [Vertex(score, atom) for atom, score in score_of.items()]
-        return sorted(vertices, key=lambda vertex: (-vertex.score, vertex.atom.order))
-
     def half_steps(self, starts: Iterable[int], n_largest: int) -> FeaturePairs:
         """Return each start with its best partner, and each of these with its own."""
         features = sorted(
@@ -326,7 +247,7 @@ class Gradient(Protocol):
         return FeaturePairs(scores, np.array(features), partners, entries)
 
 
-class Problem(Protocol):
+class Problem(ABC):
     """Mean loss of the margins of a convex combination of atoms.
 
     Each method may be a round trip to another machine: the solver asks few, coarse
@@ -359,10 +280,11 @@ class Problem(Protocol):
     def gradient(self, margins: Margins, batch: np.ndarray | None = None) -> Gradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
 
-    def forget(self) -> None:
+    @abstractmethod
+    def reset(self) -> None:
         """Drop all that is remembered from one question to the next.
 
-        The solver asks for it at a rest: what follows depends on atoms and weights
+        The solver asks for it at a restart point: what follows depends on atoms and weights
         alone.
         """
 
@@ -417,7 +339,7 @@ def curvature_stride(
     return max(1, -(-n_curved_of_all // size_of_sample))
 
 
-class Layout(Protocol):
+class Layout(ABC):
     """Rows and comparisons for a machine; one layout serves any loss, scale and weights.
 
     The fixed parts of the similarity, which are not learned, are laid out with the rows.
@@ -449,7 +371,7 @@ class Layout(Protocol):
         """
 
 
-class Oracle(Protocol):
+class Oracle(ABC):
     """Finds the next atom. There is one object per run, so it may remember.
 
     Attributes
@@ -471,7 +393,8 @@ class Oracle(Protocol):
         """Return distinct vertices of high score, best first: of n starts, some are `active`."""
         return [self(gradient, rng)]
 
-    def forget(self) -> None:
+    @abstractmethod
+    def reset(self) -> None:
         """Drop what later answers depend on, but for the random state."""
 
 

@@ -8,13 +8,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .protocols import Statistics
-
 #: Means are over about this many comparisons where there are more.
 SAMPLE_SIZE = 100_000
 
 #: A difference of two products of rows is rounding up to this share of ‖a‖‖b‖ + ‖c‖‖d‖.
 ROUNDING = 1e-14
+
+
+class Statistics(NamedTuple):
+    """Sizes that an automatic scale and prior are chosen by.
+
+    Parameters
+    ----------
+    typical_margin : float
+        Mean absolute margin of the dot product; mean of ‖x‖² where all are 0.
+    n_anchors : int
+        Rows that comparisons start from.
+    values_per_anchor : float
+        Values that a row rests on, (Σx²)² / Σx⁴, in the mean.
+    own_similarity : float
+        Dot product of an anchor with itself, in the mean.
+    """
+
+    typical_margin: float
+    n_anchors: int
+    values_per_anchor: float
+    own_similarity: float
 
 
 class Sums(NamedTuple):

@@ -8,18 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .active_set import ActiveSet
-from .atoms import ZERO, as_array, as_keys
-from .protocols import (
-    Correction,
-    Gradient,
-    Margins,
-    Move,
-    Oracle,
-    Problem,
-    StepRule,
-    Vertex,
-)
+from .atoms import ZERO, ActiveSet, Correction, Move, as_array, as_keys
+from .protocols import Gradient, Margins, Oracle, Problem, StepRule, Vertex
 
 #: Lazy blended steps stay inside the active set while they promise so many times the
 #: last gap.
@@ -139,9 +129,7 @@ class StepContext:
             vertex = self.oracle(self.gradient, self.rng)
         if self._active_scores is not None and not self.certifies:
             best = self.active.extreme(self._active_scores, largest=True)
-            active_vertex = Vertex(best.score, best.atom)
-            if active_vertex.beats(vertex):
-                vertex = active_vertex
+            vertex = min(vertex, Vertex(best.score, best.atom), key=Vertex.order)
         if self.active.zero is not None and vertex.score < 0.0:
             return Vertex(0.0, ZERO)
         return vertex
@@ -287,8 +275,8 @@ RULES: dict[str, StepRule] = {
 }
 
 
-def rest_every(rule: StepRule) -> int:
-    """Return after how many iterations the loop rests, so that rests cost next to nothing."""
+def restart_every(rule: StepRule) -> int:
+    """Return the iterations between restart points, which then cost next to nothing."""
     if rule is corrective:
         return 4
     return 64
