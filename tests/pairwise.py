@@ -10,7 +10,7 @@ def pairwise(*values, allowed=lambda *row: True):
 
     Parameters
     ----------
-    *values : sequences
+    *values : iterables
         The values of each parameter.
     allowed : callable
         Whether a combination makes sense. Pairs that no such combination holds are left
@@ -25,6 +25,7 @@ def pairwise(*values, allowed=lambda *row: True):
     >>> pairwise("ab", [1, 2], [True, False])
     [('a', 1, True), ('a', 2, False), ('b', 1, False), ('b', 2, True)]
     """
+    values = [list(choices) for choices in values]
     pairs = {}
     for numbers in product(*(range(len(choices)) for choices in values)):
         numbered = zip(values, numbers, strict=True)
