@@ -30,8 +30,7 @@ from sklearn.preprocessing import normalize
 from hdsl import HDSL, Solver
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import ranking_quality
-from hdsl.evaluate.clicks import ClickedPairs
-from hdsl.evaluate.comparisons import ComparedPairs
+from hdsl.evaluate.comparisons import ClickedPairs, ComparedPairs
 from hdsl.evaluate.measures import NeighborVotes, Units
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE, ranked_by
@@ -419,7 +418,7 @@ def log_of(
 
 def judgements_of(shown: ShownRows, X: Any) -> Judgements:
     """Return a log as judgements, as `choice_triplets` makes them of a table."""
-    from hdsl.evaluate.clicks import pairs_of_lines
+    from hdsl.evaluate.comparisons import pairs_of_lines
 
     clicked, beside = pairs_of_lines(shown)
     T = np.column_stack(

@@ -21,8 +21,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from hdsl import HDSL
-from hdsl.evaluate.clicks import ClickedPairs
-from hdsl.evaluate.comparisons import ComparedPairs
+from hdsl.evaluate.comparisons import ClickedPairs, ComparedPairs
 from hdsl.evaluate.measures import JudgedSearch, NeighborVotes, Units
 from hdsl.relevance import Relevance
 from hdsl.similarity.cosine import COSINE

@@ -33,7 +33,7 @@ from hdsl.similarity.products import products
 from hdsl.similarity.rewriter import Rewriter
 from hdsl.similarity.rows import unit_rows
 from hdsl.solver.atoms import NOTHING
-from hdsl.triplets.equal_rows import row_keys
+from hdsl.triplets.mining import row_keys
 
 #: Losses, and what `l1_min_c` calls them.
 LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}

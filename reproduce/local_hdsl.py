@@ -44,8 +44,7 @@ from hdsl.wide_matrices import drop_unused_columns
 if TYPE_CHECKING:
     from hdsl.explain import Explanation, Importance
     from hdsl.solver.loop import Result
-    from hdsl.supervision.compared_rows import ComparedRows
-    from hdsl.supervision.supervision import Supervision
+    from hdsl.supervision.compared_rows import ComparedRows, Supervision
 
 #: What n_regions="auto" chooses from, the simplest first.
 CANDIDATES = (0, 2, 4, 8)

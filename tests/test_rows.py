@@ -23,7 +23,7 @@ from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
 from hdsl.rows import split_columns
 from hdsl.search import Index, neighbors_by_label, top_k
 from hdsl.settings import nested_parameters
-from hdsl.triplets.equal_rows import row_keys
+from hdsl.triplets.mining import row_keys
 
 
 @st.composite

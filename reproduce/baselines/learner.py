@@ -19,7 +19,7 @@ from hdsl.input.parameters import check_number, check_word, generator
 from hdsl.similarity.cosine import PRODUCT
 from hdsl.similarity.pairwise import Pairwise
 from hdsl.supervision.check import check_supervision
-from hdsl.supervision.mining import METHODS, Miner
+from hdsl.supervision.compared_rows import METHODS, Miner
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from hdsl import HDSL, Solver
 from hdsl.evaluate import compare_clicks, knn_error, known_item, triplet_accuracy
-from hdsl.evaluate.clicks import ClickedPairs, pairs_of_lines, position_power
+from hdsl.evaluate.comparisons import ClickedPairs, pairs_of_lines, position_power
 from hdsl.evaluate.gains import Gains, expected_gains, honest_gain, inflation_of_turns
-from hdsl.evaluate.splits import orders_of_their_own
+from hdsl.evaluate.parts import orders_of_their_own
 from hdsl.similarity.unlearned import unlearned
 from hdsl.triplets import Judgements, ShownRows, choice_triplets, relevance_triplets
 

@@ -6,7 +6,7 @@ import pytest
 import hdsl
 from hdsl import HDSL, Mining, Solver
 from hdsl.evaluate import compare_clicks
-from hdsl.evaluate.rows import checked_rows
+from hdsl.evaluate.comparisons import checked_rows
 from hdsl.settings import nested_parameters
 from hdsl.triplets import choice_triplets, relevance_triplets
 

@@ -12,13 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL, Solver
-from hdsl.evaluate.splits import turns
+from hdsl.evaluate.parts import turns
 from hdsl.supervision.check import check_supervision, check_validation
-from hdsl.supervision.compared_rows import MOST_PER_ANCHOR, ComparedRows
-from hdsl.supervision.labeled_rows import LabeledRows
-from hdsl.supervision.mining import Miner
-from hdsl.supervision.sampling import sample_rows
-from hdsl.supervision.units import groups_and_equals
+from hdsl.supervision.compared_rows import MOST_PER_ANCHOR, ComparedRows, Miner
+from hdsl.supervision.labeled_rows import LabeledRows, groups_and_equals, sample_rows
 
 
 def numbered(n, d=4):

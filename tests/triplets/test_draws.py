@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from hdsl.triplets.draws import sample_ranges
+from hdsl.triplets.grades import sample_ranges
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 8), st.integers(0, 100))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
 import strategies
-from hdsl.triplets import equal_rows
-from hdsl.triplets.equal_rows import distinct_rows, row_keys
+from hdsl.triplets import mining as equal_rows
+from hdsl.triplets.mining import distinct_rows, row_keys
 
 
 def one_row(columns, values=None):

@@ -22,7 +22,7 @@ from ..rows import Rows, sparse_block
 from ..text import BM25, Collection, Documents, Queries
 from ..text.counts import weigh_counts
 from ..triplets import ShownRows
-from ..triplets.equal_rows import row_keys
+from ..triplets.mining import row_keys
 from .data import Data
 from .messages import say
 from .query_rows import query_rows

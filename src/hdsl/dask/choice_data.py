@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..supervision.compared_rows import ComparedRows
-from ..supervision.labeled_rows import LabeledRows
-from ..supervision.mining import Miner
-from ..supervision.sampling import sample_rows
+from ..supervision.compared_rows import ComparedRows, Miner
+from ..supervision.labeled_rows import LabeledRows, sample_rows
 from .cluster import gather
 from .comparisons import ComparisonBlock, summarize, with_anchors
 from .inputs import ClusterInput

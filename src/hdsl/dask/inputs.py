@@ -26,8 +26,7 @@ from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
 from ..rows import Rows
 from ..supervision.compared_rows import ComparedRows
-from ..supervision.label_set_rows import LabelSetRows
-from ..supervision.labeled_rows import LabeledRows
+from ..supervision.labeled_rows import LabeledRows, LabelSetRows
 from .blocks import is_in_blocks, is_pair
 from .cluster import find_client, gather, send
 from .comparisons import WIDTHS, ComparisonBlock, load_compared

@@ -10,12 +10,15 @@ import numpy as np
 
 from .. import search
 from ..neighbor_lists import Neighbors
-from ..supervision.labeled_rows import LabeledRows
-from ..supervision.mining import Miner
-from ..supervision.sampling import sample_rows
+from ..supervision.compared_rows import Miner
+from ..supervision.labeled_rows import LabeledRows, sample_rows
 from ..triplets import random_triplets
-from ..triplets.equal_rows import distinct_rows, row_keys
-from ..triplets.mining import check_not_empty, warn_of_single_rows
+from ..triplets.mining import (
+    check_not_empty,
+    distinct_rows,
+    row_keys,
+    warn_of_single_rows,
+)
 from .cluster import gather, send
 from .comparisons import ComparisonBlock
 from .rows import ClusterRows

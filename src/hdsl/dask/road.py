@@ -22,7 +22,7 @@ from ..fit.road import (
 )
 from ..progress import Progress
 from ..rows import Rows
-from ..supervision.mining import Miner
+from ..supervision.compared_rows import Miner
 from .build import build_layout
 from .choice_data import choice_data
 from .cluster import ClusterError

@@ -1,15 +1,16 @@
 """How good a learned similarity is."""
 
-from .chance import McNemar, mcnemar
-from .clicks import compare_clicks
-from .comparisons import compare_triplets, triplet_accuracy
-from .errors import ErrorComparison, ErrorRate
-from .intervals import wilson_interval
+from .comparisons import compare_clicks, compare_triplets, triplet_accuracy
+from .errors import ErrorComparison, ErrorRate, McNemar, mcnemar, wilson_interval
 from .known_items import KnownItem, known_item
 from .neighbors import compare_errors, knn_error
 from .query_memory import QueryMemory, remember
-from .rankings import RankingQuality, ranking_quality
-from .searches import SearchComparison, compare_searches
+from .searches import (
+    RankingQuality,
+    SearchComparison,
+    compare_searches,
+    ranking_quality,
+)
 
 __all__ = [
     "ErrorComparison",

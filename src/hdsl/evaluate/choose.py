@@ -17,17 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from ..input.errors import warn
-from ..similarity import Similarity
 from ..similarity.cosine import COSINE, PRODUCT, RANKINGS
 from ..similarity.unlearned import unlearned
 from ..solver.atoms import NOTHING, are_directions
-from ..supervision.compared_rows import ComparedRows
-from ..supervision.supervision import Supervision
+from ..supervision.compared_rows import ComparedRows, Supervision
 from .gains import (
     Gains,
     Interval,
@@ -42,8 +40,9 @@ from .measures import COMPARISONS, NEIGHBORS, SEARCH
 from .parts import Part, goal_of, make_parts
 
 if TYPE_CHECKING:
+    from ..fit.part_fitter import PartFitter
     from ..progress import Progress
-    from ..solver.loop import Callback, Result, State
+    from ..solver.loop import Result, State
 
 #: Candidates for the prior, over the mean ‖x‖² of the anchors, from the simplest: a larger
 #: one is the start up to rounding, and a smaller one was never the best.
@@ -128,47 +127,6 @@ class Choice:
     table: dict[str, np.ndarray] | None = None
     ranking: str = COSINE
     embedding_scale: float = 0.0
-
-
-class PartFitter(Protocol):
-    """Fits to one part of the data, which share a layout.
-
-    Attributes
-    ----------
-    unit : float
-        The mean ‖x‖² of the anchors.
-    learns : bool
-        Whether a prior learns anything: there are features to pair, or a bound is given.
-    can_learn_inside : bool
-        Whether there is an embedding whose bound is open.
-    """
-
-    unit: float
-    learns: bool
-    can_learn_inside: bool
-
-    def solve(
-        self,
-        prior: float,
-        max_iter: int,
-        earlier: Result | None,
-        callback: Callback | None,
-        inside: float = 0.0,
-    ) -> Result:
-        """Return the path of a prior, perhaps from the model of another one.
-
-        `inside` is the bound of what is learned inside the embedding, over the prior.
-        """
-
-    def similarity(
-        self,
-        atoms: np.ndarray,
-        weights: np.ndarray,
-        prior: float,
-        vectors: np.ndarray | None = None,
-        inside: float = 0.0,
-    ) -> Similarity:
-        """Return what a run has learned; `vectors` are those of its directions."""
 
 
 # --- scores ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Shares of triplets and quadruplets that hold, for one similarity or against the cosine."""
+"""Shares of comparisons that hold: triplets, quadruplets, and clicks beside what was shown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from ..input.comparisons import check_comparisons, check_weights
-from ..rows import Rows
+from ..input.embeddings import check_rows
+from ..input.matrices import as_rows, check_matrix
+from ..rows import Rows, features_as_float64, has_embedding
+from ..similarity import Similarity
 from ..similarity.cosine import (
     COSINE,
     PRODUCT,
@@ -19,10 +23,11 @@ from ..similarity.cosine import (
 )
 from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, row_products
+from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.unlearned import unlearned
+from ..triplets import Judgements, ShownRows
 from .errors import ErrorComparison
-from .rows import checked_rows
 
 #: Pairs of mixed rows whose products are made at a time.
 PAIRS_AT_A_TIME = 4096
@@ -217,3 +222,243 @@ def compare_triplets(
         groups=triplets[:, 0],
         supervision="judgements",
     )
+
+
+#: Position r is looked at with a chance of r to minus this power, as far as a log does
+#: not say otherwise: published logs have powers of about 0.5 to 1.5.
+POWER = 1.0
+
+POWER_ERROR = 0.25
+
+#: Clicks farther behind weigh as much as one here: few are, and one would outweigh
+#: hundreds.
+DEEPEST = 20.0
+
+#: Steps of the estimate, which has one number and converges in a few.
+N_STEPS = 50
+
+TOLERANCE = 1e-6
+
+
+class ClickedPairs:
+    """Clicked rows, each with the rows shown in the same event that were not clicked.
+
+    It does not matter which engine showed them. A click weighs 1 over the chance that its
+    position is looked at: what is clicked less as it stood behind counts as if it had stood
+    first (inverse propensity weights).
+
+    Parameters
+    ----------
+    X : csr_array or Rows of shape (n_rows, n_features)
+    shown : ShownRows
+    power : float
+        Of `position_power`.
+
+    Attributes
+    ----------
+    queries : ndarray of shape (n_clicks,)
+        The query row of each click that has rows beside it.
+    weights : ndarray of shape (n_clicks,)
+    """
+
+    def __init__(self, X: Any, shown: ShownRows, power: float) -> None:
+        clicked, beside = pairs_of_lines(shown)
+        lines, self._number = np.unique(clicked, return_inverse=True)
+        self.queries = shown.queries[lines]
+        self.weights = np.minimum(shown.positions[lines], DEEPEST) ** power
+        self._n_beside = np.bincount(self._number)
+        both = np.concatenate([clicked, beside])
+        self._X = X
+        self._lines = shown.take(both)
+        self._scores = PairScores(X, shown.queries[both], shown.rows[both])
+
+    def shares(
+        self,
+        similarity: Rewriter,
+        rankings: Sequence[str],
+        memory: QueryMemory | None = None,
+        plain: Rewriter | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Return the share of the rows beside each click that are below it; ties count half.
+
+        What is remembered of judged queries is added to the scores; `plain` compares
+        queries with those.
+        """
+        scores = self._scores.scores(similarity, rankings)
+        if memory is not None:
+            queries, positions = np.unique(self._lines.queries, return_inverse=True)
+            known = self._X[queries]
+            if plain is not None:
+                known = plain.rewrite(known)
+            remembered = memory.scores(known)
+            added = np.asarray(remembered[positions, self._lines.rows]).ravel()
+            scores = {ranking: values + added for ranking, values in scores.items()}
+        return {
+            ranking: np.bincount(self._number, points_of(*np.split(values, 2)))
+            / self._n_beside
+            for ranking, values in scores.items()
+        }
+
+
+def pairs_of_lines(shown: ShownRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return lines that were clicked and lines of the same event that were not, of other rows.
+
+    Examples
+    --------
+    >>> shown = ShownRows(*(np.array(c) for c in ([0, 0, 0], [9, 9, 9], [1, 2, 3],
+    ...                                           [1.0, 2, 3], [False, True, False])))
+    >>> [lines.tolist() for lines in pairs_of_lines(shown)]
+    [[1, 1], [0, 2]]
+    """
+    order = np.argsort(shown.events, kind="stable")
+    _, event = np.unique(shown.events[order], return_inverse=True)
+    sizes = np.bincount(event)
+    first = np.cumsum(sizes) - sizes
+    is_clicked = shown.are_clicked[order]
+    clicked = np.flatnonzero(is_clicked)
+    n_lines = sizes[event[clicked]]
+    repeated = np.repeat(clicked, n_lines)
+    offset = np.arange(len(repeated)) - np.repeat(np.cumsum(n_lines) - n_lines, n_lines)
+    beside = np.repeat(first[event[clicked]], n_lines) + offset
+    rows = shown.rows[order]
+    is_pair = ~is_clicked[beside] & (rows[beside] != rows[repeated])
+    return order[repeated[is_pair]], order[beside[is_pair]]
+
+
+def position_power(shown: ShownRows) -> float:
+    """Return the power of the decay of attention: position r is looked at r to minus it.
+
+    A row that was shown for one query at several positions is as relevant at each, so what
+    it is clicked less behind is due to the position: clicks of such a row are fitted by
+    their sum times r to minus the power, over that of all its positions. The estimate is
+    joined with 1 ± 0.25, which it is where no row moves.
+
+    Examples
+    --------
+    >>> position = np.tile([1.0, 4.0], 4000)
+    >>> is_clicked = np.arange(8000) % 8 < np.where(position == 1, 8, 4)
+    >>> rows = np.zeros(8000, dtype=int)
+    >>> shown = ShownRows(np.arange(8000), rows, rows, position, is_clicked)
+    >>> 0.4 < position_power(shown) < 0.6
+    True
+    """
+    if not len(shown.rows):
+        return POWER
+    logs = np.log(np.minimum(shown.positions, DEEPEST))
+    codes = shown.queries * (shown.rows.max() + 1) + shown.rows
+    _, group = np.unique(codes, return_inverse=True)
+    clicks = shown.are_clicked.astype(np.float64)
+    n_clicks = np.bincount(group, clicks)
+    clicked_at = float(clicks @ logs)
+    precision = 1.0 / POWER_ERROR**2
+    power = POWER
+    for _ in range(N_STEPS):
+        chances = np.exp(-power * logs)
+        total = np.bincount(group, chances)
+        mean = np.bincount(group, chances * logs) / total
+        squares = np.bincount(group, chances * logs**2) / total
+        slope = float(n_clicks @ mean) - clicked_at - precision * (power - POWER)
+        curvature = float(n_clicks @ (squares - mean**2).clip(min=0.0)) + precision
+        step = slope / curvature
+        power = float(np.clip(power + step, 0.0, 3.0 * POWER))
+        if abs(step) < TOLERANCE:
+            break
+    return power
+
+
+def compare_clicks(
+    model: Rewriter,
+    X: Any,
+    clicks: Judgements | ShownRows,
+    *,
+    cosine: bool | None = None,
+    memory: QueryMemory | None = None,
+) -> ErrorComparison:
+    """Return how many rows shown beside clicked ones are above them, by cosine and as learned.
+
+    Each click weighs 1 over the chance that its position is looked at, as
+    `position_power` estimates it. Clicks of one query count together.
+
+    Parameters
+    ----------
+    model : HDSL, Similarity
+        Fitted, or another object with ``rewrite(X)``.
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    clicks : Judgements or ShownRows
+        Of ``hdsl.triplets.choice_triplets``, in rows of X.
+    cosine : bool or None, default=None
+        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+    memory : QueryMemory, default=None
+        What is remembered of judged queries, of documents that are the first rows of X:
+        it is added to the learned scores.
+
+    Returns
+    -------
+    ErrorComparison
+
+    Examples
+    --------
+    >>> from hdsl import HDSL
+    >>> from hdsl.triplets import choice_triplets
+    >>> X = np.array([[1.0, 0, 1], [0, 1, 1], [2, 0, 0], [0, 3, 0]])
+    >>> clicks = choice_triplets([(2, [0, 1], 0), (3, [0, 1], 1)])
+    >>> model = HDSL(scale=1.0, prior=1.0).fit(X, triplets=clicks)
+    >>> compare_clicks(model, X, clicks).before.share
+    0.0
+    """
+    shown = clicks.shown if isinstance(clicks, Judgements) else clicks
+    if shown is None:
+        raise ValueError(
+            "These judgements do not say what was shown: make them with choice_triplets."
+        )
+    X = checked_rows(model, X)
+    pairs = ClickedPairs(X, shown, position_power(shown))
+    if not len(pairs.queries):
+        raise ValueError(
+            "No event has both a row that was clicked and one that was not: nothing can "
+            "be compared."
+        )
+    ranking = ranking_with(model, cosine)
+    learned = as_rewriter(model, X.shape[1], "model")
+    plain = PlainCosine(model)
+    return ErrorComparison.from_trials(
+        before=1.0 - pairs.shares(plain, (PRODUCT,))[PRODUCT],
+        after=1.0 - pairs.shares(learned, (ranking,), memory, plain)[ranking],
+        sample_weight=pairs.weights,
+        groups=pairs.queries,
+        supervision="judgements",
+    )
+
+
+def checked_rows(model: Any, X: Any) -> Any:
+    """Return X as a CSR array of float64, with the features of the model if it has any.
+
+    With an embedding they are `hdsl.Rows`.
+    """
+    if compares_embeddings(model):
+        if isinstance(model, BaseEstimator):
+            X = check_rows(model, X, reset=False)
+        return features_as_float64(similarity_of(model).in_blocks(X))
+    if has_embedding(X):
+        return features_as_float64(as_rows(X))
+    if isinstance(model, BaseEstimator):
+        X = check_matrix(model, X, reset=False)
+    else:
+        X = check_matrix(BaseEstimator(), X, reset=True)
+    return sp.csr_array(X, dtype=np.float64)
+
+
+def compares_embeddings(model: Any) -> bool:
+    """Return whether a model compares rows by an embedding too."""
+    similarity = similarity_of(model)
+    if not isinstance(similarity, Similarity):
+        return False
+    return similarity.n_paired < similarity.n_features
+
+
+def similarity_of(model: Any) -> Any:
+    """Return the similarity of a model, where it has one."""
+    similarity = getattr(model, "similarity_", model)
+    if isinstance(similarity, Similarity):
+        return similarity
+    return None

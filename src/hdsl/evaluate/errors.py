@@ -1,14 +1,15 @@
-"""Errors as shares with intervals, and those of the cosine beside those as learned."""
+"""Errors with intervals, by cosine and as learned, and whether chance explains the difference."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from .chance import McNemar, mcnemar, sign_test
-from .intervals import wilson_interval
+from ..input.parameters import check_number
 
 
 @dataclass(frozen=True)
@@ -223,3 +224,198 @@ class _Trials:
             if variance > 0.0:
                 n_independent = share * (1 - share) / variance
         return min(max(n_independent, 1.0), float(n))
+
+
+#: A difference is more than chance if its p-value is at most this.
+LEVEL = 0.05
+
+
+#: Terms of a sum whose signs are all tried to tell it from chance; more have a normal
+#: sum.
+FEW_SIGNS = 12
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """The errors that only one of two methods makes, and how likely chance explains them.
+
+    Parameters
+    ----------
+    only_a : int
+        Trials that only A gets wrong.
+    only_b : int
+        Trials that only B gets wrong.
+    p_value : float
+        Two-sided.
+    gain : float, default=None
+        Errors of A less errors of B, where they are no whole numbers: fractions, or
+        with weights.
+    """
+
+    only_a: int
+    only_b: int
+    p_value: float
+    gain: float | None = None
+
+    @property
+    def is_more_than_chance(self) -> bool:
+        """Whether the p-value is at most 0.05."""
+        return self.p_value <= LEVEL
+
+    @property
+    def chance(self) -> str:
+        """Whether the difference is more than chance, in words."""
+        p = "p < 0.001"
+        if self.p_value >= 0.001:
+            p = f"p = {self.p_value:.2g}"
+        if self.is_more_than_chance:
+            return f"the difference is more than chance ({p})"
+        return f"the difference is not more than chance ({p})"
+
+    def sentence(self, a: str = "A", b: str = "B") -> str:
+        """Return the result in words, without a full stop."""
+        if self.only_a == self.only_b == 0:
+            return f"{b} makes the same errors as {a}"
+        if self.gain is not None:
+            difference = f"{round(abs(self.gain), 1):g} errors more"
+            if self.gain > 0:
+                difference = f"{round(self.gain, 1):g} errors fewer"
+            return (
+                f"{b} is worse than {a} on {self.only_b:,} and better on "
+                f"{self.only_a:,}, {difference} in all: {self.chance}"
+            )
+        errors = "errors"
+        if self.only_b == 1:
+            errors = "error"
+        return (
+            f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids "
+            f"{self.only_a:,}: {self.chance}"
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
+    """Return McNemar's exact test of whether two methods make equally many errors.
+
+    Only trials that one of them gets wrong and the other right say something. By chance
+    each would be an error of A or of B with probability 1/2.
+
+    Parameters
+    ----------
+    wrong_a, wrong_b : array-like of shape (n_trials,)
+        Whether A and B are wrong, trial by trial. Numbers count too, such as 0.5 for a
+        tie: then the larger one is the error (sign test).
+
+    Returns
+    -------
+    McNemar
+
+    Examples
+    --------
+    >>> print(mcnemar([1] * 31 + [0] * 12, [0] * 31 + [1] * 12))
+    B makes 12 errors that A does not and avoids 31: the difference is more than chance (p = 0.0054)
+    """
+    a = np.asarray(wrong_a, dtype=np.float64)
+    b = np.asarray(wrong_b, dtype=np.float64)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(
+            "wrong_a and wrong_b must be two vectors about the same trials. Got shapes "
+            f"{a.shape} and {b.shape}."
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError(
+            "wrong_a and wrong_b must be finite: a NaN is neither right nor wrong."
+        )
+    return McNemar(
+        only_a=int((a > b).sum()),
+        only_b=int((b > a).sum()),
+        p_value=sign_test(np.sign(a - b)),
+    )
+
+
+def sign_test(changes: np.ndarray) -> float:
+    """Return how likely the sum is to be as far from 0 if each term had a random sign.
+
+    It is exact for few terms and for terms of one size, and else that of a normal sum.
+    """
+    changes = changes[changes != 0.0]
+    n = len(changes)
+    total = abs(changes.sum())
+    if n <= FEW_SIGNS:
+        bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+        all_signs = 1 - 2 * bits
+        is_as_far = np.abs(all_signs @ changes) >= (1.0 - 1e-9) * total
+        return float(np.mean(is_as_far))
+    if np.allclose(np.abs(changes), np.abs(changes[0])):
+        return float(stats.binomtest(int((changes > 0).sum()), n).pvalue)
+    return float(2.0 * stats.norm.sf(total / np.sqrt((changes**2).sum())))
+
+
+def wilson_interval(
+    n_wrong: float, n: float, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return the Wilson interval of a share: where the true share lies.
+
+    It is inside [0, 1], and sensible for few rows and for 0 errors. Unlike that of
+    SciPy, it takes numbers that are not whole.
+
+    Parameters
+    ----------
+    n_wrong : float
+        From 0 to n; a tie may count one half.
+    n : float
+        Number of independent trials, > 0.
+    confidence : float, default=0.95
+
+    Returns
+    -------
+    low, high : float
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(0, 20)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.161)
+    """
+    owner = "wilson_interval"
+    check_number(owner, "n", n, low=0, strict=True)
+    check_number(owner, "n_wrong", n_wrong, low=0)
+    check_number(owner, "confidence", confidence, low=0, strict=True, high=1)
+    if n_wrong > n:
+        raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
+    share = float(n_wrong / n)
+    z2 = float(stats.norm.ppf(0.5 + confidence / 2)) ** 2
+    center = share + z2 / (2 * n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2)))
+    low = 0.0
+    if n_wrong:
+        low = max((center - half) / (1 + z2 / n), 0.0)
+    high = 1.0
+    if n_wrong < n:
+        high = min((center + half) / (1 + z2 / n), 1.0)
+    return low, high
+
+
+def mean_interval(values: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Student's interval of a mean; infinite for fewer than 2 values.
+
+    Examples
+    --------
+    >>> low, high = mean_interval(np.array([0.0, 1.0, 2.0]))
+    >>> round(low, 2), round(high, 2)
+    (-1.48, 3.48)
+    """
+    n = len(values)
+    if n < 2:
+        return -np.inf, np.inf
+    error = float(np.std(values, ddof=1) / np.sqrt(n))
+    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * error
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def share_interval(values: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Return Student's interval of a mean that lies in [0, 1]."""
+    low, high = mean_interval(values, confidence)
+    return max(low, 0.0), min(high, 1.0)

@@ -17,8 +17,8 @@ from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, products
 from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
-from .intervals import share_interval, wilson_interval
-from .rows import checked_rows
+from .comparisons import checked_rows
+from .errors import share_interval, wilson_interval
 
 #: Similarities that are formed at a time: 32 MiB.
 BLOCK = 2**22

@@ -24,19 +24,11 @@ from ..similarity.cosine import PlainCosine
 from ..similarity.query_memory import QueryMemory
 from ..similarity.rewriter import Rewriter
 from ..similarity.rows import unit_rows
-from ..triplets.graded_rows import (
-    count_wins,
-    graded_rows,
-    positions_among,
-    rows_to_show,
-)
+from ..triplets.grades import count_wins, graded_rows, positions_among, rows_to_show
 from ..triplets.rows import ShownRows
 from ..wide_matrices import drop_unused_columns
-from .chance import mcnemar
-from .clicks import compare_clicks
-from .comparisons import compare_triplets
-from .errors import ErrorComparison, ErrorRate
-from .intervals import wilson_interval
+from .comparisons import compare_clicks, compare_triplets
+from .errors import ErrorComparison, ErrorRate, mcnemar, wilson_interval
 from .known_items import KnownItem, known_item
 from .neighbors import compare_errors, label_errors
 from .searches import SearchComparison, compare_searches

@@ -16,9 +16,8 @@ from ..similarity import Similarity
 from ..similarity.cosine import COSINE, LearnedCosine
 from ..similarity.products import check_result
 from ..similarity.rewriter import Rewriter
-from ..triplets.graded_rows import count_wins, graded_rows, rows_to_show
-from .clicks import ClickedPairs
-from .comparisons import ComparedPairs
+from ..triplets.grades import count_wins, graded_rows, rows_to_show
+from .comparisons import ClickedPairs, ComparedPairs
 from .known_items import half_rows, middle_ranks
 
 #: What a model is for.

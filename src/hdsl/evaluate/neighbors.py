@@ -11,8 +11,8 @@ from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity.cosine import COSINE, PlainCosine, ranking_with
 from ..similarity.rewriter import Rewriter
+from .comparisons import checked_rows, compares_embeddings
 from .errors import ErrorComparison
-from .rows import checked_rows, compares_embeddings
 
 
 def knn_error(

@@ -25,9 +25,8 @@ from ..similarity.query_memory import (
 )
 from ..similarity.rows import unit_rows
 from ..triplets.rows import ShownRows
-from .clicks import DEEPEST, position_power
+from .comparisons import DEEPEST, checked_rows, position_power
 from .gains import Gains, best_of_walks, honest_gain, inflation_of_turns, interval_of
-from .rows import checked_rows
 
 #: The weight of the memory is such a share of S: what it adds to its best document, as
 #: a share of the S of the best document, in the mean over the known queries.

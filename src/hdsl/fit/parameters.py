@@ -15,7 +15,7 @@ from ..input.errors import ParameterError
 from ..input.parameters import check_device, check_number, check_word
 from ..settings import flat_parameters
 from ..solver import losses, oracle, steps
-from ..supervision.mining import METHODS
+from ..supervision.compared_rows import METHODS
 
 GOALS = ("auto", "neighbors", "comparisons", "search")
 

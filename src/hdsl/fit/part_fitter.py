@@ -50,7 +50,17 @@ def inside_embedding(scale: float, weight: float | None) -> dict[str, float]:
 
 
 class PartFitter:
-    """Fits to one part of the data, which share a layout; what `choose` asks for."""
+    """Fits to one part of the data, which share a layout; what `choose` asks for.
+
+    Attributes
+    ----------
+    unit : float
+        The mean ‖x‖² of the anchors.
+    learns : bool
+        Whether a prior learns anything: there are features to pair, or a bound is given.
+    can_learn_inside : bool
+        Whether there is an embedding whose bound is open.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from ..files.checkpoint import Checkpoint, digest
 from ..files.container import nested, part_of
 from ..solver.loop import Arrays, Restarts, Result
-from ..supervision.supervision import Supervision
+from ..supervision.compared_rows import Supervision
 from .parameters import PROBE_MARGINS
 
 #: Parameters that the model at the end of a run does not depend on.

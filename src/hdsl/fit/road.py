@@ -22,9 +22,7 @@ from ..solver import losses
 from ..solver.atoms import are_directions
 from ..solver.loop import Callback, RestartError, State, frank_wolfe
 from ..solver.protocols import Layout
-from ..supervision.compared_rows import ComparedRows
-from ..supervision.mining import Miner
-from ..supervision.supervision import Supervision
+from ..supervision.compared_rows import ComparedRows, Miner, Supervision
 from .callbacks import all_of
 from .edits import forbidden_pairs
 from .inputs import CheckedInput, FitInput, check_input

@@ -14,10 +14,8 @@ from ..labels import label_sets
 from ..rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
-from .compared_rows import ComparedRows
-from .label_set_rows import LabelSetRows
-from .labeled_rows import LabeledRows
-from .supervision import Supervision
+from .compared_rows import ComparedRows, Supervision
+from .labeled_rows import LabeledRows, LabelSetRows
 
 
 def check_supervision(

@@ -1,19 +1,156 @@
-"""Rows with comparisons of them: triplets or quadruplets, as people judged or as labels make."""
+"""What each kind of supervision can do, and rows with comparisons of them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from ..files.checkpoint import digest
+from ..rows import Rows
 from ..triplets import Judgements
 from ..triplets.grades import group_numbers
-from .mining import Miner
-from .supervision import Supervision, with_columns
+
+METHODS = ("neighbors", "random")
+
+
+class Miner(NamedTuple):
+    """Makes comparisons from labels, by the parameters of `hdsl.Mining` and on a machine."""
+
+    mining: str | Callable[..., np.ndarray] = "neighbors"
+    n_targets: int = 10
+    n_impostors: int = 10
+    max_anchors: int | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    memory_limit: float | str | None = "auto"
+
+    @classmethod
+    def of(cls, model: Any) -> Miner:
+        """Return how a model makes comparisons; what it has no parameter for is the default."""
+        parameters = {
+            name: getattr(model, name) for name in cls._fields if hasattr(model, name)
+        }
+        return cls(**parameters)
+
+    @property
+    def search_options(self) -> dict[str, Any]:
+        """How neighbors are searched."""
+        return {
+            "n_jobs": self.n_jobs,
+            "device": self.device,
+            "memory_limit": self.memory_limit,
+        }
+
+    def with_at_most(self, n_neighbors: int) -> Miner:
+        """Return the same with at most so many neighbors of each kind per row."""
+        return self._replace(
+            n_targets=min(self.n_targets, n_neighbors),
+            n_impostors=min(self.n_impostors, n_neighbors),
+        )
+
+
+def with_columns(X: Any, columns: np.ndarray) -> Any:
+    """Return rows with their features in another order; a dense block stays as it is."""
+    if isinstance(X, Rows):
+        return Rows(with_columns(X.sparse, columns), X.dense)
+    reordered = sp.csr_array(X[:, columns])
+    reordered.sort_indices()
+    return reordered
+
+
+class Supervision(ABC):
+    """Rows, and what is known of them: labels, or comparisons.
+
+    Attributes
+    ----------
+    X : csr_array or Rows of shape (n_rows, n_features)
+        As they are compared: at unit length where the model says so.
+    weights : ndarray or None
+        One per label or per comparison; None is 1 for all.
+    """
+
+    X: sp.csr_array
+    weights: np.ndarray | None
+
+    @abstractmethod
+    def rows_that_count(self) -> sp.csr_array:
+        """Return the rows that something is known of."""
+
+    @abstractmethod
+    def compare(self, miner: Miner, rng: np.random.Generator) -> ComparedRows:
+        """Return rows with comparisons: those that are known, or those that labels make."""
+
+    @abstractmethod
+    def sample(self, n_units: int, rng: np.random.Generator) -> Any:
+        """Return at most so many rows, of each class its share, or so many anchors."""
+
+    # --- holding out ------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def n_comparisons(self) -> int:
+        """Number of comparisons, or of those that a choice makes of labels."""
+
+    @abstractmethod
+    def with_fewer(self, n_most: int, rng: np.random.Generator) -> Any:
+        """Return at most so many of the comparisons; labels as they are."""
+
+    @abstractmethod
+    def present(self) -> Any:
+        """Return what has a weight."""
+
+    @abstractmethod
+    def reordered(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """Return the same data with rows and columns in another order.
+
+        Names of labels and the order of comparisons are lost too.
+        """
+
+    @abstractmethod
+    def unit_rows(self) -> np.ndarray:
+        """Return the row that each judged thing is about: a label's own, or the anchor."""
+
+    @abstractmethod
+    def units(self, keys: np.ndarray) -> np.ndarray:
+        """Return numbers of units that are held out as one; equal rows have equal keys."""
+
+    @abstractmethod
+    def classes_of_units(self) -> np.ndarray | None:
+        """Return the class of each judged thing, of which each turn holds out a share."""
+
+    @abstractmethod
+    def is_enough(self, n_units: int) -> bool:
+        """Return whether enough is known to hold some of it out."""
+
+    @abstractmethod
+    def split(self, is_held_out: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+        """Return what is learned from, what is held out, and the numbers of the latter.
+
+        A mask says which judged things are held out.
+        """
+
+    @abstractmethod
+    def can_teach(self) -> bool:
+        """Return whether comparisons can be made of it, as far as is known beforehand."""
+
+    @abstractmethod
+    def can_judge(self) -> bool:
+        """Return whether a label or a comparison of it has a positive weight."""
+
+    @abstractmethod
+    def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
+        """Return rows with labels like these, checked; raise ValueError if they differ."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, str]:
+        """Return a digest of the labels or comparisons and their weights."""
+
 
 #: Most of the held-out triplets, as a share, whose pairs may be learned from with other
 #: anchors.

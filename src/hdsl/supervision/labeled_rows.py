@@ -1,4 +1,4 @@
-"""Rows with one label each."""
+"""Rows with one label each, and rows with several."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from .. import triplets as triplets_module
 from ..files.checkpoint import digest
 from ..input.comparisons import check_comparisons
 from ..input.errors import NoTripletError
 from ..input.labels import check_classes, check_same_labels
-from ..labels import label_sets
+from ..labels import label_sets, ranks
 from ..triplets.grades import group_numbers
-from .compared_rows import ComparedRows
-from .mining import Miner
-from .sampling import sample_rows
-from .supervision import Supervision, with_columns
-from .units import groups_and_equals
+from .compared_rows import ComparedRows, Miner, Supervision, with_columns
 
 #: Most neighbours of one kind per row that a choice learns from: they tell priors apart
 #: at half the time.
@@ -268,3 +265,142 @@ class LabeledRows(Supervision):
 
 #: Where labels to learn from and labels to validate with are of two kinds.
 ONE_OR_SEVERAL = "y and y_val must both have one label per row, or both several."
+
+
+@dataclass(frozen=True)
+class LabelSetRows(LabeledRows):
+    """Rows with several labels each: rows that share more of them are more alike.
+
+    Parameters are those of `LabeledRows`; `y` is a `LabelSets`.
+    """
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Class numbers: rows with the same labels are a class."""
+        return self.y.codes
+
+    def labels_as_given(self) -> Any:
+        """Return the labels in the form in which the user gave them."""
+        return self.y.as_given()
+
+    def _random_triplets(
+        self, n_per_row: int, rng: np.random.Generator
+    ) -> WeightedTriplets:
+        """Return random triplets, each with the weight of its degree."""
+        rows = self._weighted_rows()
+        numbers, degrees = triplets_module.random_shared_triplets(
+            self.y[rows], n_per_row, rng
+        )
+        triplets = rows[numbers]
+        if self.weights is None:
+            return triplets, degrees
+        return triplets, degrees * self.weights[triplets[:, 0]]
+
+    def _neighbor_triplets(self, miner: Miner) -> WeightedTriplets:
+        """Return triplets of neighbors, each with the weight of its degree."""
+        rows, weights = self._distinct_rows()
+        triplets, degrees = triplets_module.shared_label_triplets(
+            self.X[rows],
+            self.y[rows],
+            miner.n_targets,
+            miner.n_impostors,
+            **miner.search_options,
+        )
+        return rows[triplets], degrees * weights[triplets[:, 0]]
+
+    def _plain_labels(self, y: Any) -> Any:
+        """Return the labels: as columns they have no names that matter."""
+        return y
+
+    def check_validation(self, X: sp.csr_array, y_val: Any) -> LabelSetRows:
+        """Return validation rows with several labels each, checked."""
+        sets = label_sets(y_val)
+        if sets is None:
+            raise ValueError(ONE_OR_SEVERAL)
+        return LabelSetRows(X, sets.check(X, "_val"))
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a digest of the labels and their weights."""
+        return digest(self.y.indicator, self.weights, self.groups)
+
+
+def sample_rows(
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+    limit: int | None,
+    n_targets: int,
+    rng: np.random.Generator,
+) -> np.ndarray | None:
+    """Return the rows that are compared, sorted; None where all are.
+
+    Rows of weight 0 are not. Of more than `limit` rows each class has its share. A
+    class whose share is too small for its rows to have target neighbors is in the
+    sample with rows enough for that, or not at all.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_rows,)
+        Class number of each row.
+    weights : ndarray of shape (n_rows,) or None
+    limit : int or None
+        None is no limit.
+    n_targets : int
+        Rows of its own class that a row is compared with.
+    rng : numpy.random.Generator
+    """
+    n_all = len(codes)
+    rows = np.arange(n_all) if weights is None else np.flatnonzero(weights)
+    n_rows = len(rows)
+    limit = limit or n_rows
+    if n_rows == n_all and n_rows <= limit:
+        return None
+    codes = np.unique(codes[rows], return_inverse=True)[1]
+    if n_rows < n_all and not codes.any():
+        raise NoTripletError(
+            "No triplet can be built: sample_weight is 0 in all classes but one."
+        )
+    if n_rows <= limit:
+        return rows
+    class_sizes = np.bincount(codes)
+    rank = ranks(codes, np.argsort(rng.random(n_rows)))
+    sizes = _sample_sizes(class_sizes, limit, n_targets, rng)
+    return rows[rank < sizes[codes]]
+
+
+def _sample_sizes(
+    class_sizes: np.ndarray, limit: int, n_targets: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return how many rows of each class a sample of `limit` rows has."""
+    share = limit / class_sizes.sum() * class_sizes
+    least = np.minimum(class_sizes, n_targets + 1)
+    # Shares are rounded so that they add up: a running sum crosses a whole number or
+    # not.
+    classes = rng.permutation(len(class_sizes))
+    units = np.where(share < least, share / least, share)[classes]
+    crossed = np.diff(np.floor(np.cumsum(units) + rng.random()), prepend=0.0)
+    sizes = np.empty(len(class_sizes), dtype=np.int64)
+    sizes[classes] = crossed.astype(np.int64)
+    sizes = np.where(share < least, sizes * least, np.maximum(sizes, least))
+    if np.count_nonzero(sizes) < 2:  # of one class nothing can be compared
+        largest = np.argsort(-class_sizes, kind="stable")[:2]
+        sizes[largest] = least[largest]
+    return sizes
+
+
+def groups_and_equals(groups: np.ndarray | None, keys: np.ndarray) -> np.ndarray:
+    """Return numbers of units that are held out as one: those of a group, and equal ones.
+
+    Examples
+    --------
+    >>> groups_and_equals(np.array([0, 0, 1, 2]), np.array([7, 8, 8, 9])).tolist()
+    [0, 0, 0, 1]
+    """
+    _, equals = np.unique(keys, return_inverse=True)
+    if groups is None:
+        return group_numbers(equals)
+    n_groups = int(groups.max(initial=-1)) + 1
+    n_nodes = n_groups + int(equals.max(initial=-1)) + 1
+    ones = np.ones(len(groups))
+    links = sp.coo_array((ones, (groups, n_groups + equals)), shape=(n_nodes, n_nodes))
+    _, component = connected_components(links, directed=False)
+    return group_numbers(component[groups])

@@ -6,8 +6,6 @@ c and d. Labels, signed links, graded relevance, clicks and judgements all becom
 arrays of shape (n_triplets, 3) or (n_quadruplets, 4).
 """
 
-from .equal_rows import distinct_rows as distinct_rows  # for the estimators
-from .equal_rows import row_keys as row_keys
 from .judgements import (
     choice_triplets,
     graded_triplets,
@@ -15,10 +13,12 @@ from .judgements import (
     judgement_triplets,
 )
 from .links import link_triplets
+from .mining import distinct_rows as distinct_rows  # for the estimators
 from .mining import neighbor_triplets, random_triplets, shared_label_triplets
 from .mining import (
     random_shared_triplets as random_shared_triplets,
 )  # for the estimators
+from .mining import row_keys as row_keys
 from .relevance import relevance_triplets
 from .rows import Judgements, ShownRows, deduplicate, restrict
 

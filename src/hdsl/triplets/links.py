@@ -9,7 +9,7 @@ from ..input.errors import warn
 from ..input.matrices import canonical, check_finite
 from ..input.parameters import check_number, generator
 from ..input.sparse_structure import sound_csr
-from .draws import draw
+from .grades import draw
 from .rows import group_equal_rows
 
 
