@@ -231,8 +231,7 @@ def read_texts(path):
 
 def read_triplets(path):
     """Read judgements by row number, as the command line does."""
-    from hdsl.cli.data import Data
-    from hdsl.cli.judgements import read_judgements_of
+    from hdsl.cli.inputs import Data, read_judgements_of
 
     source = Namespace(group=None, max_unknown=0.1)
     read_judgements_of("triplets", path, Data(path, np.eye(4)), source)

@@ -5,7 +5,7 @@ import pytest
 
 from commands import good
 from hdsl.cli import measure
-from hdsl.cli.held_out import split_judgements, split_rows
+from hdsl.cli.learn import split_judgements, split_rows
 from hdsl.text import TEST, TRAIN
 
 

@@ -10,7 +10,7 @@ import hdsl as hdsl_package
 from commands import bad, good
 from hdsl import HDSL
 from hdsl.cli import COMMANDS, make_parser
-from hdsl.cli.options import OptionGroup, Parser, UsageError
+from hdsl.cli.shared_options import OptionGroup, Parser, UsageError
 from hdsl.settings import flat_parameters
 from hdsl.solver.losses import LOSSES
 from hdsl.solver.oracle import ORACLES

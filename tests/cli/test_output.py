@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hdsl.cli import output
-from hdsl.cli.output import LEAST_WIDTH, WIDTH, show, show_json, table_lines
-from hdsl.cli.wording import one_line
+from hdsl.cli.output import LEAST_WIDTH, WIDTH, one_line, show, show_json, table_lines
 
 
 def test_columns_are_aligned_by_what_a_terminal_shows():

@@ -10,7 +10,7 @@ import pytest
 
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import messages, models
+from hdsl.cli import files, output
 from hdsl.files import checkpoint
 
 
@@ -18,7 +18,7 @@ def test_a_bug_is_reported_as_one(folder, monkeypatch):
     def fail(*arguments):
         raise KeyError("secret")
 
-    monkeypatch.setattr(models, "load_collection", fail)
+    monkeypatch.setattr(files, "load_collection", fail)
     message = bad("search", folder / "model.hdsl", "goal", code=1)
     assert "this should not have happened: KeyError: 'secret'" in message
     assert "--debug" in message
@@ -132,7 +132,7 @@ def test_exit_codes_of_a_process(tmp_path):
 
 def test_what_nobody_reads_does_not_go_to_stdout(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr", None)
-    messages.say("the model does not know a word")
+    output.say("the model does not know a word")
     assert not capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from commands import LABELLED, bad, cosines, good, told
 from hdsl import load
-from hdsl.cli.hits import show_hits
+from hdsl.cli.search import show_hits
 from hdsl.serving import expand_query
 
 

@@ -20,9 +20,9 @@ from . import (
     report,
     search,
 )
-from .options import Parser
 from .output import show
 from .run import run
+from .shared_options import Parser
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import shared_options
-from .errors import INTERRUPTED
-from .hits import show_hits
-from .messages import announce, say
-from .options import OptionGroup, add_command
-from .output import show, show_json
+from .output import announce, say, show, show_json
 from .report import write_report
+from .run import INTERRUPTED
+from .search import show_hits
+from .shared_options import OptionGroup, add_command
 
 if TYPE_CHECKING:
-    from .data import Data
-    from .outcome import Outcome
+    from .inputs import Data
+    from .learn import Outcome
 
 #: The cosine ranks a text about XML third; a learned pair of words ranks it first.
 QUERY = "parse the dom of a document"
@@ -104,13 +103,13 @@ def demo(arguments: Namespace) -> int | None:
 
 def _check_files(page: Path, model: Path | None) -> None:
     """Raise ValueError unless the page and the model can be written, and are two files."""
-    from . import files, models
+    from . import files
 
     if model is None:
         files.check_output(page)
     else:
         files.check_output(page, taken=[model])
-        models.check_model_output(model)
+        files.check_model_output(model)
 
 
 def _learn(arguments: Namespace) -> Outcome:
@@ -147,7 +146,7 @@ def _read_summaries() -> Summaries:
     import numpy as np
 
     from ..datasets import load_docstrings
-    from .data import Data
+    from .inputs import Data
 
     docstrings = load_docstrings(
         min_rows_per_label=MIN_ROWS_PER_LABEL, summaries=True, vectorize=False
@@ -186,7 +185,7 @@ def _show_text(
     outcome: Outcome, hits: list[dict[str, Any]], seconds: float, page: Path
 ) -> None:
     """Print the outcome, and the neighbours of the query."""
-    from .outcome import show_outcome
+    from .learn import show_outcome
 
     show_outcome(outcome, n_pairs=6)
     show("", f'Most similar to "{QUERY}", and why')

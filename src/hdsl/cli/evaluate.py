@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from . import shared_options
-from .measured_output import show_measured
-from .options import OptionGroup, add_command
 from .output import show_json
-from .shared_options import JUDGEMENTS, OF_QUERIES, judgement_files
+from .shared_options import (
+    JUDGEMENTS,
+    OF_QUERIES,
+    OptionGroup,
+    add_command,
+    judgement_files,
+)
 
 
 def add(commands: Any) -> None:
@@ -40,9 +44,9 @@ def evaluate(arguments: Namespace) -> None:
 
       hdsl evaluate model.hdsl --judgements new_qrels.csv --queries new_queries.csv
     """
-    from . import models
+    from . import files
 
-    collection = models.load_collection(arguments.model, arguments.encoder)
+    collection = files.load_collection(arguments.model, arguments.encoder)
     collection.uses_memory = not arguments.no_memory
     _check_options(arguments)
     from . import measure  # loads scikit-learn, so after the mistakes
@@ -58,7 +62,7 @@ def evaluate(arguments: Namespace) -> None:
         }
         show_json(facts | measure.facts_of(measured))
     else:
-        show_measured(f"{measured.title}{evaluation.rows}", measured)
+        measure.show_measured(f"{measured.title}{evaluation.rows}", measured)
 
 
 def _check_options(arguments: Namespace) -> None:

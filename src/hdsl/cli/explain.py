@@ -4,10 +4,8 @@ from argparse import Namespace
 from typing import Any
 
 from . import shared_options
-from .messages import say
-from .options import OptionGroup, add_command
-from .output import show, show_json
-from .wording import one_line
+from .output import one_line, say, show, show_json
+from .shared_options import OptionGroup, add_command
 
 
 def add(commands: Any) -> None:
@@ -36,14 +34,14 @@ def explain(arguments: Namespace) -> None:
 
       hdsl explain model.hdsl --x 17 --y 3 --rather-than 44
     """
-    from . import models
+    from . import files
 
-    collection = models.load_collection(arguments.model, arguments.encoder)
+    collection = files.load_collection(arguments.model, arguments.encoder)
     for side in (arguments.x, arguments.y, arguments.rather_than):
         is_row = collection.is_document(side) or collection.is_query(side)
         if side and not is_row:
             _name_unknown_id(collection, side)
-            models.name_unknown_words(collection, side)
+            files.name_unknown_words(collection, side)
     explanation = collection.explain(
         arguments.x,
         arguments.y,

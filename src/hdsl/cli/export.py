@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from . import shared_options
-from .messages import say
-from .options import OptionGroup, add_command
-from .output import show
+from .output import say, show
+from .shared_options import OptionGroup, add_command
 
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": ".sql", "qdrant": ".qdrant.jsonl", "jsonl": ".terms.jsonl"}
@@ -70,7 +69,7 @@ def export(arguments: Namespace) -> None:
 
       hdsl export model.hdsl --to postgresql --query "open a socket"
     """
-    from . import files, models
+    from . import files
 
     engine = arguments.to
     query = arguments.query
@@ -79,9 +78,9 @@ def export(arguments: Namespace) -> None:
             raise ValueError(
                 "--query prints the query: leave out -o, or end with > FILE."
             )
-        collection = models.load_collection(arguments.model, arguments.encoder)
+        collection = files.load_collection(arguments.model, arguments.encoder)
         collection.uses_memory = not arguments.no_memory
-        models.name_unknown_words(collection, query)
+        files.name_unknown_words(collection, query)
         _name_what_is_left_out(collection, engine)
         is_cosine = _is_cosine(collection, arguments)
         show(_query(collection, engine, query, is_cosine, arguments.best_score))
@@ -92,7 +91,7 @@ def export(arguments: Namespace) -> None:
         )
     output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
     files.check_output_of_model(output, arguments.model)
-    collection = models.load_collection(arguments.model, arguments.encoder)
+    collection = files.load_collection(arguments.model, arguments.encoder)
     _write_documents(collection, engine, output, _is_cosine(collection, arguments))
 
 

@@ -4,8 +4,8 @@ from argparse import Namespace
 from typing import Any
 
 from . import shared_options
-from .options import OptionGroup, add_command
 from .output import show
+from .shared_options import OptionGroup, add_command
 
 
 def add(commands: Any) -> None:
@@ -43,12 +43,12 @@ def forget(arguments: Namespace) -> None:
       hdsl forget model.hdsl --pair "socket ~ bread" -o edited.hdsl
     """
     from ..saving import save
-    from . import models
+    from . import files
 
     pairs = _pairs(arguments)
     output = arguments.output or arguments.model
-    models.check_model_output(output)
-    collection = models.load_collection(arguments.model)
+    files.check_model_output(output)
+    collection = files.load_collection(arguments.model)
     if pairs:
         edited = collection.without(pairs)
         lines = _lines_of_pairs(collection, edited)
@@ -85,7 +85,7 @@ def _pairs(arguments: Namespace) -> list[str]:
 def _lines_of_pairs(before: Any, after: Any) -> list[str]:
     """Return how many pairs count no more, and whose nearest documents are others."""
     from .measure import changes_of
-    from .wording import counted
+    from .output import counted
 
     n_gone = len(before.learned.weights_) - len(after.learned.weights_)
     n_named = len(after.learned.forbidden_pairs_)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import shared_options
-from .options import OptionGroup, add_command
 from .output import show_json, show_table
+from .shared_options import OptionGroup, add_command
 
 Facts = dict[str, object]
 
@@ -140,9 +140,9 @@ def _is_model(path: Path) -> bool:
 def _model_facts(path: Path) -> Facts:
     """Return what a model file holds, and how the model was learned."""
     from ..files import container
-    from . import models
+    from . import files
 
-    collection = models.load_collection(path)
+    collection = files.load_collection(path)
     _, header = container.read(path)
     learned = collection.learned
     facts: Facts = {

@@ -9,15 +9,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import shared_options
-from .messages import announce, is_watched
-from .options import OptionGroup, add_command
-from .output import show, show_json
-from .wording import counted
+from .output import announce, counted, is_watched, show, show_json
+from .shared_options import OptionGroup, add_command
 
 if TYPE_CHECKING:
     from ..linking import Audit, Linker
-    from .link_answers import Answer, UnfinishedAudit
-    from .link_tables import Columns, Record
+    from .link_files import Answer, Columns, Record, UnfinishedAudit
+
+
+#: What reads a table, by the end of its name.
+READERS = {
+    ".parquet": "read_parquet({name})",
+    ".jsonl": "read_json_auto({name}, format = 'newline_delimited')",
+    ".csv": "read_csv({name}, all_varchar = true, header = true{more})",
+    ".tsv": "read_csv({name}, all_varchar = true, header = true{more})",
+}
+
+#: The name of a table without ids, whose rows are numbered from 0.
+ROW = "hdsl_row"
+
+#: Options that are about learning, which --into does not do.
+LEARNING = (
+    "matches",
+    "id_columns",
+    "columns",
+    "block_on",
+    "label",
+    "audit",
+    "page",
+    "one_to_one",
+    "max_false",
+)
 
 
 def add(commands: Any) -> None:
@@ -95,12 +117,17 @@ def link(arguments: Namespace) -> None:
     _check_options(arguments)
     _check_files(arguments)
     if arguments.into is not None:
-        from .link_into import link_into
-
         link_into(arguments)
         return
-    from .link_answers import check_texts, read_answers, read_labelled
-    from .link_tables import Format, id_columns_of, ids_of, read_columns
+    from .link_files import (
+        Format,
+        check_texts,
+        id_columns_of,
+        ids_of,
+        read_answers,
+        read_columns,
+        read_labelled,
+    )
 
     quiet = shared_options.is_quiet(arguments)
     announce("reading the tables", quiet=quiet)
@@ -122,8 +149,6 @@ def link(arguments: Namespace) -> None:
     _show(linker, links, audit, arguments)
     _write_entities(linker, arguments)
     if arguments.sql:
-        from .link_sql import join
-
         show("", join(arguments, id_columns))
 
 
@@ -158,7 +183,7 @@ def _check_options(arguments: Namespace) -> None:
 
 def _check_files(arguments: Namespace) -> None:
     """Raise ValueError unless each output can be written, and is no other file of the command."""
-    from . import files, models
+    from . import files
 
     taken = [*arguments.tables, *_match_files(arguments)]
     label_file = _label_file(arguments)
@@ -175,7 +200,7 @@ def _check_files(arguments: Namespace) -> None:
             files.check_output(path, taken=taken)
             taken.append(path)
     if arguments.model is not None:
-        models.check_model_output(arguments.model)
+        files.check_model_output(arguments.model)
 
 
 def _label_file(arguments: Namespace) -> Path | None:
@@ -262,8 +287,7 @@ def _audit(
     linker: Linker, ids: set[str], arguments: Namespace
 ) -> Audit | UnfinishedAudit | None:
     """Return what an audit says, or how far it is; it is drawn if there is none yet."""
-    from .link_answers import UnfinishedAudit, read_audit
-    from .link_tables import LINK_COLUMNS, write_csv
+    from .link_files import LINK_COLUMNS, UnfinishedAudit, read_audit, write_csv
 
     path = _audit_file(arguments)
     if path is None:
@@ -304,7 +328,7 @@ def _write(
     linker: Linker, links: list[Record], labelled: list[Answer], arguments: Namespace
 ) -> None:
     """Write the links, and the pairs to label, the page and the model where they are asked for."""
-    from .link_tables import LINK_COLUMNS, write_csv
+    from .link_files import LINK_COLUMNS, write_csv
 
     write_csv(arguments.output, (*LINK_COLUMNS, "known"), links)
     label_file = _label_file(arguments)
@@ -343,15 +367,14 @@ def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> No
 
 def _write_entities(linker: Linker, arguments: Namespace) -> None:
     """Write the entities where they are asked for, and say what became of earlier ones."""
-    from . import link_entities
-    from .link_tables import written_together
+    from .link_files import entities_of, lines_of_changes, written_together
 
     if arguments.entities is not None:
-        content, changes = link_entities.entities_of(linker, arguments)
+        content, changes = entities_of(linker, arguments)
         with written_together({arguments.entities: content}):
             pass
         if not arguments.as_json:
-            show(*link_entities.lines(changes, arguments.entities))
+            show(*lines_of_changes(changes, arguments.entities))
 
 
 # --- what is shown --------------------------------------------------------------------
@@ -400,3 +423,173 @@ def _threshold(arguments: Namespace) -> str:
     if arguments.max_false is not None:
         return f"of which {100 * arguments.max_false:g} % may be wrong"
     return f"from a probability of {arguments.threshold:g} on"
+
+
+# --- later records --------------------------------------------------------------------
+
+
+def link_into(arguments: Namespace) -> None:
+    """Link the records of one table with those of a linker, and keep them in it."""
+    from .link_files import (
+        LINK_COLUMNS,
+        Format,
+        csv_of,
+        entities_of,
+        read_columns,
+        written_together,
+    )
+
+    _check_into(arguments)
+    linker = _linker_of(arguments)
+    form = Format.of_options(arguments.encoding, arguments.sep)
+    path = arguments.tables[0]
+    columns = read_columns(path, form)
+    announce("linking the new records", quiet=shared_options.is_quiet(arguments))
+    links = linker.link(columns, arguments.threshold, side=arguments.side)
+    linker.add(columns, side=arguments.side)
+    records = linker.records(links)
+    output = arguments.output
+    files = {output: csv_of(output, (*LINK_COLUMNS, "known"), records)}
+    changes = None
+    if arguments.entities is not None:
+        content, changes = entities_of(linker, arguments)
+        files[arguments.entities] = content
+    # The model comes first: where it cannot be written, the other files stay.
+    with written_together(files):
+        if arguments.model is not None:
+            linker.save(arguments.model)
+    _show_into(records, changes, arguments)
+
+
+def _check_into(arguments: Namespace) -> None:
+    """Raise ValueError for several tables, and for options that need a fit."""
+    if len(arguments.tables) != 1:
+        raise ValueError(
+            "--into links one table of new records with those of a linker."
+        )
+    used = [name for name in LEARNING if getattr(arguments, name)]
+    if used:
+        names = {
+            "id_columns": "id",
+            "block_on": "block-on",
+            "page": "html",
+            "one_to_one": "one-to-one",
+            "max_false": "max-false",
+        }
+        option = names.get(used[0], used[0])
+        raise ValueError(
+            f"--{option} has no use with --into: nothing is learned from the new "
+            "records. Link all tables again, without --into."
+        )
+
+
+def _linker_of(arguments: Namespace) -> Linker:
+    """Return the linker of a file."""
+    from ..linking import Linker
+    from ..saving import load
+    from .files import check_size
+
+    check_size(arguments.into)
+    linker = load(arguments.into)
+    if not isinstance(linker, Linker):
+        raise ValueError(
+            f"{arguments.into} holds no links: --into takes a file that `hdsl link "
+            "--model` has written."
+        )
+    linker.n_jobs = arguments.jobs
+    return linker
+
+
+def _show_into(records: list[Record], changes: Any, arguments: Namespace) -> None:
+    """Print how many links there are, and where they stand."""
+    if arguments.as_json:
+        answer: dict[str, Any] = {
+            "links": len(records),
+            "output": str(arguments.output),
+            "model": None,
+        }
+        if arguments.model is not None:
+            answer["model"] = str(arguments.model)
+        if changes is not None:
+            answer["entities"] = changes._asdict()
+        show_json(answer)
+        return
+    threshold = f"from a probability of {arguments.threshold:g} on"
+    show(f"{counted(len(records), 'new link')} {threshold}: {arguments.output}")
+    if changes is not None:
+        from .link_files import lines_of_changes
+
+        show(*lines_of_changes(changes, arguments.entities))
+    if arguments.model is None:
+        show("The new records are not kept: --model names the file that keeps them.")
+    else:
+        show(f"The new records are kept in {arguments.model}.")
+
+
+# --- the query that joins links to both tables, for DuckDB ----------------------------
+
+
+def join(arguments: Namespace, id_columns: list[str]) -> str:
+    """Return a query whose rows are links, with all columns of both records.
+
+    Examples
+    --------
+    >>> tables = [Path("people.csv")]
+    >>> options = Namespace(
+    ...     tables=tables, output=Path("links.csv"), sep=None, encoding="utf-8"
+    ... )
+    >>> print(join(options, ["name"]))
+    SELECT links.probability, l.*, r.*
+    FROM read_csv('links.csv', all_varchar = true, header = true) AS links
+    JOIN read_csv('people.csv', all_varchar = true, header = true) AS l
+      ON CAST(l."name" AS VARCHAR) = links."left"
+    JOIN read_csv('people.csv', all_varchar = true, header = true) AS r
+      ON CAST(r."name" AS VARCHAR) = links."right"
+    ORDER BY CAST(links.probability AS DOUBLE) DESC;
+    """
+    tables = arguments.tables
+    left = tables[0]
+    right = tables[-1]
+    more = ""
+    if arguments.sep is not None:
+        more += f", delim = {_quoted(arguments.sep)}"
+    if arguments.encoding != "utf-8":
+        more += f", encoding = {_quoted(arguments.encoding)}"
+    names: list[str | None] = [None, None]
+    if id_columns:
+        names = [id_columns[0], id_columns[-1]]
+    return "\n".join(
+        [
+            "SELECT links.probability, l.*, r.*",
+            f"FROM {_table(arguments.output, '')} AS links",
+            *_joined(left, more, "l", names[0], "left"),
+            *_joined(right, more, "r", names[1], "right"),
+            "ORDER BY CAST(links.probability AS DOUBLE) DESC;",
+        ]
+    )
+
+
+def _joined(
+    path: Path, more: str, name: str, id_column: str | None, side: str
+) -> list[str]:
+    """Return the lines that join a table by its ids, or by the numbers of its rows."""
+    table = _table(path, more)
+    column = id_column
+    if column is None:
+        column = ROW
+        table = f"(SELECT *, row_number() OVER () - 1 AS {ROW} FROM {table})"
+    identifier = '"' + column.replace('"', '""') + '"'
+    return [
+        f"JOIN {table} AS {name}",
+        f'  ON CAST({name}.{identifier} AS VARCHAR) = links."{side}"',
+    ]
+
+
+def _table(path: Path, more: str) -> str:
+    """Return what reads a file."""
+    return READERS[path.suffix.lower()].format(name=_quoted(str(path)), more=more)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"

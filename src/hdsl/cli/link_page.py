@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..printable import unturned
 from ..report.page import policy
-from .link_tables import Record
-from .wording import counted, one_line
+from .link_files import Record
+from .output import counted, one_line
 
 if TYPE_CHECKING:
     from ..linking import Linker

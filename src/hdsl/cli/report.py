@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import shared_options
-from .messages import announce
-from .options import OptionGroup, add_command
-from .output import show
+from .output import announce, show
+from .shared_options import OptionGroup, add_command
 
 if TYPE_CHECKING:
     from ..evaluate.measured import Measured
@@ -41,12 +40,12 @@ def report(arguments: Namespace) -> None:
       hdsl report model.hdsl --search -o search.html
     """
     from ..memory import format_bytes
-    from . import files, models
+    from . import files
 
     output = arguments.output
     files.check_output_of_model(output, arguments.model)
     announce(f"reading {arguments.model}", quiet=arguments.quiet)
-    collection = models.load_collection(arguments.model)
+    collection = files.load_collection(arguments.model)
     data = collection.documents.facts.get("data")
     title = arguments.title or data or arguments.model.stem
     if arguments.search:
