@@ -420,7 +420,9 @@ def test_rows_are_ranked_as_one_machine_ranks_them(
 def test_a_path_goes_on(threads):
     X, _, T = data()
     one, many = (
-        kind(**settings_of(max_iter=2, warm_start=True)).fit(given, triplets=T)
+        kind(**nested_parameters(**settings_of(max_iter=2, warm_start=True))).fit(
+            given, triplets=T
+        )
         for kind, given in ((hdsl.HDSL, X), (hdsl.dask.HDSL, cut(X)))
     )
     one.fit(X, triplets=T)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..supervision.compared_rows import ComparedRows, Miner
 from ..supervision.labeled_rows import LabeledRows, sample_rows
 from .cluster import gather
 from .comparisons import ComparisonBlock, summarize, with_anchors
-from .inputs import ClusterInput
+from .rows import ClusterRows
 
 #: Most rows.
 MOST_ROWS = 20_000
@@ -17,19 +19,11 @@ MOST_ROWS = 20_000
 MOST_ANCHORS = 5_000
 
 
-def choice_data(
-    run: ClusterInput, rng: np.random.Generator
-) -> LabeledRows | ComparedRows:
-    """Return rows to choose the prior on, on the client: all where there are few, else a sample."""
-    if run.is_judged:
-        return sample_comparisons(run, rng)
-    return sample_labels(run, rng)
-
-
-def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
+def sample_labels(
+    X: ClusterRows, data: LabeledRows, rng: np.random.Generator
+) -> LabeledRows:
     """Return labeled rows, of many a sample in which each class has its share."""
-    data = run.data
-    rows = np.arange(run.rows.shape[0])
+    rows = np.arange(X.shape[0])
     if len(rows) > MOST_ROWS:
         n_targets = Miner().n_targets
         sample = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
@@ -41,20 +35,22 @@ def sample_labels(run: ClusterInput, rng: np.random.Generator) -> LabeledRows:
     groups = None
     if data.groups is not None:
         groups = data.groups[rows]
-    return LabeledRows(run.rows.fetch(rows), data.y[rows], weights, groups=groups)
+    return LabeledRows(X.fetch(rows), data.y[rows], weights, groups=groups)
 
 
-def sample_comparisons(run: ClusterInput, rng: np.random.Generator) -> ComparedRows:
+def sample_comparisons(
+    X: ClusterRows, blocks: list[Any], rng: np.random.Generator
+) -> ComparedRows:
     """Return all comparisons of a sample of the anchors, and the rows that they name."""
-    client = run.rows.client
-    anchors = summarize(client, run.blocks).anchors
+    client = X.client
+    anchors = summarize(client, blocks).anchors
     if len(anchors) > MOST_ANCHORS:
         anchors = rng.choice(anchors, MOST_ANCHORS, replace=False)
-    chosen = client.map(with_anchors, run.blocks, anchors=anchors, pure=False)
+    chosen = client.map(with_anchors, blocks, anchors=anchors, pure=False)
     block = ComparisonBlock.join(gather(client, chosen))
-    n_rows = run.rows.shape[0]
+    n_rows = X.shape[0]
     rows = np.arange(n_rows)
     if n_rows > MOST_ROWS:
         rows = np.unique(block.compared)
     compared = np.searchsorted(rows, block.compared)
-    return ComparedRows(run.rows.fetch(rows), compared, block.weights)
+    return ComparedRows(X.fetch(rows), compared, block.weights)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import hdsl as hdsl_module
+from ..fit.road import learn
 from ..input.estimators import replace_fitted
 from ..settings import Mining, Solver, without_former_names
-from .road import learn
+from .inputs import check_cluster_input
 
 if TYPE_CHECKING:
     from ..solver.protocols import Loss
@@ -62,7 +64,7 @@ class HDSL(hdsl_module.HDSL):
     4
     """
 
-    _learn = staticmethod(learn)
+    _learn = staticmethod(partial(learn, check=check_cluster_input))
 
     @without_former_names
     def __init__(

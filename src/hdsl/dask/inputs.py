@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..cpu.workers import Workers
 from ..evaluate.choose import EmbeddingChoice
 from ..files.checkpoint import digest
+from ..fit.automatic import least_rows
 from ..fit.inputs import (
     CheckedInput,
     FitInput,
@@ -19,17 +23,21 @@ from ..fit.inputs import (
     rows_as_compared,
     weighed,
 )
-from ..fit.layouts import row_norm
+from ..fit.layouts import LaidOut, row_norm
 from ..fit.parameters import FitParameters
 from ..fit.resume import identity_of_run
 from ..input.embeddings import check_rows, take_pair_widths
 from ..input.parameters import check_word, generator
+from ..progress import Progress
 from ..rows import Rows
-from ..supervision.compared_rows import ComparedRows
+from ..supervision.compared_rows import ComparedRows, Miner
 from ..supervision.labeled_rows import LabeledRows, LabelSetRows
 from .blocks import is_in_blocks, is_pair
-from .cluster import find_client, gather, send
+from .build import build_layout
+from .choice_data import sample_comparisons, sample_labels
+from .cluster import ClusterError, find_client, gather, send
 from .comparisons import WIDTHS, ComparisonBlock, load_compared
+from .mining import compare
 from .rows import ClusterRows
 
 #: Stands for comparisons that are in blocks on the cluster.
@@ -77,6 +85,39 @@ class ClusterInput(CheckedInput):
             embedding=embedding,
             rows=rows,
         )
+
+    def choice_data(self, rng: np.random.Generator) -> LabeledRows | ComparedRows:
+        """Return rows on the client to choose by: all where there are few, else a sample."""
+        if self.is_judged:
+            return sample_comparisons(self.rows, self.blocks, rng)
+        return sample_labels(self.rows, self.data, rng)
+
+    @contextmanager
+    def explain_loss(self) -> Iterator[None]:
+        """Say in an error that the client was lost, where it was."""
+        try:
+            yield
+        except Exception as error:
+            if self.rows.client.status == "running" or isinstance(error, ClusterError):
+                raise
+            raise ClusterError(
+                f"The Dask client was lost during the fit: {error}"
+            ) from error
+
+    def check_memory(self) -> None:
+        """Leave it to the workers, which have limits of their own."""
+
+    def lay_out(self, workers: Workers, progress: Progress) -> LaidOut:
+        """Make comparisons, and lay them out in shards."""
+        rows = self.rows
+        blocks = self.blocks
+        if not self.is_judged:
+            progress.stage("making comparisons")
+            rows, blocks = compare(Miner.of(self.parameters), self.data, rows, self.rng)
+        progress.stage("building shards")
+        min_rows = least_rows(self.parameters, rows.shape[0])
+        layout = build_layout(rows, blocks, self.earlier_features, min_rows)
+        return LaidOut(layout, None, rows.one_like_the_longest())
 
     @property
     def is_judged(self) -> bool:

@@ -318,6 +318,14 @@ class ClusterRows:
         columns = np.concatenate([summary.columns for summary in self.summaries])
         return np.unique(columns, return_inverse=True)
 
+    def one_like_the_longest(self) -> sp.csr_array | Rows:
+        """Return a row whose product with itself is as large as one of any two rows can be."""
+        features = sp.csr_array(np.full((1, self.longest_row), self.largest_value))
+        if not self.embedding_width:
+            return features
+        shape = (1, self.embedding_width)
+        return Rows(features, np.full(shape, self.largest_of_embedding))
+
     def map(self, function: Callable[..., Any], **options: Any) -> ClusterRows:
         """Return the rows that a function makes of each block."""
         blocks = self.client.map(function, self.blocks, pure=False, **options)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,16 +15,23 @@ from ..files.checkpoint import Checkpoint
 from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
+from ..progress import Progress
 from ..rows import Rows
 from ..similarity.rows import unit_rows
+from ..solver.atoms import are_directions
 from ..solver.loop import Result, State
 from ..supervision.check import check_supervision, check_validation
+from ..supervision.compared_rows import ComparedRows, Miner, Supervision
 from ..triplets import Judgements
 from .fit_tasks import FitTasks
-from .layouts import row_norm
+from .layouts import LaidOut, make_layout, row_norm
+from .memory import check_memory
 from .parameters import FitParameters
 from .path import check_same_path, path_so_far
 from .resume import identity_of_run
+
+if TYPE_CHECKING:
+    from ..cpu.workers import Workers
 
 #: The argument of ``fit`` for comparisons of so many rows.
 TRIPLETS_BY_WIDTH = {3: "triplets", 4: "quadruplets"}
@@ -175,6 +183,50 @@ class CheckedInput:
             X = weighed(validation.X, embedding.weight)
             validation = replace(validation, X=X)
         return replace(self, data=data, validation=validation, embedding=embedding)
+
+    def choice_data(self, rng: np.random.Generator) -> Supervision:
+        """Return what is known of rows on this machine, to choose by."""
+        return self.data
+
+    def explain_loss(self) -> AbstractContextManager[Any]:
+        """Return a context in which an error says what was lost of the machines of a run."""
+        return nullcontext()
+
+    def check_memory(self) -> None:
+        """Raise NotEnoughMemory before any work, where comparisons are known already."""
+        if isinstance(self.data, ComparedRows) and self.parameters.device == "cpu":
+            check_memory(self.parameters, self.data.X, self.data.compared)
+
+    def lay_out(self, workers: Workers, progress: Progress) -> LaidOut:
+        """Make comparisons, and lay them out."""
+        progress.stage("making comparisons")
+        data = self.data.compare(Miner.of(self.parameters), self.rng)
+        self._say_which_rows(data, progress)
+        progress.stage("laying out rows and comparisons")
+        layout = make_layout(
+            self.parameters, data, workers, columns=self.earlier_features
+        )
+        return LaidOut(layout, data, data.X)
+
+    def _say_which_rows(self, compared: ComparedRows, progress: Progress) -> None:
+        """Say how many rows are compared, where not all are."""
+        n_all = self.data.X.shape[0]
+        n_compared = compared.X.shape[0]
+        if n_compared == n_all:
+            return
+        n_weighted = n_all
+        if self.data.weights is not None:
+            n_weighted = np.count_nonzero(self.data.weights)
+        why = "max_anchors" if n_compared < n_weighted else "sample_weight"
+        progress.say(f"{n_compared} of {n_all} rows are compared: {why}")
+
+    @property
+    def earlier_features(self) -> np.ndarray | None:
+        """The features of the path that goes on, or None."""
+        if self.earlier is None:
+            return None
+        is_paired = ~are_directions(self.earlier.atoms)
+        return np.unique(self.earlier.atoms[is_paired, :2])
 
     @property
     def has_embedding(self) -> bool:

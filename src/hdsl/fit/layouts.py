@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,24 @@ from .memory import check_card, check_memory
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
+
+
+class LaidOut(NamedTuple):
+    """Rows and comparisons that a run solves the problem of.
+
+    Parameters
+    ----------
+    layout : Layout
+    data : ComparedRows or None
+        None where no single machine has the rows.
+    margin_rows : csr_array or Rows
+        Rows by which the size of margins is checked: all or, on a cluster, one like the
+        longest.
+    """
+
+    layout: Layout
+    data: ComparedRows | None
+    margin_rows: Any
 
 
 def row_norm(

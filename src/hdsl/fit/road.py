@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +19,12 @@ from ..files.container import nested
 from ..input.estimators import replace_fitted
 from ..progress import Progress
 from ..solver import losses
-from ..solver.atoms import are_directions
 from ..solver.loop import Callback, RestartError, State, frank_wolfe
-from ..solver.protocols import Layout
-from ..supervision.compared_rows import ComparedRows, Miner, Supervision
+from ..supervision.compared_rows import ComparedRows
 from .callbacks import all_of
 from .edits import forbidden_pairs
 from .inputs import CheckedInput, FitInput, check_input
-from .layouts import make_layout
-from .memory import check_memory
+from .layouts import LaidOut
 from .parameters import is_scale_open
 from .part_fitter import PartFitter, inside_embedding, solver_options
 from .path import FitOutcome, LearnedParts, store, summary
@@ -40,7 +37,12 @@ if TYPE_CHECKING:
     from ..cpu.workers import Workers
 
 
-def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
+def learn(
+    model: Any,
+    fit_input: FitInput,
+    continues: bool,
+    check: Callable[..., CheckedInput] = check_input,
+) -> Any:
     """Fit a model to rows and what is known of them; return the model.
 
     An interrupt or an error leaves all of the old fitted attributes or all of the new
@@ -52,18 +54,23 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     fit_input : FitInput
     continues : bool
         Whether the path of the model so far, if there is one, goes on.
+    check : callable
+        Makes the input that the road is for: of one machine or of a cluster.
     """
     from ..cpu.workers import Workers  # compiled code is loaded by the first fit
 
-    run = check_input(model, fit_input, continues)
+    run = check(model, fit_input, continues)
     with (
         Workers(run.parameters.n_jobs) as workers,
         Progress(run.parameters.verbose) as progress,
+        run.explain_loss(),
     ):
-        run = weigh_embedding(model, run, lambda rng: run.data, workers, progress)
+        run = weigh_embedding(model, run, progress)
         judged = JudgedQueries.of(model, run)
-        laid_out = lay_out(run, workers, progress)
-        outcome = solve(model, run, laid_out, progress)
+        run.check_memory()
+        choice = choose_open_settings(run, workers, progress)
+        laid_out = run.lay_out(workers, progress)
+        outcome = solve(model, run, choice, laid_out, progress)
         outcome = outcome._replace(memory=judged.remember(outcome, progress))
         keep_outcome(model, run, outcome)
         progress.say(summary(model))
@@ -71,13 +78,7 @@ def learn(model: Any, fit_input: FitInput, continues: bool) -> Any:
     return model
 
 
-def weigh_embedding(
-    model: Any,
-    run: CheckedInput,
-    make_data: Callable[[np.random.Generator], Supervision],
-    workers: Workers,
-    progress: Progress,
-) -> Any:
+def weigh_embedding(model: Any, run: CheckedInput, progress: Progress) -> CheckedInput:
     """Return a run whose rows are features and embedding in one; as it is without one.
 
     The weight is that of the path that goes on, that of the checkpoint, given or
@@ -100,7 +101,7 @@ def weigh_embedding(
     # The prior is then chosen on the same parts of the data.
     rng = np.random.default_rng(deepcopy(run.rng).integers(2**62, size=2))
     choice = choose_embedding_weight(
-        run.parameters, make_data(rng), run.validation, rng, progress
+        run.parameters, run.choice_data(rng), run.validation, rng, progress
     )
     progress.say(choice.reason)
     return run.with_embedding(choice)
@@ -124,71 +125,10 @@ def _forbidden(model: Any, run: CheckedInput) -> np.ndarray | None:
     return forbidden_pairs(model)
 
 
-@dataclass(frozen=True)
-class LaidOutRun:
-    """What a run solves.
-
-    Parameters
-    ----------
-    layout : Layout
-    choice : Choice or None
-    data : ComparedRows or None
-        None where no single machine has the rows.
-    margin_rows : csr_array
-        Rows by which the size of margins is checked: all or, on a cluster, one like the
-        longest.
-    """
-
-    layout: Layout
-    choice: Choice | None
-    data: ComparedRows | None
-    margin_rows: Any
-
-
-def lay_out(run: CheckedInput, workers: Workers, progress: Progress) -> LaidOutRun:
-    """Choose what is left open, make comparisons, and lay them out."""
-    parameters = run.parameters
-    if isinstance(run.data, ComparedRows) and parameters.device == "cpu":
-        check_memory(parameters, run.data.X, run.data.compared)
-    choice = choose_open_settings(run, lambda rng: run.data, workers, progress)
-    progress.stage("making comparisons")
-    data = run.data.compare(Miner.of(parameters), run.rng)
-    _say_which_rows(run.data, data, progress)
-    progress.stage("laying out rows and comparisons")
-    layout = make_layout(parameters, data, workers, columns=_earlier_columns(run))
-    return LaidOutRun(layout, choice, data, data.X)
-
-
-def _earlier_columns(run: CheckedInput) -> np.ndarray | None:
-    """Return the features of the path that goes on, or None."""
-    if run.earlier is None:
-        return None
-    is_paired = ~are_directions(run.earlier.atoms)
-    return np.unique(run.earlier.atoms[is_paired, :2])
-
-
-def _say_which_rows(
-    data: Supervision, compared: ComparedRows, progress: Progress
-) -> None:
-    """Say how many rows are compared, where not all are."""
-    n_all = data.X.shape[0]
-    n_compared = compared.X.shape[0]
-    if n_compared == n_all:
-        return
-    n_weighted = n_all
-    if data.weights is not None:
-        n_weighted = np.count_nonzero(data.weights)
-    why = "max_anchors" if n_compared < n_weighted else "sample_weight"
-    progress.say(f"{n_compared} of {n_all} rows are compared: {why}")
-
-
 def choose_open_settings(
-    run: CheckedInput,
-    make_data: Callable[[np.random.Generator], Supervision],
-    workers: Workers,
-    progress: Progress,
+    run: CheckedInput, workers: Workers, progress: Progress
 ) -> Choice | None:
-    """Choose what is left open, if anything is, on data that are made for it."""
+    """Choose what is left open, if anything is."""
     rng = np.random.default_rng(run.rng.integers(2**62, size=2))
     parameters = run.parameters
     is_open = parameters.prior == "auto" or (
@@ -201,7 +141,8 @@ def choose_open_settings(
     def start(part: ComparedRows) -> PartFitter:
         return PartFitter(parameters, part, rng, workers, _weight_of(run.embedding))
 
-    choice = choose(parameters, make_data(rng), run.validation, rng, start, progress)
+    data = run.choice_data(rng)
+    choice = choose(parameters, data, run.validation, rng, start, progress)
     progress.say(choice.reason)
     return choice
 
@@ -235,10 +176,14 @@ def _listener(run: CheckedInput, settings: Settings) -> Callback | None:
 
 
 def solve(
-    model: Any, run: CheckedInput, laid_out: LaidOutRun, progress: Progress
+    model: Any,
+    run: CheckedInput,
+    choice: Choice | None,
+    laid_out: LaidOut,
+    progress: Progress,
 ) -> FitOutcome:
     """Solve the problem of a model."""
-    settings, table = settings_of_run(model, run, laid_out)
+    settings, table = settings_of_run(model, run, choice, laid_out)
     loss = losses.checked(losses.get(run.parameters.loss))
     weight = _weight_of(run.embedding)
     inside = settings.embedding_scale

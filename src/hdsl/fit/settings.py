@@ -18,6 +18,7 @@ from .automatic import n_iterations, own_similarity, scale_of
 
 if TYPE_CHECKING:
     from .inputs import CheckedInput
+    from .layouts import LaidOut
 
 
 class Settings(NamedTuple):
@@ -43,7 +44,7 @@ class Settings(NamedTuple):
 
 
 def settings_of_run(
-    model: Any, run: CheckedInput, laid_out: Any
+    model: Any, run: CheckedInput, choice: Choice | None, laid_out: LaidOut
 ) -> tuple[Settings, Arrays | None]:
     """Return the numbers that a run goes by, checked with its rows, and what was tried.
 
@@ -59,8 +60,8 @@ def settings_of_run(
     else:
         statistics = laid_out.layout.statistics()
         weight = 0.0 if run.embedding is None else run.embedding.weight
-        settings = new_settings(run.parameters, statistics, laid_out.choice, weight)
-        table = table_as_used(run.parameters, statistics, laid_out.choice, weight)
+        settings = new_settings(run.parameters, statistics, choice, weight)
+        table = table_as_used(run.parameters, statistics, choice, weight)
         if not laid_out.layout.n_features and not settings.embedding_scale:
             settings = settings._replace(max_iter=0)  # there is nothing to learn
     if run.earlier is None and not run.is_resumed:
