@@ -11,7 +11,7 @@ import reference
 from hdsl import memory, search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
-from hdsl.search import all_pairs, dense, sparse
+from hdsl.search import all_pairs, fill
 from hdsl.similarity.rows import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
@@ -42,11 +42,11 @@ def assert_found(neighbors, expected):
     assert (neighbors.size == expected[1].shape[1]).all()
 
 
-@pytest.fixture(scope="module", params=[sparse.FEW, 0], ids=["few", "many"])
+@pytest.fixture(scope="module", params=[fill.FEW, 0], ids=["few", "many"])
 def few_or_many(request):
     """Search as few rows are searched, and as many are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "FEW", request.param)
+        patch.setattr(fill, "FEW", request.param)
         yield
 
 
@@ -144,8 +144,8 @@ def test_sparse_blocks_change_nothing(monkeypatch):
     )
     labels = np.arange(61) % 3
     neighbors = search.neighbors_by_label(X, labels, 4, 6)
-    monkeypatch.setattr(sparse, "FEW", 0)
-    monkeypatch.setattr(sparse, "SPARSE_BLOCK", 8)
+    monkeypatch.setattr(fill, "FEW", 0)
+    monkeypatch.setattr(fill, "SPARSE_BLOCK", 8)
     for whole, blocks in zip(
         neighbors, search.neighbors_by_label(X, labels, 4, 6), strict=True
     ):
@@ -183,7 +183,7 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
         search.top_k(X, X, 3, exclude_self=True),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "FEW", 0)
+        patch.setattr(fill, "FEW", 0)
         patch.setattr(all_pairs, "LEAST_ROWS", 16)
         patch.setattr(all_pairs, "BLOCK_ROWS", 64)
         patch.setattr(all_pairs, "LEAST_PRODUCTS", 0.0)
@@ -209,16 +209,14 @@ def test_equal_dense_rows_come_by_number():
 
 @given(matrix=matrices(elements=INTEGERS), columns=st.integers(1, 3))
 def test_first_equal_rows(matrix, columns):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "COLUMNS_AT_A_TIME", columns)
-        first_rows = dense.first_equal_rows(matrix)
+    first_rows = fill.first_equal_rows(matrix, columns)
     rows = matrix.tolist()
     assert first_rows.tolist() == [rows.index(row) for row in rows]
 
 
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
-    monkeypatch.setattr(dense, "DENSE_BLOCK", 1000)  # three queries per block
+    monkeypatch.setattr(fill, "DENSE_BLOCK", 1000)  # three queries per block
     expected = reference.top_k(queries, index, 5)
     assert_found(search.top_k(queries, index, 5, n_jobs=2), expected)
     expected = reference.top_k(index, index, 5, exclude_self=True)
@@ -244,7 +242,7 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
         if len(ran) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sparse, "FEW", 0)
+    monkeypatch.setattr(fill, "FEW", 0)
     monkeypatch.setattr(search_kernels, "top_by_columns", interrupted)
     monkeypatch.setattr(workers, "PIECE", 1.0)
     with pytest.raises(KeyboardInterrupt):

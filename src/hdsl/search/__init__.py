@@ -4,8 +4,7 @@ Searches are exact, go by blocks of queries, and never form all n × n products.
 """
 
 from ..neighbor_lists import Neighbors
-from .by_label import neighbors_between, neighbors_by_label
-from .index import Index, top_k
+from .index import Index, neighbors_between, neighbors_by_label, top_k
 from .products import add_products
 from .threshold import above
 

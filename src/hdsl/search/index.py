@@ -1,4 +1,4 @@
-"""The k rows of largest inner product: `top_k`, and `Index` for repeated searches."""
+"""The rows of largest inner product: `top_k`, `Index` for repeated searches, and by label."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import memory
+from ..input.labels import check_one_label_per_row
 from ..input.matrices import as_rows
 from ..input.parameters import check_device, check_number
 from ..neighbor_lists import NeighborLists, Neighbors, empty_neighbors
 from ..rows import Rows
-from .dense import fill_dense
-from .mixed import fill_mixed
-from .on_card import CardIndex
+from ..wide_matrices import drop_unused_columns, is_wide, take_columns
+from .fill import fill_lists
 from .products import check_no_overflow, largest_magnitude
-from .sparse import fill_sparse
 
 #: Bytes of a row number and an inner product in an answer.
 ENTRY_BYTES = 16
@@ -159,7 +158,7 @@ class Index:
             return neighbors
         lists = self._lists(neighbors, bool(exclude_self))
         if device == "cpu" or isinstance(self.rows, Rows):
-            self._fill_on_cpu(query_rows, lists, n_jobs)
+            fill_lists(query_rows, self.rows, lists, n_jobs)
         else:
             card_queries = query_rows
             if is_same:
@@ -217,26 +216,6 @@ class Index:
             other=neighbors,
         )
 
-    def _fill_on_cpu(
-        self, queries: Any, lists: NeighborLists, n_jobs: int | None
-    ) -> None:
-        """Fill the lists on threads."""
-        from ..cpu.workers import Workers  # compiled code is loaded by the first search
-
-        is_same = queries is self.rows
-        with Workers(n_jobs) as workers:
-            if isinstance(self.rows, Rows):
-                fill_mixed(queries, self.rows, lists, workers)
-                return
-            if not sp.issparse(queries) and not sp.issparse(self.rows):
-                fill_dense(queries, self.rows, lists, workers)
-                return
-            sparse_rows = sp.csr_array(self.rows)
-            sparse_queries = sparse_rows
-            if not is_same:
-                sparse_queries = sp.csr_array(queries)
-            fill_sparse(sparse_queries, sparse_rows, lists, workers)
-
     def _fill_on_card(
         self,
         queries: Any,
@@ -256,3 +235,174 @@ class Index:
                 card_index = CardIndex(self.rows, device_name)
             card_index.fill_lists(queries, lists, memory_limit)
             self._card_index = card_index
+
+
+def neighbors_by_label(
+    X: Any,
+    labels: np.ndarray,
+    n_same: int,
+    n_other: int,
+    *,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    memory_limit: float | str | None = "auto",
+) -> tuple[Neighbors, Neighbors]:
+    """Find, for each row, the nearest rows of its label and of other labels.
+
+    The nearest rows are those with the largest inner products; of equals the one with
+    the smaller number comes first. A row is not its own neighbor.
+
+    Parameters
+    ----------
+    X : csr_array or Rows of shape (n_rows, n_features), float64
+        Mixed rows are searched on the CPU.
+    labels : ndarray of shape (n_rows,)
+        Class numbers.
+    n_same, n_other : int
+        Number of neighbors of each kind.
+    n_jobs : int, default=None
+    device, memory_limit
+        As in `top_k`.
+
+    Returns
+    -------
+    same, other : Neighbors
+    """
+    X = as_rows(X)
+    if not isinstance(X, Rows):
+        X = sp.csr_array(X, dtype=np.float64)
+    check_one_label_per_row(labels, X.shape[0])
+    codes = np.unique(labels, return_inverse=True)[1]
+    if device == "cpu" or isinstance(X, Rows):
+        labelled_rows = (X, codes)
+        return neighbors_between(
+            labelled_rows,
+            labelled_rows,
+            n_same,
+            n_other,
+            exclude_self=True,
+            n_jobs=n_jobs,
+        )
+    from ..cuda import runtime
+    from ..cuda import search as card_search
+
+    card = runtime.get_device(device)  # raises where there is none
+    (index,), _ = drop_unused_columns(X)
+    lists = _empty_lists(codes, codes, n_same, n_other, leaves_self=True)
+    card_search.fill_lists(card, index, index, lists, memory_limit)
+    return lists.same, lists.other
+
+
+def neighbors_between(
+    queries: tuple[Any, np.ndarray],
+    index: tuple[Any, np.ndarray],
+    n_same: int,
+    n_other: int,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[Neighbors, Neighbors]:
+    """Find, for each query, the nearest rows of an index by label.
+
+    Parameters
+    ----------
+    queries, index : tuple of (csr_array of float64 or Rows, ndarray)
+        Rows, and their class numbers.
+    n_same, n_other : int
+        Number of neighbors of each kind.
+    exclude_self : bool, default=False
+        Query r is row r of the index.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    same, other : Neighbors
+        As `neighbors_by_label` returns them.
+    """
+    query_rows, query_labels = queries
+    index_rows, labels = index
+    lists = _empty_lists(
+        query_labels, labels, n_same, n_other, leaves_self=exclude_self
+    )
+    fill_lists(query_rows, index_rows, lists, n_jobs)
+    return lists.same, lists.other
+
+
+def _empty_lists(
+    query_labels: np.ndarray,
+    labels: np.ndarray,
+    n_same: int,
+    n_other: int,
+    *,
+    leaves_self: bool,
+) -> NeighborLists:
+    """Return empty lists, each as long as there are rows for it at most.
+
+    A list that waited for more rows would never be full, and only full ones leave rows
+    out early.
+    """
+    query_labels = query_labels.astype(np.int64)
+    labels = labels.astype(np.int64)
+    n_queries = len(query_labels)
+    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
+    label_size = np.bincount(labels, minlength=n_labels)[query_labels]
+    return NeighborLists(
+        query_labels=query_labels,
+        labels=labels,
+        leaves_self=leaves_self,
+        want_same=np.minimum(n_same, label_size - leaves_self),
+        want_other=np.minimum(n_other, len(labels) - label_size),
+        same=empty_neighbors(n_queries, n_same),
+        other=empty_neighbors(n_queries, n_other),
+    )
+
+
+class CardIndex:
+    """Rows on one card, with what searches of them leave there.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    device_name : str
+        Such as "cuda:1". An error is raised where there is no such card.
+    """
+
+    def __init__(self, X: Any, device_name: str) -> None:
+        from ..cuda import runtime
+        from ..cuda import search as card_search
+
+        self.device_name = device_name
+        self._device = runtime.get_device(device_name)
+        self._rows = sp.csr_array(X, dtype=np.float64)
+        self._columns: np.ndarray | None = None  # None is all
+        if is_wide(self._rows):
+            self._columns = _used_columns(self._rows)
+            self._rows = take_columns(self._rows, self._columns)
+        self._kept = card_search.Kept()
+
+    def fill_lists(
+        self,
+        queries: Any,
+        lists: NeighborLists,
+        memory_limit: float | str | None,
+    ) -> None:
+        """Fill the lists; None as queries stands for the rows themselves."""
+        from ..cuda import search as card_search
+
+        if queries is None:
+            query_rows = self._rows
+        else:
+            query_rows = sp.csr_array(queries, dtype=np.float64)
+            if self._columns is not None:  # columns that only queries have add nothing
+                query_rows = take_columns(query_rows, self._columns)
+        card_search.fill_lists(
+            self._device, query_rows, self._rows, lists, memory_limit, self._kept
+        )
+        self._device.release()  # others may want what the queries took
+
+
+def _used_columns(X: sp.csr_array) -> np.ndarray:
+    """Return the columns that have a value; column 0 where none has."""
+    if X.nnz == 0:
+        return np.zeros(1, dtype=np.int64)
+    return np.unique(X.indices)
