@@ -234,11 +234,12 @@ def test_values_that_no_run_has_are_refused(cut_path):
             )
             with suppress(ValueError):  # some values mean the same in another dtype
                 small().fit(X, Y, checkpoint=cut_path)
-    container.write(
-        cut_path, arrays | {"size": np.array([1e308, 1.0, 18.0, 0.0])}, header
-    )
-    with pytest.raises(ValueError, match=r"run\.ckpt"):
-        small().fit(X, Y, checkpoint=cut_path)
+    for position in (0, 1):  # the scale, the prior
+        numbers = arrays["size"].copy()
+        numbers[position] = 1e308
+        container.write(cut_path, arrays | {"size": numbers}, header)
+        with pytest.raises(ValueError, match=r"run\.ckpt"):
+            small().fit(X, Y, checkpoint=cut_path)
 
 
 def test_bad_paths_are_refused_before_the_work(tmp_path, lockable):

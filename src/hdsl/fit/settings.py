@@ -56,6 +56,7 @@ def settings_of_run(
     elif run.is_resumed:
         with run.checkpoint.explain_damage():
             settings = resumed_settings(run.checkpoint.arrays, laid_out.data)
+            check_margins(laid_out.margin_rows, settings.scale, settings.prior)
         table = choice_from(run.checkpoint.arrays)
     else:
         statistics = laid_out.layout.statistics()
@@ -66,7 +67,8 @@ def settings_of_run(
             settings = settings._replace(max_iter=0)  # there is nothing to learn
     if run.earlier is None and not run.is_resumed:
         table = joined_table(run.embedding, table)
-    check_margins(laid_out.margin_rows, settings.scale, settings.prior)
+    if run.earlier is not None or not run.is_resumed:
+        check_margins(laid_out.margin_rows, settings.scale, settings.prior)
     return settings, table
 
 
