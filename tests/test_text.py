@@ -26,7 +26,7 @@ from hdsl.text import (
     Words,
     learn,
 )
-from hdsl.text.search import Cosines, Scored
+from hdsl.text.search import Cosines, ScoredSimilarity
 
 TEXTS = np.array(
     [
@@ -494,14 +494,14 @@ def test_documents_are_indexed_by_the_first_search(collection, monkeypatch):
 
 def test_names_are_those_of_the_first_search(collection, monkeypatch):
     """A name per feature is not made anew for every document that is found."""
-    names = Scored.names
+    names = ScoredSimilarity.names
     calls = []
 
     def spy(self, feature_names):
         calls.append(1)
         return names(self, feature_names)
 
-    monkeypatch.setattr(Scored, "names", spy)
+    monkeypatch.setattr(ScoredSimilarity, "names", spy)
     new = Collection(collection.model, collection.words, collection.documents)
     for _ in range(3):
         new.search("a late goal", 4)

@@ -15,7 +15,7 @@ from hdsl.evaluate import (
 )
 from hdsl.relevance import read_relevance
 from hdsl.similarity import FixedPart, Similarity
-from hdsl.text.search import Scored
+from hdsl.text.search import ScoredSimilarity
 from hdsl.triplets import graded_triplets, relevance_triplets
 
 DOCUMENTS = np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]] + 0.01 * np.arange(8)[:, None]
@@ -107,7 +107,7 @@ def test_a_query_that_is_a_document_is_not_its_own_result():
 def test_rows_are_ranked_as_the_model_says():
     # A long row is first by the product, a row like the query by the cosine.
     documents = np.array([[1.0, 0, 0, 0], [3, 3, 0, 0]])
-    model = Scored(
+    model = ScoredSimilarity(
         Similarity(
             np.empty((0, 3), int), np.empty(0), 1.0, (FixedPart("prior", 1.0),), 4
         ),

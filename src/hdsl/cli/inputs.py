@@ -254,7 +254,7 @@ def _has_groups(options: Namespace) -> bool:
     return options.group is not None and not judgement_files(options)
 
 
-def _read_columns(path: Path, options: Namespace) -> tables.Table:
+def _read_columns(path: Path, options: Namespace) -> tables.CheckedTable:
     """Return the columns that the options name; raise ValueError with the way to name them."""
     sep = separator(options.sep)
     if options.text is None:
@@ -295,7 +295,7 @@ def _about_columns(
     return error.message(f"say which is meant with {' and '.join(missing)}")
 
 
-def _texts(table: tables.Table, path: Path, name: str) -> np.ndarray:
+def _texts(table: tables.CheckedTable, path: Path, name: str) -> np.ndarray:
     """Return a column of texts; raise ValueError where it holds other values."""
     texts = table.columns[name]
     if not all(isinstance(value, str) for value in texts.tolist()):
@@ -306,7 +306,9 @@ def _texts(table: tables.Table, path: Path, name: str) -> np.ndarray:
     return texts
 
 
-def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
+def _clean_labels(
+    table: tables.CheckedTable, name: str, skip: bool
+) -> tables.CheckedTable:
     """Return the table with labels without spaces around them, and without rows that have none."""
     if table.columns[name].dtype.kind not in "OU":
         return table
@@ -346,7 +348,7 @@ def _warn_of_case(labels: list[str]) -> None:
     say(f"warning: {shown} count as different labels.")
 
 
-def _ids(table: tables.Table, name: str | None) -> np.ndarray | None:
+def _ids(table: tables.CheckedTable, name: str | None) -> np.ndarray | None:
     """Return the ids of the rows; without any, their numbers where some rows are left out."""
     if name is None:
         return table.rows if table.n_skipped else None
@@ -357,7 +359,7 @@ def _ids(table: tables.Table, name: str | None) -> np.ndarray | None:
     return ids
 
 
-def _check_differ(table: tables.Table, ids: list[Any]) -> None:
+def _check_differ(table: tables.CheckedTable, ids: list[Any]) -> None:
     """Raise ValueError with the line of the first id that occurs a second time."""
     seen: set[Any] = set()
     for row, name in enumerate(ids):

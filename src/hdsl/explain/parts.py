@@ -19,7 +19,7 @@ from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE
 from ..solver import atoms as atoms_module
 from .tables import (
-    Block,
+    BarList,
     Line,
     Readable,
     as_frame,
@@ -176,7 +176,7 @@ class Explanation(Readable):
             words=self.words_of(terms[0]),
         )
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[BarList]:
         """Return the sum as a title, and the largest reasons."""
         reasons = self.reasons
         n_lines = len(reasons)
@@ -201,15 +201,15 @@ class Explanation(Readable):
                 for reason in self.remembered
             ]
             title = "a search also adds what is remembered of queries like x"
-            blocks.append(Block(title, lines))
+            blocks.append(BarList(title, lines))
         return blocks
 
-    def _block(self, lines: list[Line]) -> Block:
+    def _block(self, lines: list[Line]) -> BarList:
         """Return lines with a column for what is learned and for each fixed part that counts."""
         if not np.isin(self.parts["kind"], self.fixed).any():
             lines = [line._replace(addends=()) for line in lines]
-            return Block(self._title(), lines)
-        return Block(self._title(), lines, ("learned", *self.fixed))
+            return BarList(self._title(), lines)
+        return BarList(self._title(), lines, ("learned", *self.fixed))
 
     def _title(self) -> str:
         """Return the total, and how much of it is learned and how much is fixed."""

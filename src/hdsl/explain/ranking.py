@@ -17,7 +17,7 @@ from ..similarity import Similarity
 from ..similarity.products import check_result, row_products
 from ..wide_matrices import take_columns
 from . import tables
-from .tables import Block, Line, Readable, pair_names, table_of
+from .tables import BarList, Line, Readable, pair_names, table_of
 
 #: The effect of a feature that so many rows have counts half.
 FEW = 5
@@ -95,13 +95,13 @@ class Importance(Readable):
         check_word("to_frame", "of", of, ("pairs", "features"))
         return tables.as_frame(getattr(self, of))
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[BarList]:
         """Return titles with the first features, the first pairs, and the first pairs of classes.
 
         Pairs with the score of a class come apart from those of other features.
         """
         blocks = [
-            Block(
+            BarList(
                 self._title("features", self.features, "it"),
                 self._lines(self.features, ["n_rows"]),
             )
@@ -114,9 +114,9 @@ class Importance(Readable):
         for what, pairs in tables_of_pairs.items():
             if len(pairs) or what == "pairs":
                 lines = self._lines(pairs, ["n_rows_i", "n_rows_j"])
-                blocks.append(Block(self._title(what, pairs, "each"), lines))
+                blocks.append(BarList(self._title(what, pairs, "each"), lines))
         if self.note:
-            blocks.append(Block(self.note, []))
+            blocks.append(BarList(self.note, []))
         return blocks
 
     def _title(self, what: str, table: np.ndarray, counted: str) -> str:

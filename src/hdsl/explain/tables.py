@@ -28,7 +28,7 @@ class Line(NamedTuple):
     addends: tuple[float, ...] = ()
 
 
-class Block(NamedTuple):
+class BarList(NamedTuple):
     """A titled list of lines; `addends` names the columns of what adds up."""
 
     title: str
@@ -131,7 +131,7 @@ def as_frame(table: np.ndarray) -> Any:
 class Readable:
     """Titled lists of labels and signed numbers, as text and as HTML."""
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[BarList]:
         """Return a title and lines of label and number, per list."""
         raise NotImplementedError
 
@@ -158,7 +158,7 @@ def signed(value: float, largest: float) -> str:
     return f"{value:+.4g}"
 
 
-def _numbers(block: Block) -> list[list[str]]:
+def _numbers(block: BarList) -> list[list[str]]:
     """Return the numbers of each line as text; of what adds up, a 0 is empty."""
     largest = max((abs(line.value) for line in block.lines), default=0.0)
     numbers = []
@@ -171,7 +171,7 @@ def _numbers(block: Block) -> list[list[str]]:
     return numbers
 
 
-def _as_text(block: Block, width: int = 20) -> str:
+def _as_text(block: BarList, width: int = 20) -> str:
     """Return lines with bars: those of negative numbers to the left of those of positive."""
     bars = [round(width * share) for share in _shares_of_largest(block.lines)]
     left = max((-length for length in bars), default=0)
@@ -205,7 +205,7 @@ def _shares_of_largest(lines: list[Line]) -> list[float]:
     return [value / largest for value in values]
 
 
-def _as_html(block: Block) -> str:
+def _as_html(block: BarList) -> str:
     """Return lines as a table with a bar per number, on one axis."""
     shares = _shares_of_largest(block.lines)  # of which a difference cannot overflow
     low = min([*shares, 0.0])

@@ -1,6 +1,6 @@
 """Tables in files, frames and mappings: for texts, judgements and links alike.
 
-`read_table` reads the columns that a caller names, without missing values, as a `Table`
+`read_table` reads the columns that a caller names, without missing values, as a `CheckedTable`
 whose verbs give numbers, flags and row numbers; `read_columns` reads all columns as they
 stand.
 """
@@ -28,8 +28,8 @@ from .sources import (
 )
 
 __all__ = [
+    "CheckedTable",
     "MissingColumnError",
-    "Table",
     "column_names",
     "other_separator",
     "read_columns",
@@ -59,7 +59,7 @@ def read_table(
     sep: str | None = None,
     encoding: str = "utf-8",
     skip_missing: bool = False,
-) -> Table:
+) -> CheckedTable:
     """Return the wanted columns, {parameter: column name}, of a table or a file.
 
     `sep` separates the fields of .csv and .tsv, whatever their name is, and `encoding`
@@ -154,7 +154,7 @@ def _is_path(table: Any) -> bool:
     return isinstance(table, str | os.PathLike)
 
 
-class Table(NamedTuple):
+class CheckedTable(NamedTuple):
     """Columns of equal length without missing values, and the line of the file of each row.
 
     `n_skipped` rows had no value in one of the columns and are left out; `rows` numbers
@@ -182,7 +182,7 @@ class Table(NamedTuple):
                 f"{self.place(row)} has {value} in column {name!r}: {wanted}."
             )
 
-    def only(self, is_kept: np.ndarray) -> Table:
+    def only(self, is_kept: np.ndarray) -> CheckedTable:
         """Return the rows that are kept; the others count as skipped."""
         lines = self.lines
         if lines is not None:
@@ -250,7 +250,7 @@ class Table(NamedTuple):
 
     def without_unknown(
         self, name: str, index: dict[Any, int] | None, max_unknown: float
-    ) -> Table:
+    ) -> CheckedTable:
         """Return the lines whose id in a column has a row; warn of the others.
 
         More lines than the share `max_unknown` are an error, as those of a log about another
@@ -276,12 +276,12 @@ class Table(NamedTuple):
         return self.only(is_known)
 
 
-def _checked_table(raw: RawTable, *, skip_missing: bool) -> Table:
+def _checked_table(raw: RawTable, *, skip_missing: bool) -> CheckedTable:
     """Return the columns as arrays of equal length; refuse or skip rows without a value."""
     columns = {
         name: _as_column(raw.name, name, values) for name, values in raw.columns.items()
     }
-    table = Table(raw.name, columns, raw.lines, raw.is_text)
+    table = CheckedTable(raw.name, columns, raw.lines, raw.is_text)
     is_missing = {name: _missing(raw, name, columns[name]) for name in columns}
     if not skip_missing:
         for name, is_empty in is_missing.items():
@@ -361,7 +361,7 @@ def _is_none_or_nan(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
-def _check_filled(table: Table, name: str, is_empty: np.ndarray) -> None:
+def _check_filled(table: CheckedTable, name: str, is_empty: np.ndarray) -> None:
     """Raise WayOutError with the first row that has no value in a column."""
     rows = np.flatnonzero(is_empty)
     if not len(rows):
@@ -376,7 +376,7 @@ def _check_filled(table: Table, name: str, is_empty: np.ndarray) -> None:
 
 
 def _parsed(
-    table: Table,
+    table: CheckedTable,
     name: str,
     parse: Callable[[str], Any],
     error: Callable[[str], ValueError],
@@ -431,7 +431,7 @@ def unique_index(keys: list[Any]) -> dict[Any, int]:
 
 
 def _about_unknown(
-    table: Table, name: str, index: dict[Any, int], unknown: list[Any]
+    table: CheckedTable, name: str, index: dict[Any, int], unknown: list[Any]
 ) -> str:
     """Return the message about ids that no row has; their type may be why."""
     clause = f"{len(unknown)} ids in column {name!r} of {table.name} match no row"
@@ -447,7 +447,7 @@ def _about_unknown(
     return message
 
 
-def _plain_numbers(table: Table, name: str) -> np.ndarray:
+def _plain_numbers(table: CheckedTable, name: str) -> np.ndarray:
     """Return a column of row numbers; raise ValueError if it holds anything else."""
     column = table.columns[name]
     if table.is_text:

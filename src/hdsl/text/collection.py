@@ -22,7 +22,7 @@ from ..similarity.rows import unit_rows
 from .counts import BM25
 from .documents import Documents, Queries
 from .encoders import TextEncoder
-from .search import DocumentSearch, Hits, Scored
+from .search import DocumentSearch, Hits, ScoredSimilarity
 from .words import Words
 
 if TYPE_CHECKING:
@@ -120,14 +120,16 @@ class Collection:
         return None
 
     @cached_property
-    def scored(self) -> Scored:
+    def scored(self) -> ScoredSimilarity:
         """The learned similarity of rows."""
         scored = None
         if self._saved is not None:
             scored = _scored_from_arrays(*self._saved)
         if scored is None:
             learned = self.learned
-            scored = Scored(learned.similarity_, self.scores, learned.ranking_)
+            scored = ScoredSimilarity(
+                learned.similarity_, self.scores, learned.ranking_
+            )
         return scored
 
     @property
@@ -662,14 +664,16 @@ def _check_encode_options(options: dict[str, Any]) -> None:
         )
 
 
-def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None:
+def _scored_from_arrays(
+    arrays: Arrays, header: dict[str, Any]
+) -> ScoredSimilarity | None:
     """Return the similarity of a file without loading scikit-learn.
 
     None if it is of another kind than HDSL, with `ClassScores` before it or without.
     """
     if header.get("kind") == "HDSL":
         similarity = similarity_from_arrays(arrays, header)
-        return Scored(similarity, ranking=ranking_from(header))
+        return ScoredSimilarity(similarity, ranking=ranking_from(header))
     if header.get("kind") != "Pipeline":
         return None
     steps = header.get("steps")
@@ -681,7 +685,7 @@ def _scored_from_arrays(arrays: Arrays, header: dict[str, Any]) -> Scored | None
     scores_header, model_header = step_headers
     scores = Scores().restore(part_of(arrays, "0"), scores_header)
     similarity = similarity_from_arrays(part_of(arrays, "1"), model_header)
-    scored = Scored(similarity, scores, ranking_from(model_header))
+    scored = ScoredSimilarity(similarity, scores, ranking_from(model_header))
     if scored.n_words != scores.n_features_in_:
         raise ValueError("the class scores and the model have other features")
     return scored

@@ -29,7 +29,7 @@ NAME_WIDTH = 24
 N_REASONS = 3
 
 
-class Scored:
+class ScoredSimilarity:
     """A learned similarity over rows, with class scores beside them or without.
 
     ``rewrite`` and ``index_rows`` take rows without scores, so a model with scores is
@@ -139,13 +139,16 @@ class DocumentSearch:
     Parameters
     ----------
     documents : Documents
-    scored : Scored
+    scored : ScoredSimilarity
     feature_names : ndarray or None
         Names of the features before class scores.
     """
 
     def __init__(
-        self, documents: Documents, scored: Scored, feature_names: np.ndarray | None
+        self,
+        documents: Documents,
+        scored: ScoredSimilarity,
+        feature_names: np.ndarray | None,
     ) -> None:
         self._documents = documents
         self._scored = scored

@@ -1,4 +1,4 @@
-"""An encoder of texts as a transformer of scikit-learn."""
+"""An encoder of texts as a transformer: apart from encoders, which load no scikit-learn."""
 
 from __future__ import annotations
 
