@@ -46,6 +46,10 @@ from .measures import (
 #: percent, in the time of a fit.
 MOST_TRAIN = 3000
 
+#: Of very many anchors such a share learns: what a smaller one teaches says little of what
+#: all teach, since features are rare.
+LEAST_SHARE = 0.01
+
 MOST_HELD_OUT = 1500
 
 #: Most held-out comparisons that are judged: their share is known to a third of a percent.
@@ -164,18 +168,19 @@ def make_parts(
         data = replace(data.compare(Miner.of(model), rng), is_mined=False)
         goal = COMPARISONS if goal == NEIGHBORS else goal
     data = data.present()
+    n_train = _n_train(data)
+    n_learned = max(LEAST_LEARNED, round(SHARE_LEARNED * data.n_comparisons))
     if data.X.shape[0] > MOST_ORDERED:
-        data = _smaller(data, goal, rng)
+        data = _smaller(data, goal, n_train, rng)
     keys = np.arange(data.X.shape[0])
     if data.X.shape[0] <= MOST_ORDERED:
         data, keys = in_own_order(data)
     if isinstance(data, ComparedRows):
-        data = data.with_fewer(MOST_PER_ANCHOR * (MOST_TRAIN + MOST_HELD_OUT), rng)
+        data = data.with_fewer(MOST_PER_ANCHOR * (n_train + MOST_HELD_OUT), rng)
     units = data.units(keys)
     n_units = int(units.max(initial=-1)) + 1
     if not data.is_enough(n_units):
         return []
-    n_learned = max(LEAST_LEARNED, round(SHARE_LEARNED * data.n_comparisons))
     share = held_out_share(model.validation_fraction, data, n_learned)
     parts: list[Part] = []
     n_held_out = 0
@@ -189,7 +194,7 @@ def make_parts(
             part = _part(
                 model,
                 goal,
-                train.sample(MOST_TRAIN, rng).with_fewer(n_learned, rng),
+                train.sample(n_train, rng).with_fewer(n_learned, rng),
                 held_out,
                 units[chosen],
                 share,
@@ -202,12 +207,19 @@ def make_parts(
     return parts
 
 
-def _smaller(data: Any, goal: str, rng: np.random.Generator) -> Any:
+def _n_train(data: Any) -> int:
+    """Return how many units learn at most."""
+    if isinstance(data, LabeledRows):
+        return MOST_TRAIN
+    return max(MOST_TRAIN, round(LEAST_SHARE * len(data.anchors)))
+
+
+def _smaller(data: Any, goal: str, n_train: int, rng: np.random.Generator) -> Any:
     """Return a sample of many rows that is large enough for each part; a search sees all."""
     if isinstance(data, LabeledRows):
         return data.sample(MOST_ORDERED, rng)
     if goal == COMPARISONS and data.groups is None:
-        return data.sample(MOST_TRAIN + MOST_HELD_OUT, rng)
+        return data.sample(n_train + MOST_HELD_OUT, rng)
     return data
 
 
