@@ -34,7 +34,7 @@ from hdsl.evaluate.comparisons import ClickedPairs, ComparedPairs
 from hdsl.evaluate.measures import NeighborVotes, Units
 from hdsl.search import top_k
 from hdsl.similarity.cosine import COSINE, ranked_by
-from hdsl.similarity.unlearned import unlearned
+from hdsl.similarity.similarity import unlearned
 from hdsl.triplets import Judgements, ShownRows, relevance_triplets
 from hdsl.triplets.rows import CLICKS
 from reproduce import cisi

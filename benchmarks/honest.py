@@ -25,7 +25,7 @@ from hdsl.evaluate.comparisons import ClickedPairs, ComparedPairs
 from hdsl.evaluate.measures import JudgedSearch, NeighborVotes, Units
 from hdsl.relevance import Relevance
 from hdsl.similarity.cosine import COSINE
-from hdsl.similarity.unlearned import unlearned
+from hdsl.similarity.similarity import unlearned
 from hdsl.triplets import Judgements, ShownRows
 from hdsl.triplets.rows import JUDGED
 

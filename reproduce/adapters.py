@@ -37,9 +37,9 @@ from sklearn.svm import LinearSVC
 from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import ranking_quality
+from hdsl.rows import unit_rows
 from hdsl.search import top_k
 from hdsl.settings import nested_parameters
-from hdsl.similarity.rows import unit_rows
 
 from . import cisi, contrastive, encoders
 from .embeddings import learn_judged

@@ -22,11 +22,11 @@ from sklearn.svm import LinearSVC
 from hdsl import HDSL, ClassScores, Rows, SimilarityKNeighborsClassifier, Solver
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import RankingQuality, ranking_quality
+from hdsl.rows import unit_rows
 from hdsl.search import top_k
 from hdsl.settings import nested_parameters
 from hdsl.similarity.cosine import ranked_by
-from hdsl.similarity.rows import unit_rows
-from hdsl.similarity.unlearned import unlearned
+from hdsl.similarity.similarity import unlearned
 from hdsl.triplets import relevance_triplets
 
 from . import cisi, encoders

@@ -26,12 +26,10 @@ from hdsl.input.labels import check_classes, check_several_classes
 from hdsl.input.matrices import check_matrix, check_names
 from hdsl.input.parameters import check_number, check_word
 from hdsl.labels import ranks
+from hdsl.rows import unit_rows
 from hdsl.similarity import FixedPart, Similarity
-from hdsl.similarity.cosine import LearnedCosine
-from hdsl.similarity.pairwise import as_rewriter
+from hdsl.similarity.cosine import LearnedCosine, Rewriter, as_rewriter
 from hdsl.similarity.products import products
-from hdsl.similarity.rewriter import Rewriter
-from hdsl.similarity.rows import unit_rows
 from hdsl.solver.atoms import NOTHING
 from hdsl.triplets.mining import row_keys
 

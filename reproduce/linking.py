@@ -28,8 +28,8 @@ from sklearn.metrics import precision_recall_curve
 from hdsl import HDSL
 from hdsl.evaluate import wilson_interval
 from hdsl.linking import Linker
+from hdsl.rows import unit_rows
 from hdsl.search import top_k
-from hdsl.similarity.rows import unit_rows
 
 from .results import Results, Table
 from .sets import MissingDataError

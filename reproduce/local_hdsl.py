@@ -34,8 +34,7 @@ from hdsl.input.parameters import check_number, generator
 from hdsl.model import SimilarityModel
 from hdsl.progress import Progress
 from hdsl.similarity import FixedPart, Similarity
-from hdsl.similarity.cosine import COSINE
-from hdsl.similarity.pairwise import Pairwise
+from hdsl.similarity.cosine import COSINE, Pairwise
 from hdsl.similarity.products import products, row_products
 from hdsl.solver.atoms import NOTHING
 from hdsl.solver.atoms import names as atom_names

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from hdsl.evaluate import RankingQuality, compare_searches, remember
 from hdsl.evaluate.searches import search_quality
-from hdsl.similarity.unlearned import unlearned
+from hdsl.similarity.similarity import unlearned
 from hdsl.text import BM25
 
 from . import cisi, encoders

@@ -11,8 +11,8 @@ import reference
 from hdsl import memory, search
 from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
+from hdsl.rows import unit_rows
 from hdsl.search import all_pairs, fill
-from hdsl.similarity.rows import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {

@@ -16,8 +16,7 @@ from hdsl.input.errors import warn
 from hdsl.input.estimators import TakesSparse, replace_fitted
 from hdsl.input.matrices import as_problem_matrix, check_matrix
 from hdsl.input.parameters import check_number, check_word, generator
-from hdsl.similarity.cosine import PRODUCT
-from hdsl.similarity.pairwise import Pairwise
+from hdsl.similarity.cosine import PRODUCT, Pairwise
 from hdsl.supervision.check import check_supervision
 from hdsl.supervision.compared_rows import METHODS, Miner
 

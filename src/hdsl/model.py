@@ -14,11 +14,10 @@ from .explain.tables import as_names
 from .input.embeddings import as_given, check_rows
 from .input.estimators import TakesSparse
 from .input.names import numbered_names
+from .rows import unit_rows
 from .similarity import Similarity
-from .similarity.cosine import LearnedCosine
+from .similarity.cosine import LearnedCosine, Rewriter
 from .similarity.limits import limit_weights
-from .similarity.rewriter import Rewriter
-from .similarity.rows import unit_rows
 from .solver import atoms as atoms_module
 
 

@@ -18,13 +18,16 @@ from .input.matrices import as_user_sparse, check_names
 from .input.parameters import check_device, check_number, check_word
 from .labels import LabelSets, aligned, label_sets
 from .neighbor_lists import Neighbors
-from .rows import features_as_float64, has_embedding
+from .rows import features_as_float64, has_embedding, unit_rows
 from .search import Index
-from .similarity.cosine import COSINE, LearnedCosine, ranking_with
-from .similarity.pairwise import as_rewriter
+from .similarity.cosine import (
+    COSINE,
+    LearnedCosine,
+    Rewriter,
+    as_rewriter,
+    ranking_with,
+)
 from .similarity.products import row_products
-from .similarity.rewriter import Rewriter
-from .similarity.rows import unit_rows
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")

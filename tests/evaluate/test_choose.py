@@ -14,7 +14,7 @@ from hdsl.evaluate import compare_clicks, knn_error, known_item, triplet_accurac
 from hdsl.evaluate.comparisons import ClickedPairs, pairs_of_lines, position_power
 from hdsl.evaluate.gains import Gains, expected_gains, honest_gain, inflation_of_turns
 from hdsl.evaluate.parts import orders_of_their_own
-from hdsl.similarity.unlearned import unlearned
+from hdsl.similarity.similarity import unlearned
 from hdsl.triplets import Judgements, ShownRows, choice_triplets, relevance_triplets
 
 N_TOPICS = 4

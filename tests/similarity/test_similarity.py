@@ -12,9 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl.evaluate.measures import products_between
-from hdsl.rows import Rows
+from hdsl.rows import Rows, unit_rows
 from hdsl.similarity import FixedPart, Similarity
-from hdsl.similarity.rows import unit_rows
 
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 HALF = (FixedPart("prior", 0.5),)

@@ -32,8 +32,7 @@ from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
 from ..model_arrays import names_to_arrays
-from ..rows import Rows, has_embedding
-from ..similarity.rows import unit_rows
+from ..rows import Rows, has_embedding, unit_rows
 from ..wide_matrices import is_wide, take_columns
 from .linear import LinearScorer
 from .sample import (

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from ..files.container import Arrays, check_columns, get_array, get_value
 from ..input.parameters import check_number
 from ..model_arrays import names_from_arrays
-from ..rows import Rows, sparse_block
-from ..similarity.rows import unit_rows
+from ..rows import Rows, sparse_block, unit_rows
 from ..wide_matrices import take_columns
 from .linear import LinearScorer
 from .words import N_WORDS, both_classes, words_behind

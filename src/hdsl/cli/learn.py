@@ -21,7 +21,7 @@ from ..explain.tables import has_class
 from ..labels import LabelSets, ranks
 from ..rows import Rows, count_features, stack_rows
 from ..similarity.cosine import COSINE
-from ..similarity.unlearned import unlearned
+from ..similarity.similarity import unlearned
 from ..text import TEST, TRAIN, Collection, Documents, Queries, Words
 from ..text.counts import BM25, are_counts, inverse_frequencies, weigh_counts
 from ..text.learning import beside_scores, fit_collection

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..input.errors import warn
 from ..similarity.cosine import COSINE, PRODUCT, RANKINGS
-from ..similarity.unlearned import unlearned
+from ..similarity.similarity import unlearned
 from ..solver.atoms import NOTHING, are_directions
 from ..supervision.compared_rows import ComparedRows, Supervision
 from .gains import (

@@ -19,13 +19,13 @@ from ..similarity.cosine import (
     PRODUCT,
     LearnedCosine,
     PlainCosine,
+    Rewriter,
+    as_rewriter,
     ranking_with,
 )
-from ..similarity.pairwise import as_rewriter
 from ..similarity.products import check_result, row_products
 from ..similarity.query_memory import QueryMemory
-from ..similarity.rewriter import Rewriter
-from ..similarity.unlearned import unlearned
+from ..similarity.similarity import unlearned
 from ..triplets import Judgements, ShownRows
 from .errors import ErrorComparison
 

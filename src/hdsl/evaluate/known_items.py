@@ -11,11 +11,9 @@ import scipy.sparse as sp
 
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, generator
-from ..rows import Rows, count_features
-from ..similarity.cosine import COSINE, LearnedCosine, ranking_with
-from ..similarity.pairwise import as_rewriter
+from ..rows import Rows, count_features, unit_rows
+from ..similarity.cosine import COSINE, LearnedCosine, as_rewriter, ranking_with
 from ..similarity.products import check_result, products
-from ..similarity.rows import unit_rows
 from ..wide_matrices import drop_unused_columns
 from .comparisons import checked_rows
 from .errors import share_interval, wilson_interval

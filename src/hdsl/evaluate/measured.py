@@ -19,11 +19,9 @@ from ..class_scores.sample import (
 from ..input.matrices import narrow
 from ..labels import LabelSets
 from ..relevance import Relevance
-from ..rows import Rows, count_features, stack_rows
-from ..similarity.cosine import PlainCosine
+from ..rows import Rows, count_features, stack_rows, unit_rows
+from ..similarity.cosine import PlainCosine, Rewriter
 from ..similarity.query_memory import QueryMemory
-from ..similarity.rewriter import Rewriter
-from ..similarity.rows import unit_rows
 from ..triplets.grades import count_wins, graded_rows, positions_among, rows_to_show
 from ..triplets.rows import ShownRows
 from ..wide_matrices import drop_unused_columns

@@ -13,9 +13,8 @@ from .. import search
 from ..labels import LabelSets, aligned, overlap
 from ..rows import sparse_block
 from ..similarity import Similarity
-from ..similarity.cosine import COSINE, LearnedCosine
+from ..similarity.cosine import COSINE, LearnedCosine, Rewriter
 from ..similarity.products import check_result
-from ..similarity.rewriter import Rewriter
 from ..triplets.grades import count_wins, graded_rows, rows_to_show
 from .comparisons import ClickedPairs, ComparedPairs
 from .known_items import half_rows, middle_ranks

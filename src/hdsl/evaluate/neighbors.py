@@ -9,8 +9,7 @@ import numpy as np
 from ..input.labels import check_one_label_per_row, check_same_labels
 from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity.cosine import COSINE, PlainCosine, ranking_with
-from ..similarity.rewriter import Rewriter
+from ..similarity.cosine import COSINE, PlainCosine, Rewriter, ranking_with
 from .comparisons import checked_rows, compares_embeddings
 from .errors import ErrorComparison
 

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from ..printable import Columns
 from ..relevance import Relevance
+from ..rows import unit_rows
 from ..search import top_k
-from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
-from ..similarity.pairwise import as_rewriter
+from ..similarity.cosine import PlainCosine, as_rewriter, ranked_by, ranking_of
 from ..similarity.products import products
 from ..similarity.query_memory import (
     CHOICE,
@@ -23,7 +23,6 @@ from ..similarity.query_memory import (
     closeness,
     smoothed,
 )
-from ..similarity.rows import unit_rows
 from ..triplets.rows import ShownRows
 from .comparisons import DEEPEST, checked_rows, position_power
 from .gains import Gains, best_of_walks, honest_gain, inflation_of_turns, interval_of

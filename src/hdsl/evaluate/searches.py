@@ -11,10 +11,14 @@ import numpy as np
 
 from ..input.parameters import check_number, check_word
 from ..search import top_k
-from ..similarity.cosine import PlainCosine, ranked_by, ranking_of
-from ..similarity.pairwise import as_rewriter
+from ..similarity.cosine import (
+    PlainCosine,
+    Rewriter,
+    as_rewriter,
+    ranked_by,
+    ranking_of,
+)
 from ..similarity.query_memory import QueryMemory
-from ..similarity.rewriter import Rewriter
 from .comparisons import checked_rows
 from .errors import McNemar, mcnemar, mean_interval, share_interval
 

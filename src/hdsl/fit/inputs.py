@@ -16,8 +16,7 @@ from ..input.embeddings import check_rows
 from ..input.matrices import as_problem_matrix
 from ..input.parameters import generator
 from ..progress import Progress
-from ..rows import Rows
-from ..similarity.rows import unit_rows
+from ..rows import Rows, unit_rows
 from ..solver.atoms import are_directions
 from ..solver.loop import Result, State
 from ..supervision.check import check_supervision, check_validation

@@ -11,11 +11,11 @@ import numpy as np
 from ..evaluate.query_memory import choose_memory, clicked_relevance
 from ..progress import Progress
 from ..relevance import Relevance
+from ..rows import unit_rows
 from ..similarity import Similarity
 from ..similarity.cosine import ranked_by
 from ..similarity.fixed import parts_of_rows
 from ..similarity.query_memory import QueryMemory
-from ..similarity.rows import unit_rows
 from ..triplets import Judgements
 from .path import FitOutcome, LearnedParts
 

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..hdsl import HDSL
+from ..rows import unit_rows
 from ..settings import Solver
 from ..similarity import Similarity
-from ..similarity.rows import unit_rows
 from ..triplets import link_triplets
 from .blocks import row_blocks
 from .features import RecordFeatures

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import Rows
-from .rows import unit_rows
+from ..rows import Rows, unit_rows
 
 #: What explanations call an embedding.
 EMBEDDING = "embedding"

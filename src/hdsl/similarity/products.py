@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..rows import Rows, blocks_of
+from ..rows import ROWS_AT_A_TIME, Rows, blocks_of
 from ..wide_matrices import drop_unused_columns
-from .rows import ROWS_AT_A_TIME
 
 
 def products(A: Any, B: Any) -> np.ndarray:

@@ -15,10 +15,9 @@ from ..input.errors import short
 from ..neighbor_lists import Neighbors
 from ..printable import Columns
 from ..relevance import Relevance
-from ..rows import Rows, is_pair, sparse_block, stack_rows
+from ..rows import Rows, is_pair, sparse_block, stack_rows, unit_rows
 from ..search import top_k
 from .products import products, row_products
-from .rows import unit_rows
 
 #: Scores that are computed at a time, 32 MB.
 SCORES_AT_A_TIME = 2**22

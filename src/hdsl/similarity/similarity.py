@@ -12,14 +12,16 @@ from ..input.matrices import as_rows
 from ..rows import (
     Rows,
     features_as_float64,
+    lengths_from_squares,
     sparse_block,
     split_columns,
+    unit_rows,
 )
 from ..solver import atoms as atoms_module
+from ..solver.atoms import NOTHING
 from ..wide_matrices import drop_unused_columns
-from .fixed import FixedPart, cover_columns
+from .fixed import FixedPart, cover_columns, parts_of_rows
 from .products import check_result, dense_row_products, products, row_products
-from .rows import lengths_from_squares, unit_rows
 
 #: Rows of the largest matrix M in CSR format, whose row pointers take 1 GiB.
 MAX_CSR_ROWS = 2**27
@@ -358,3 +360,10 @@ def _side_by_side(blocks: list[Any]) -> Any:
     if n_sparse == len(blocks):
         return sparse
     return Rows(sparse, _side_by_side(blocks[n_sparse:]))
+
+
+def unlearned(X: Any, embedding_weight: float = 1.0) -> Similarity:
+    """Return ⟨x, x'⟩ of rows like X, of mixed rows ⟨x, x'⟩ + embedding_weight·⟨z, z'⟩."""
+    atoms, weights = NOTHING
+    fixed = parts_of_rows(X, 1.0, embedding_weight)
+    return Similarity(atoms, weights, 1.0, fixed, X.shape[1])

@@ -14,11 +14,10 @@ from ..class_scores.scores import Scores
 from ..files.container import Arrays, get_value, nested, part_of
 from ..input.parameters import check_number
 from ..model_arrays import memory_from
-from ..rows import Rows
+from ..rows import Rows, unit_rows
 from ..similarity.arrays import ranking_from, similarity_from_arrays
 from ..similarity.cosine import COSINE
 from ..similarity.query_memory import QueryMemory
-from ..similarity.rows import unit_rows
 from .counts import BM25
 from .documents import Documents, Queries
 from .encoders import TextEncoder

@@ -14,8 +14,7 @@ from ..files.container import Arrays, get_array, nested, part_of
 from ..input.comparisons import check_comparisons, check_weights
 from ..input.matrices import canonical
 from ..relevance import Relevance
-from ..rows import Rows, sparse_block
-from ..similarity.rows import unit_rows
+from ..rows import Rows, sparse_block, unit_rows
 from ..triplets import ShownRows
 
 #: The part of rows that were learned from.

@@ -12,7 +12,7 @@ from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short, warn
 from ..input.texts import as_texts
 from ..progress import Progress
-from ..similarity.rows import unit_rows
+from ..rows import unit_rows
 
 #: What an encoder says of this sentence tells it from others.
 PROBE = "The quick brown fox jumps over the lazy dog, 1234567890."

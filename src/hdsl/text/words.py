@@ -22,8 +22,8 @@ from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short
 from ..input.matrices import INDEX_LIMIT, canonical
 from ..input.parameters import check_number, check_word
+from ..rows import unit_rows
 from ..similarity.products import row_products
-from ..similarity.rows import unit_rows
 from .counts import BM25, inverse_frequencies, scale_columns, weigh_counts
 
 #: Blocks of scripts that put no space between words: those that Unicode breaks into

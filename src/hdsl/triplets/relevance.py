@@ -10,7 +10,7 @@ from ..input.errors import NoTripletError
 from ..input.matrices import as_rows
 from ..input.parameters import check_number, check_share, generator
 from ..relevance import Relevance, read_relevance
-from ..rows import Rows, features_as_float64, stack_rows
+from ..rows import Rows, features_as_float64, stack_rows, unit_rows
 from .rows import JUDGED, Judgements
 
 #: Nearest documents that hard ones are drawn from, beside those that were judged.
@@ -148,11 +148,9 @@ def _checked(X: Any, name: str) -> Any:
 
 def _unit_blocks(X: Any) -> Any:
     """Return rows at unit length, the embedding as well."""
-    from sklearn.preprocessing import normalize
-
     if isinstance(X, Rows):
-        return X.map(normalize)
-    return normalize(X)
+        return X.map(unit_rows)
+    return unit_rows(X)
 
 
 def _nearest(
