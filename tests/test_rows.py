@@ -72,7 +72,7 @@ def test_equal_rows_come_by_number_in_any_block_and_on_any_number_of_threads(
     dense = kinds[rng.integers(0, 5, 300)]
     rows = Rows(sp.csr_array((300, 4)), dense)
     whole = top_k(rows, rows, 20, n_jobs=1)
-    monkeypatch.setattr("hdsl.search.fill.BLOCK_ROWS", 64)
+    monkeypatch.setattr("hdsl.search.fill.MIXED_BLOCK", 64)
     monkeypatch.setattr("hdsl.search.fill.BLOCK_PRODUCTS", 640)
     parts = top_k(rows, rows, 20, n_jobs=3)
     assert_array_equal(parts.rows, whole.rows)

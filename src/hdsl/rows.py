@@ -330,7 +330,7 @@ def _lengths_of_dense(X: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
         X = X[:, columns]
     largest = np.abs(X).max(axis=1, initial=0.0)
     relative = X / _ones_for_zeros(largest)[:, None]
-    return _lengths_of_relative(largest, np.square(relative).sum(axis=1))
+    return largest * np.sqrt(np.square(relative).sum(axis=1))  # nothing overflows
 
 
 def _lengths_of_sparse(X: sp.csr_array, columns: np.ndarray | None) -> np.ndarray:
@@ -351,7 +351,7 @@ def _lengths_of_sparse(X: sp.csr_array, columns: np.ndarray | None) -> np.ndarra
         squares[filled_rows] = np.add.reduceat(
             np.square(relative, dtype=np.float64), first_entries
         )
-    return _lengths_of_relative(largest, squares)
+    return largest * np.sqrt(squares)
 
 
 def _is_among(indices: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -365,15 +365,6 @@ def _is_among(indices: np.ndarray, columns: np.ndarray) -> np.ndarray:
 def _ones_for_zeros(values: np.ndarray) -> np.ndarray:
     """Return what is divided by: values that are not negative, 1 instead of 0."""
     return np.where(values > 0.0, values, 1.0)
-
-
-def _lengths_of_relative(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return the length of each row.
-
-    `squares` is the sum of squares in relation to the largest value, which cannot
-    overflow.
-    """
-    return largest * np.sqrt(squares)
 
 
 def lengths_from_squares(squares: np.ndarray) -> np.ndarray:
