@@ -68,7 +68,7 @@ def measure(name: str, *, toy: bool = False) -> tuple[float, float]:
     from sklearn.base import clone
 
     from hdsl import HDSL
-    from hdsl.fit.memory import estimate_fit
+    from hdsl.fit.layouts import estimate_fit
     from hdsl.fit.parameters import FitParameters
 
     size, parameters = GRID[name]

@@ -20,12 +20,9 @@ from hdsl.evaluate.gains import best_of
 from hdsl.evaluate.parts import make_parts
 from hdsl.explain.parts import one_row
 from hdsl.explain.tables import as_names
-from hdsl.fit.automatic import n_iterations
-from hdsl.fit.inputs import FitInput, check_input
-from hdsl.fit.part_fitter import PartFitter
-from hdsl.fit.path import store
-from hdsl.fit.resume import keep_checkpoint
-from hdsl.fit.road import lay_out, solve
+from hdsl.fit.layouts import PartFitter
+from hdsl.fit.path import keep_checkpoint
+from hdsl.fit.road import Fit, FitInput
 from hdsl.input.errors import ParameterError, short
 from hdsl.input.estimators import replace_fitted
 from hdsl.input.labels import is_missing
@@ -355,7 +352,7 @@ class LocalHDSL(SimilarityModel):
         if self.model is not None:
             model = clone(self.model)
         self._check_parameters(model)
-        fit_input = FitInput(
+        given = FitInput(
             X,
             y,
             triplets,
@@ -363,31 +360,32 @@ class LocalHDSL(SimilarityModel):
             checkpoint=checkpoint,
             callback=callback,
         )
-        run = check_input(model, fit_input, continues=False)
-        regions = self._checked_regions(n_rows=run.data.X.shape[0])
+        fit = Fit(model, given, continues=False)
+        regions = self._checked_regions(n_rows=fit.data.X.shape[0])
         learned = copy(self)
-        shared = run.learned
+        shared = fit.fitted
         rng = generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            laid_out = lay_out(run, workers, progress)
-            outcome = solve(model, run, laid_out, progress)
-            if outcome.result.status == "interrupted":  # no region has its part yet
-                if run.checkpoint is not None:
-                    run.checkpoint.flush()
+            fit.lay_out(workers, progress)
+            fit.solve(progress)
+            if fit.result.status == "interrupted":  # no region has its part yet
+                if fit.checkpoint is not None:
+                    fit.checkpoint.flush()
                 raise KeyboardInterrupt
-            store(shared, outcome)
             progress.stage("learning the parts of regions")
-            whole = PartFitter(run.parameters, outcome.data, rng, workers)
-            prior = outcome.prior
+            whole = PartFitter(fit.parameters, fit.compared, rng, workers)
+            prior = fit.settings.prior
             if isinstance(regions, str):
-                regions, learned.choice_ = self._choose(whole, run.data, prior)
+                regions, learned.choice_ = self._choose(whole, fit.data, prior)
                 progress.say(f"{regions} regions")
-            elif np.ndim(regions) and outcome.data.rows is not None:
-                regions = regions[outcome.data.rows]
-            descent = self._descend(whole, regions, outcome.result, prior)
-        store(shared, outcome._replace(result=descent.shared))
-        keep_checkpoint(shared, run.checkpoint)
+            elif np.ndim(regions) and fit.compared.rows is not None:
+                regions = regions[fit.compared.rows]
+            descent = self._descend(whole, regions, fit.result, prior)
+        fit.result = descent.shared
+        fit.write()
+        shared.memory_ = None
+        keep_checkpoint(shared, fit.checkpoint)
         learned.shared_ = shared
         learned.local_ = descent.similarity.local
         learned.centers_ = descent.similarity.centers
@@ -439,7 +437,7 @@ class LocalHDSL(SimilarityModel):
             for chosen in _comparisons_by_region(whole.data, assigned, centers.shape[0])
         ]
         compared = [region for region in regional if region.fits is not None]
-        n_more = n_iterations(whole.model)
+        n_more = whole.model.n_iterations
         n_rounds = self.n_rounds
         if not compared:
             n_rounds = 0
@@ -475,7 +473,7 @@ class LocalHDSL(SimilarityModel):
         runs = []
         for part in make_parts(model, data, None, whole.rng):
             fits = whole.with_data(part.train)
-            path = fits.solve(prior, n_iterations(model), None, None)
+            path = fits.solve(prior, model.n_iterations, None, None)
             models = {
                 n_regions: self._descend(fits, n_regions, path, prior).similarity
                 for n_regions in CANDIDATES

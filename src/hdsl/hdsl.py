@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import model_arrays
 from .evaluate import knn_error, triplet_accuracy
+from .fit.callbacks import FitTasks, TakesCallbacks, with_callbacks
 from .fit.edits import with_pairs, without
-from .fit.fit_tasks import FitTasks, TakesCallbacks, with_callbacks
-from .fit.fixed_parts import fixed_parts
-from .fit.inputs import FitInput
-from .fit.path import model_at
-from .fit.road import learn
+from .fit.path import fixed_parts, model_at
+from .fit.road import Fit, FitInput
 from .input.errors import ParameterError
 from .input.parameters import check_number
 from .model import SimilarityModel
@@ -214,7 +211,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
     [0.8, 0.4, -0.8, -0.4]
     """
 
-    _learn = staticmethod(learn)  # a cluster has a road of its own
+    _fit_kind: type[Fit] = Fit  # a cluster has its own
 
     @without_former_names
     def __init__(
@@ -360,7 +357,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         -------
         self
         """
-        fit_input = FitInput(
+        given = FitInput(
             X=X,
             y=y,
             triplets=triplets,
@@ -374,9 +371,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
             callback=callback,
             memory_limit=memory_limit,
         )
-        tasks = self._begin_tasks(fit_input.X, y)
-        fit_input = replace(fit_input, tasks=tasks)
-        self._learn(self, fit_input, continues=self.warm_start)
+        tasks = self._begin_tasks(given.X, y)
+        self._fit_kind(self, given, continues=self.warm_start, tasks=tasks).learn()
         if tasks is not None:
             tasks.end()
         return self
@@ -423,7 +419,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         -------
         self
         """
-        fit_input = FitInput(
+        given = FitInput(
             X=X,
             y=y,
             triplets=triplets,
@@ -433,7 +429,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
             callback=callback,
             memory_limit=memory_limit,
         )
-        return self._learn(self, fit_input, continues=True)
+        self._fit_kind(self, given, continues=True).learn()
+        return self
 
     def score(
         self,

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, Solver
-from hdsl.fit import fit_tasks
+from hdsl.fit import callbacks as fit_tasks
 from hdsl.model import SimilarityModel
 from hdsl.settings import nested_parameters
 from small_fits import labelled_counts

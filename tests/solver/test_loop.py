@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.fit.rounding import warn_of_rounding
+from hdsl.fit.layouts import warn_of_rounding
 from hdsl.solver import loop
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.steps import RULES

@@ -189,7 +189,7 @@ def _n_labels(documents: Any) -> int:
 def _fit_facts(X: Any, n_per_row: int | None) -> Facts:
     """Return the memory that a fit with the default parameters takes, or with other triplets."""
     from .. import memory
-    from ..fit.memory import estimate_fit
+    from ..fit.layouts import estimate_fit
     from ..fit.parameters import FitParameters
     from ..hdsl import HDSL
 

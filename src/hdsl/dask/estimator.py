@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import hdsl as hdsl_module
-from ..fit.road import learn
 from ..input.estimators import replace_fitted
 from ..settings import Mining, Solver, without_former_names
-from .inputs import check_cluster_input
+from .inputs import ClusterFit
 
 if TYPE_CHECKING:
     from ..solver.protocols import Loss
@@ -64,7 +62,7 @@ class HDSL(hdsl_module.HDSL):
     4
     """
 
-    _learn = staticmethod(partial(learn, check=check_cluster_input))
+    _fit_kind = ClusterFit
 
     @without_former_names
     def __init__(

@@ -1,35 +1,23 @@
-"""What a fit on a cluster is given, checked."""
+"""The road of a fit on a cluster: that of one machine, but for where the rows are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu.workers import Workers
-from ..evaluate.choose import EmbeddingChoice
 from ..files.checkpoint import digest
-from ..fit.automatic import least_rows
-from ..fit.inputs import (
-    CheckedInput,
-    FitInput,
-    earlier_path,
-    open_checkpoint,
-    rows_as_compared,
-    weighed,
-)
-from ..fit.layouts import LaidOut, row_norm
+from ..fit.layouts import row_norm
 from ..fit.parameters import FitParameters
-from ..fit.resume import identity_of_run
+from ..fit.path import identity_of_run
+from ..fit.road import Fit, FitInput, rows_as_compared, weighed
 from ..input.embeddings import check_rows, take_pair_widths
-from ..input.parameters import check_word, generator
+from ..input.parameters import check_word
 from ..progress import Progress
 from ..rows import Rows
+from ..settings import Mining
 from ..supervision.compared_rows import ComparedRows, Miner
 from ..supervision.labeled_rows import LabeledRows, LabelSetRows
 from .blocks import is_in_blocks, is_pair
@@ -40,26 +28,74 @@ from .comparisons import WIDTHS, ComparisonBlock, load_compared
 from .mining import compare
 from .rows import ClusterRows
 
+if TYPE_CHECKING:
+    from ..cpu.workers import Workers
+
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class ClusterInput(CheckedInput):
-    """What a fit on a cluster begins with, checked.
+class ClusterFit(Fit):
+    """A fit whose rows are in blocks on the workers of a cluster.
 
     Its data have these rows as X, which they ask for their shape alone.
 
-    Parameters
+    Attributes
     ----------
     rows : ClusterRows
         As they are compared.
     blocks : list of Future
-        Of comparisons; none where there are labels.
+        Of comparisons; none with labels.
     """
 
     rows: ClusterRows
     blocks: list[Any]
+
+    def find(self, workers: Workers, progress: Progress) -> None:
+        """Choose, lay out and solve."""
+        try:
+            self.weigh_embedding(progress)
+            self.lay_out(workers, progress)
+            self.solve(progress)
+        except Exception as error:
+            is_lost = self.rows.client.status != "running"
+            if not is_lost or isinstance(error, ClusterError):
+                raise
+            raise ClusterError(
+                f"The Dask client was lost during the fit: {error}"
+            ) from error
+        self.fitted.memory_ = None
+
+    # --- checked ----------------------------------------------------------------------
+
+    def check_parameters(self) -> FitParameters:
+        """Return what the fit goes by; raise ValueError for what needs one machine."""
+        check_word("hdsl.dask.HDSL", "device", self.model.device, ("cpu",))
+        if callable(Mining.of(self.model.mining).how):
+            raise ValueError(
+                "A function for `mining` is given all rows of X as one matrix, which no "
+                "machine of a cluster has. Pass triplets= instead, in blocks where they "
+                "are many."
+            )
+        return super().check_parameters()
+
+    def check_data(self) -> Any:
+        """Return what is learned from, checked; `fitted` learns the features and the norm."""
+        continues = self.earlier is not None
+        rows = load_rows(self.model, self.fitted, self.given.X, continues=continues)
+        data, self.blocks = load_supervision(rows, self.given)
+        norm, columns = norm_of(self.model, rows, data.weights, continues=continues)
+        self.fitted.norm_ = norm
+        self.fitted.columns_ = columns
+        if norm is not None or rows.embedding_width:
+            rows = rows.map(rows_as_compared, norm=norm)
+        self.rows = rows
+        return replace(data, X=rows)
+
+    def identity(self) -> dict[str, Any]:
+        """Return all that the end of the run depends on, data by their digests."""
+        digests = replace(self.data, X=digests_of(self.rows, self.blocks))
+        return identity_of_run(self.parameters, digests, self.validation, self.earlier)
 
     @property
     def has_embedding(self) -> bool:
@@ -71,105 +107,41 @@ class ClusterInput(CheckedInput):
         """Whether rows are an embedding without features."""
         return self.has_embedding and not self.rows.n_features
 
-    def with_embedding(self, embedding: EmbeddingChoice) -> ClusterInput:
-        """Return the same with rows whose embedding has its weight."""
-        rows = self.rows.map(weighed, weight=embedding.weight)
-        validation = self.validation
-        if validation is not None:
-            X = weighed(validation.X, embedding.weight)
-            validation = replace(validation, X=X)
-        return replace(
-            self,
-            data=replace(self.data, X=rows),
-            validation=validation,
-            embedding=embedding,
-            rows=rows,
-        )
-
-    def choice_data(self, rng: np.random.Generator) -> LabeledRows | ComparedRows:
-        """Return rows on the client to choose by: all where there are few, else a sample."""
-        if self.is_judged:
-            return sample_comparisons(self.rows, self.blocks, rng)
-        return sample_labels(self.rows, self.data, rng)
-
-    @contextmanager
-    def explain_loss(self) -> Iterator[None]:
-        """Say in an error that the client was lost, where it was."""
-        try:
-            yield
-        except Exception as error:
-            if self.rows.client.status == "running" or isinstance(error, ClusterError):
-                raise
-            raise ClusterError(
-                f"The Dask client was lost during the fit: {error}"
-            ) from error
-
-    def check_memory(self) -> None:
-        """Leave it to the workers, which have limits of their own."""
-
-    def lay_out(self, workers: Workers, progress: Progress) -> LaidOut:
-        """Make comparisons, and lay them out in shards."""
-        rows = self.rows
-        blocks = self.blocks
-        if not self.is_judged:
-            progress.stage("making comparisons")
-            rows, blocks = compare(Miner.of(self.parameters), self.data, rows, self.rng)
-        progress.stage("building shards")
-        min_rows = least_rows(self.parameters, rows.shape[0])
-        layout = build_layout(rows, blocks, self.earlier_features, min_rows)
-        return LaidOut(layout, None, rows.one_like_the_longest())
-
     @property
     def is_judged(self) -> bool:
         """Whether comparisons are given, not labels."""
         return isinstance(self.data, ComparedRows)
 
+    # --- chosen -----------------------------------------------------------------------
 
-def check_cluster_input(
-    model: Any, fit_input: FitInput, continues: bool
-) -> ClusterInput:
-    """Check what a fit is given; `continues` is whether the path so far goes on."""
-    parameters = fit_input.parameters_of(model)
-    check_cluster_parameters(parameters)
-    earlier = earlier_path(model, parameters, continues)
-    learned = copy(model)
-    rows = load_rows(model, learned, fit_input.X, continues=earlier is not None)
-    data, blocks = load_supervision(rows, fit_input)
-    norm, columns = norm_of(model, rows, data.weights, continues=earlier is not None)
-    learned.norm_ = norm
-    learned.columns_ = columns
-    if norm is not None or rows.embedding_width:
-        rows = rows.map(rows_as_compared, norm=norm)
-        data = replace(data, X=rows)
-    validation = fit_input.check_validation(data, learned)
-    rng = generator(parameters.random_state)
-    checkpoint = open_checkpoint(parameters)
-    if checkpoint is not None:
-        digests = replace(data, X=digests_of(rows, blocks))
-        checkpoint.begin(rng, identity_of_run(parameters, digests, validation, earlier))
-    return ClusterInput(
-        data=data,
-        validation=validation,
-        rng=rng,
-        earlier=earlier,
-        checkpoint=checkpoint,
-        learned=learned,
-        tasks=fit_input.tasks,
-        parameters=parameters,
-        rows=rows,
-        blocks=blocks,
-    )
+    def data_to_choose_on(self, rng: np.random.Generator) -> LabeledRows | ComparedRows:
+        """Return rows to choose on, on the client: all if there are few, else a sample."""
+        if self.is_judged:
+            return sample_comparisons(self.rows, self.blocks, rng)
+        return sample_labels(self.rows, self.data, rng)
 
+    def take_weight(self, weight: float) -> None:
+        """Give the embedding a weight, on the workers."""
+        self.rows = self.rows.map(weighed, weight=weight)
+        self.data = replace(self.data, X=self.rows)
+        self.weigh_validation(weight)
 
-def check_cluster_parameters(model: FitParameters) -> None:
-    """Raise ValueError for parameters that need one machine."""
-    check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
-    if callable(model.mining):
-        raise ValueError(
-            "A function for `mining` is given all rows of X as one matrix, which no "
-            "machine of a cluster has. Pass triplets= instead, in blocks where they "
-            "are many."
-        )
+    # --- laid out ---------------------------------------------------------------------
+
+    def lay_out(self, workers: Workers, progress: Progress) -> None:
+        """Choose what is left open, make comparisons, lay them out, settle the numbers."""
+        choice = self.choose(workers, progress)
+        rows = self.rows
+        blocks = self.blocks
+        if not self.is_judged:
+            progress.stage("making comparisons")
+            miner = Miner.of(self.parameters)
+            rows, blocks = compare(miner, self.data, rows, self.rng)
+        progress.stage("building shards")
+        min_rows = self.parameters.least_rows(rows.shape[0])
+        self.layout = build_layout(rows, blocks, self.earlier_columns(), min_rows)
+        self.compared = None
+        self.settle(choice, rows.one_like_the_longest())
 
 
 # --- rows -----------------------------------------------------------------------------

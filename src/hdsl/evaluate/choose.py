@@ -40,7 +40,7 @@ from .measures import COMPARISONS, NEIGHBORS, SEARCH
 from .parts import Part, goal_of, make_parts
 
 if TYPE_CHECKING:
-    from ..fit.part_fitter import PartFitter
+    from ..fit.layouts import PartFitter
     from ..progress import Progress
     from ..solver.loop import Result, State
 
@@ -301,7 +301,7 @@ def choose(
 ) -> Choice:
     """Return the prior and the number of iterations that held-out data speak for.
 
-    `start` returns the fits to a part of the data; others are as in ``fit.road.learn``.
+    `start` returns the fits to a part of the data; others are as in ``fit.road.Fit``.
     """
     progress.stage("choosing the prior: mining")
     parts = make_parts(model, data, validation, rng)

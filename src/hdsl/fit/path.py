@@ -1,20 +1,25 @@
-"""The fitted attributes of a path: stored, summed up, cut, and continued."""
+"""The path of a fit: what it has learned, cut, continued, and the checkpoint it resumes from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..printable import Columns
+from ..files.checkpoint import Checkpoint, digest
+from ..files.container import nested, part_of
 from ..progress import duration
-from ..similarity.cosine import COSINE
+from ..similarity import FixedPart
+from ..similarity.fixed import EMBEDDING
 from ..solver.atoms import ActiveSet, are_directions
 from ..solver.directions import principal_directions
-from ..solver.loop import Result
+from ..solver.loop import Arrays, Restarts, Result
 from ..solver.trace import replay
-from .resume import recorded_loss
+from ..supervision.compared_rows import Supervision
+from .parameters import PROBE_MARGINS
 
 #: Parts of a result that are fitted attributes.
 FITTED = (
@@ -26,6 +31,21 @@ FITTED = (
     "trace",
     "corrections",
 )
+
+
+#: Parameters that the model at the end of a run does not depend on.
+WITHOUT_EFFECT = {
+    "callback",
+    "checkpoint",
+    "client",
+    "device",
+    "memory_limit",
+    "n_jobs",
+    "owner",
+    "timeout",
+    "verbose",
+    "warm_start",
+}
 
 
 class LearnedParts(NamedTuple):
@@ -65,41 +85,6 @@ class LearnedParts(NamedTuple):
         return cls(atoms[~is_direction], weights[~is_direction], directions)
 
 
-class FitOutcome(NamedTuple):
-    """What a fit found."""
-
-    result: Result
-    scale: float
-    prior: float
-    n_comparisons: int
-    choice: dict[str, np.ndarray] | None = None
-    embedding_weight: float | None = None
-    embedding_scale: float | None = None
-    ranking: str = COSINE
-    memory: Any = None
-    data: Any = None  # rows and comparisons, where this machine has them
-
-
-def store(model: Any, learned: FitOutcome) -> None:
-    """Give a model the fitted attributes of a run."""
-    for name in FITTED:
-        setattr(model, name + "_", getattr(learned.result, name))
-    result = learned.result
-    model.scale_ = learned.scale
-    model.embedding_scale_ = learned.embedding_scale
-    model.path_directions_ = result.directions
-    set_parts(model, result.atoms, result.weights)
-    model.prior_ = learned.prior
-    model.embedding_weight_ = learned.embedding_weight
-    model.choice_ = None
-    if learned.choice is not None:
-        model.choice_ = Columns(learned.choice)
-    model.ranking_ = learned.ranking
-    model.memory_ = learned.memory
-    model.n_triplets_ = learned.n_comparisons
-    model.loss_ = recorded_loss(model.loss)
-
-
 def set_parts(model: Any, atoms: np.ndarray, weights: np.ndarray) -> None:
     """Give a model what a combination of atoms is."""
     vectors = model.path_directions_
@@ -107,6 +92,22 @@ def set_parts(model: Any, atoms: np.ndarray, weights: np.ndarray) -> None:
     model.atoms_ = parts.atoms
     model.weights_ = parts.weights
     model.directions_ = parts.directions
+
+
+def fixed_parts(model: Any) -> tuple[FixedPart, ...]:
+    """Return the fixed parts of a fitted model, which take rows as a user has them."""
+    n_sparse = model.n_features_in_ - model.embedding_width_
+    prior = FixedPart("prior", model.prior_, model.norm_, model.columns_)
+    if model.embedding_width_ == 0:
+        return (prior,)
+    features = FixedPart(
+        "prior", model.prior_, model.norm_, model.columns_, stop=n_sparse
+    )
+    weight = float(model.prior_ * model.embedding_weight_)
+    embedding = FixedPart(
+        EMBEDDING, weight, norm="l2", start=n_sparse, by_feature=False
+    )
+    return features, embedding
 
 
 def summary(model: Any) -> str:
@@ -120,6 +121,9 @@ def summary(model: Any) -> str:
     if model.directions_ is not None:
         line += f", {len(model.directions_)} directions of the embedding"
     return line
+
+
+# --- cut and continued ---------------------------------------------------------------
 
 
 def model_at(model: Any, n_iter: int) -> Any:
@@ -202,3 +206,83 @@ def check_same_path(model: Any, parameters: Any) -> None:
                 f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit "
                 "with warm_start=False."
             )
+
+
+# --- the checkpoint of a run ---------------------------------------------------------
+
+
+def checkpoint_hooks(checkpoint: Checkpoint | None, saved: Arrays) -> Restarts | None:
+    """Return where the solver resumes, and what saves a run with what is around it."""
+    if checkpoint is None:
+        return None
+
+    def save(arrays: Callable[[], Arrays]) -> None:
+        checkpoint.write_if_due(lambda: {**saved, **nested(run=arrays())})
+
+    latest = None
+    if checkpoint.arrays is not None:
+        latest = part_of(checkpoint.arrays, "run")
+    return Restarts(latest, save)
+
+
+def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
+    """Remember the file of a run that has ended: it is deleted when the model is saved."""
+    model.__dict__.pop("checkpoint_file_", None)
+    if checkpoint is not None and model.status_ == "interrupted":
+        checkpoint.flush()
+    elif checkpoint is not None:
+        model.checkpoint_file_ = checkpoint.file
+
+
+def identity_of_run(
+    model: Any,
+    data: Supervision,
+    validation: Supervision | None,
+    earlier: Result | None,
+) -> dict[str, Any]:
+    """Return all that the end of a run depends on, data by their digests."""
+    identity = {
+        **recorded_parameters(model),
+        "X": digest(data.X),
+        "labels, triplets or weights": data.fingerprint(),
+        "validation rows": digest(None),
+        "validation labels or triplets": digest(None),
+        "path so far": digest(None),
+        "version of hdsl": version("hdsl"),
+    }
+    if validation is not None:
+        identity["validation rows"] = digest(validation.X)
+        identity["validation labels or triplets"] = validation.fingerprint()
+    if earlier is not None:
+        path = digest(earlier.atoms, earlier.weights, earlier.n_iter)
+        identity["path so far"] = path
+    return identity
+
+
+def recorded_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters that the end of a run depends on; of functions and objects the name."""
+    parameters = sorted(vars(model).items())
+    recorded = {
+        name: _recorded(value)
+        for name, value in parameters
+        if name not in WITHOUT_EFFECT
+    }
+    if "loss" in recorded:
+        recorded["loss"] = recorded_loss(model.loss)
+    return recorded
+
+
+def recorded_loss(loss: Any) -> str:
+    """Return the name of a loss; one of the user's own has a digest of its values."""
+    if isinstance(loss, str):
+        return loss
+    numbers = digest(loss.value(PROBE_MARGINS), loss.derivative(PROBE_MARGINS))
+    return f"{_recorded(loss)} {numbers['sha256'][:8]}"
+
+
+def _recorded(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | int | float | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)

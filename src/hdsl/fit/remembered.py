@@ -17,10 +17,10 @@ from ..similarity.cosine import ranked_by
 from ..similarity.fixed import parts_of_rows
 from ..similarity.query_memory import QueryMemory
 from ..triplets import Judgements
-from .path import FitOutcome, LearnedParts
+from .path import LearnedParts
 
 if TYPE_CHECKING:
-    from .inputs import CheckedInput
+    from .road import Fit
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class JudgedQueries:
     n_jobs: int | None
 
     @classmethod
-    def of(cls, model: Any, run: CheckedInput) -> JudgedQueries:
-        """Return the judged queries of a run; ValueError where documents are missing."""
-        judgements = getattr(run.data, "judgements", None)
+    def of(cls, fit: Fit) -> JudgedQueries:
+        """Return the judged queries of a fit; ValueError if documents are missing."""
+        judgements = getattr(fit.data, "judgements", None)
         earlier = None
-        if run.earlier is not None:
-            earlier = getattr(model, "memory_", None)
-        X = run.data.X
-        relevance = _relevance_of(run.parameters, judgements)
+        if fit.earlier is not None:
+            earlier = getattr(fit.model, "memory_", None)
+        X = fit.data.X
+        relevance = _relevance_of(fit.parameters, judgements)
         n_documents = X.shape[0]
         if judgements is not None and judgements.n_documents is not None:
             n_documents = judgements.n_documents
@@ -79,7 +79,7 @@ class JudgedQueries:
             names=_names_of(judgements, queries, n_documents),
             shown=_shown_of(judgements, queries),
             earlier=earlier,
-            n_jobs=run.parameters.n_jobs,
+            n_jobs=fit.parameters.n_jobs,
         )
         if earlier is not None and len(queries) and n_documents < earlier.n_documents:
             raise ValueError(
@@ -89,8 +89,8 @@ class JudgedQueries:
             )
         return judged
 
-    def remember(self, outcome: FitOutcome, progress: Progress) -> QueryMemory | None:
-        """Return the memory of a fit that ends with an outcome, None where nothing is judged."""
+    def remember(self, fit: Fit, progress: Progress) -> QueryMemory | None:
+        """Return the memory of a fit that is solved, None if nothing is judged."""
         if not len(self.queries):
             return self.earlier
         rows = self.X[self.queries]
@@ -111,7 +111,7 @@ class JudgedQueries:
                 names=self.names,
             ),
             unit_rows(self.X[: self.n_documents]),
-            searched=self._searched(outcome),
+            searched=self._searched(fit),
             own_rows=np.where(is_document, self.queries, -1),
             shown=self.shown,
             n_jobs=self.n_jobs,
@@ -119,25 +119,26 @@ class JudgedQueries:
         progress.say(memory.sentence)
         return memory
 
-    def _searched(self, outcome: FitOutcome) -> tuple[Any, Any]:
-        """Return the queries and the documents as the model of an outcome ranks them."""
-        result = outcome.result
+    def _searched(self, fit: Fit) -> tuple[Any, Any]:
+        """Return the queries and the documents as the model of a fit ranks them."""
+        result = fit.result
+        settings = fit.settings
         scale = None
         # Rows have the embedding times its root.
-        if outcome.embedding_weight and outcome.embedding_scale is not None:
-            scale = outcome.embedding_scale / outcome.embedding_weight
+        if fit.embedding_weight:
+            scale = settings.embedding_scale / fit.embedding_weight
         learned = LearnedParts.of(
             result.atoms, result.weights, result.directions, scale
         )
         similarity = Similarity(
             learned.atoms,
             learned.weights,
-            outcome.scale,
-            parts_of_rows(self.X, outcome.prior),
+            settings.scale,
+            parts_of_rows(self.X, settings.prior),
             self.X.shape[1],
             learned.directions,
         )
-        ranked = ranked_by(outcome.ranking, similarity)
+        ranked = ranked_by(settings.ranking, similarity)
         queries = ranked.rewrite(self.X[self.queries])
         return queries, ranked.index_rows(self.X[: self.n_documents])
 
