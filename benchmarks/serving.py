@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from hdsl import HDSL, Solver, datasets
 from hdsl.search import top_k
 from hdsl.serving import BM25Transformer, certified_top_k, recall_at, sparse_rows
-from hdsl.serving.rows import HNSW_LIMIT
+from hdsl.serving.vector_engines import HNSW_LIMIT
 from reproduce import sets
 from reproduce.settings import Settings
 

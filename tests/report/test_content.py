@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from hdsl import HDSL, Solver, report
-from hdsl.report.rows import MAX_VALUES, choose_rows
+from hdsl.report.content import MAX_VALUES, choose_rows
 from pages import X_TEST, Y_TEST, X, Y, path_model
 
 

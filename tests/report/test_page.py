@@ -12,7 +12,7 @@ from hdsl import HDSL, ClassScores, Rows, Solver, report
 from hdsl.evaluate import compare_errors
 from hdsl.evaluate.measured import measure_labels, measure_searches
 from hdsl.relevance import Relevance
-from hdsl.report.rows import choose_rows
+from hdsl.report.content import choose_rows
 from hdsl.settings import nested_parameters
 from hdsl.similarity import FixedPart
 from hdsl.solver.atoms import DIRECTION

@@ -1,26 +1,38 @@
 """The content of a page: the numbers and texts of a model, packed for its script."""
 
+from __future__ import annotations
+
+import base64
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import column_or_1d
 
 from ..class_scores.words import word_name
 from ..explain.ranking import count_occurrences
-from ..explain.tables import CLASS
+from ..explain.tables import CLASS, as_names
+from ..input import embeddings
 from ..input.matrices import canonical
-from ..rows import Rows, sparse_block
+from ..labels import LabelSets, label_sets
+from ..rows import Rows, blocks_of, sparse_block
 from ..settings import flat_parameters
 from ..similarity import FixedPart
 from ..similarity.cosine import ranking_of
+from ..similarity.fixed import EMBEDDING
 from ..similarity.products import check_result
 from ..similarity.query_memory import QueryMemory
+from ..solver.atoms import ZERO, are_directions
+from ..solver.trace import NO_ATOM
 from ..wide_matrices import take_columns
-from .features import MAX_NAME, PageFeatures, feature_namer
-from .packing import cut, pack, pack_all
-from .path import Path, path_of
-from .rows import PageRows, choose_rows
+
+#: Characters of the name of a feature, a class, or a row.
+MAX_NAME = 100
+
+#: Values of items on a page: at most 0.8 MB with their columns. Of longer rows fewer
+#: fit.
+MAX_VALUES = 50_000
 
 #: Characters of a text.
 MAX_TEXT = 1500
@@ -242,7 +254,146 @@ def _inside(
     }
 
 
+# --- its path -------------------------------------------------------------------------
+
+
+class Path(NamedTuple):
+    """The steps of a path, which name atoms by their numbers.
+
+    Directions of an embedding follow the atoms of pairs. The zero atom has the number
+    n_atoms + n_directions, and -1 is none.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+        Of pairs, all different.
+    directions : ndarray of shape (n_directions,)
+        Numbers of directions, all different.
+    steps : dict of str to ndarray of shape (n_iterations,)
+        toward, away, size, drop.
+    corrections : dict of str to ndarray of shape (n_corrections,)
+        n_iter, atom, weight.
+    """
+
+    atoms: np.ndarray
+    directions: np.ndarray
+    steps: dict[str, np.ndarray]
+    corrections: dict[str, np.ndarray]
+
+
+def path_of(model: Any) -> Path:
+    """Return the path of a fitted model."""
+    trace = model.trace_
+    corrections = model.corrections_
+    size = trace["step_size"].copy()
+    size[0] = 1.0
+    size[corrections["n_iter"]] = 0.0  # corrections say it all
+    toward = _atoms_in(trace, ("i", "j", "sign"))
+    away = _atoms_in(trace, ("away_i", "away_j", "away_sign"))
+    # A step of size 0 names atoms that it does not change.
+    is_move = size > 0
+    toward[~is_move] = NO_ATOM
+    away[~is_move] = NO_ATOM
+    corrected = _atoms_in(corrections, ("i", "j", "sign"))
+    named = np.concatenate([toward, away, corrected])
+    atoms, directions, numbers = _numbered(named)
+    n = len(trace)
+    return Path(
+        atoms=atoms,
+        directions=directions,
+        steps={
+            "toward": numbers[:n],
+            "away": numbers[n : 2 * n],
+            "size": size,
+            "drop": trace["drop"].astype(np.int64),
+        },
+        corrections={
+            "n_iter": corrections["n_iter"],
+            "atom": numbers[2 * n :],
+            "weight": corrections["weight"],
+        },
+    )
+
+
+def _atoms_in(table: np.ndarray, columns: tuple[str, str, str]) -> np.ndarray:
+    """Return the atoms in three columns of a table, shape (n_rows, 3)."""
+    return np.column_stack([table[name] for name in columns]).astype(np.int64)
+
+
+def _numbered(atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct atoms and directions, and the number of each, as `Path` has them."""
+    is_pair = atoms[:, 0] >= 0
+    is_direction = are_directions(atoms)
+    distinct, pair_numbers = np.unique(atoms[is_pair], axis=0, return_inverse=True)
+    directions, ranks = np.unique(atoms[is_direction, 1], return_inverse=True)
+    is_zero = (atoms == ZERO).all(axis=1)
+    numbers = np.where(is_zero, len(distinct) + len(directions), -1)
+    numbers[is_pair] = pair_numbers.ravel()
+    numbers[is_direction] = len(distinct) + ranks
+    return distinct, directions, numbers
+
+
 # --- the features ---------------------------------------------------------------------
+
+
+class PageFeatures:
+    """The features of a page: those of atoms in rising order, then those of its rows alone.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+    row_features : ndarray of shape (n_values,)
+        The features of all values of the rows of the page.
+    name_of : callable
+        The name of a feature by its number.
+
+    Attributes
+    ----------
+    paired : ndarray of shape (n_paired,)
+        Numbers of the features of atoms.
+    ends : ndarray of shape (n_atoms, 2)
+        The positions of the features of each atom.
+    numbers : ndarray of shape (n_features,)
+    names : list of str
+    """
+
+    def __init__(
+        self,
+        atoms: np.ndarray,
+        row_features: np.ndarray,
+        name_of: Callable[[int], str],
+    ) -> None:
+        self.paired = np.unique(atoms[:, :2])
+        self.ends = np.searchsorted(self.paired, atoms[:, :2])
+        others = np.setdiff1d(row_features, self.paired)
+        self.numbers = np.concatenate([self.paired, others])
+        self.names = [name_of(feature) for feature in self.numbers.tolist()]
+        self._order = np.argsort(self.numbers)
+
+    def positions(self, features: np.ndarray) -> np.ndarray:
+        """Return the position of each feature on the page, -1 where it is not there."""
+        if not len(self.numbers):
+            return np.full(len(features), -1)
+        ranks = np.searchsorted(self.numbers, features, sorter=self._order)
+        positions = self._order[ranks.clip(max=len(self.numbers) - 1)]
+        return np.where(self.numbers[positions] == features, positions, -1)
+
+
+def feature_namer(model: Any, feature_names: Any) -> Callable[[int], str]:
+    """Return a function from the number of a feature to its name."""
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    n_features = model.n_features_in_
+    n_paired = n_features - getattr(model, "embedding_width_", 0)
+    names = as_names(feature_names, n_features, n_paired)
+
+    def name_of(feature: int) -> str:
+        """Return the name of a feature; the columns of an embedding share one."""
+        if feature >= n_paired:
+            return EMBEDDING
+        return cut(names[feature], MAX_NAME)
+
+    return name_of
 
 
 def _query_weights(more: More, features: PageFeatures) -> dict[str, str] | None:
@@ -320,6 +471,76 @@ def _main_classes(
 # --- the rows -------------------------------------------------------------------------
 
 
+class PageRows(NamedTuple):
+    """Rows of X with their labels and texts, None where not given."""
+
+    X: sp.csr_array | Rows | None
+    y: np.ndarray | LabelSets | None
+    texts: list[Any] | None
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The label of each row as it is shown; several with commas between them."""
+        if not isinstance(self.y, LabelSets):
+            return self.y
+        indicator = self.y.indicator
+        labels_of_rows = np.split(
+            self.y.classes[indicator.indices], indicator.indptr[1:-1]
+        )
+        shown = [", ".join(map(str, labels)) for labels in labels_of_rows]
+        return np.array(shown, dtype=object)
+
+
+def check_rows(model: Any, X: Any, y: Any, texts: Any) -> PageRows:
+    """Return X as a CSR array, labels as an array and texts as a list."""
+    for name, value in (("y", y), ("texts", texts)):
+        if X is None and value is not None:
+            raise ValueError(
+                f"{name} goes with the rows of X, but X is None: pass X too."
+            )
+    if X is None:
+        return PageRows(None, None, None)
+    X = embeddings.check_rows(model, X, reset=False)
+    if not isinstance(X, Rows):
+        X = sp.csr_array(X)
+    y = check_labels(y)
+    if isinstance(texts, str):
+        raise ValueError(
+            "texts must be a sequence of strings, one per row of X. Got one string."
+        )
+    if texts is not None:
+        texts = list(texts)
+    for name, value in (("y", y), ("texts", texts)):
+        if value is not None and len(value) != X.shape[0]:
+            raise ValueError(
+                f"{name} has {len(value)} entries, but X has {X.shape[0]} rows: one "
+                "per row is expected."
+            )
+    return PageRows(X, y, texts)
+
+
+def check_labels(y: Any) -> Any:
+    """Return one label per row as an array, and several as sets; None stays None."""
+    sets = label_sets(y)
+    if sets is not None or y is None:
+        return sets
+    return column_or_1d(y, warn=True)
+
+
+def choose_rows(X: Any, max_items: int, n_directions: int = 0) -> np.ndarray:
+    """Return numbers of rows spread evenly over X, so that sorted rows give all classes.
+
+    A row has a value more per direction that is learned inside its embedding.
+    """
+    n = X.shape[0]
+    n_values = n * n_directions + sum(
+        block.nnz if sp.issparse(block) else block.size for block in blocks_of(X)
+    )
+    n_that_fit = max(2, int(MAX_VALUES * n / max(n_values, 1)))
+    numbers = np.linspace(0, n - 1, min(n, max_items, n_that_fit))
+    return np.unique(numbers.round().astype(np.int64))
+
+
 def _items(
     rows: PageRows,
     page_rows: np.ndarray,
@@ -377,3 +598,62 @@ def _words(
         }
         for row_words in words_of_rows
     ]
+
+
+# --- numbers and texts as a script reads them -----------------------------------------
+
+
+def pack(array: np.ndarray) -> dict[str, str]:
+    """Return the bytes of an array as base64, and their type: the smallest that is exact.
+
+    Examples
+    --------
+    >>> pack(np.array([1, 2, 255]))
+    {'type': 'u1', 'bytes': 'AQL/'}
+    """
+    if array.dtype.kind == "f":
+        array = _smallest_floats(array)
+    else:
+        array = _smallest_integers(array)
+    code = f"{array.dtype.kind}{array.dtype.itemsize}"
+    return {"type": code, "bytes": base64.b64encode(array.tobytes()).decode()}
+
+
+def _smallest_floats(array: np.ndarray) -> np.ndarray:
+    """Return floats in float32 where these are equal, else in float64."""
+    small = array.astype("<f4")
+    if np.array_equal(small, array, equal_nan=True):
+        return small
+    return array.astype("<f8")
+
+
+def _smallest_integers(array: np.ndarray) -> np.ndarray:
+    """Return integers in the smallest type that holds them all."""
+    if not array.size:
+        return array.astype(np.uint8)
+    smallest = np.min_scalar_type(int(array.min()))
+    largest = np.min_scalar_type(int(array.max()))
+    dtype = np.result_type(smallest, largest)
+    if dtype.itemsize == 8:
+        # Scripts have no 64-bit integers; a float is exact up to 2**53.
+        return array.astype("<f8")
+    return array.astype(dtype.newbyteorder("<"))
+
+
+def pack_all(columns: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return each array packed."""
+    return {name: pack(column) for name, column in columns.items()}
+
+
+def cut(value: Any, length: int) -> str:
+    """Return a value as text of at most so many characters.
+
+    Examples
+    --------
+    >>> cut("neighbours", 6)
+    'neigh…'
+    """
+    text = str(value)
+    if len(text) <= length:
+        return text
+    return text[: length - 1] + "…"

@@ -20,7 +20,7 @@ from ..input.paths import FilePath
 from ..printable import TURNS, unturned
 from ..rows import Rows
 from . import content
-from .rows import PageRows, check_labels, check_rows
+from .content import PageRows, check_labels, check_rows
 
 #: The files of the script in their order; they share one scope.
 SCRIPT = (

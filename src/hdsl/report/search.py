@@ -18,8 +18,7 @@ from ..input.matrices import canonical
 from ..memory import format_bytes
 from ..printable import printable
 from ..rows import Rows
-from .features import MAX_NAME
-from .packing import cut
+from .content import MAX_NAME, cut
 from .page import policy
 
 #: Most documents of a page; of more, as many are taken, spread evenly.

@@ -6,11 +6,9 @@ No client library of an engine is imported here: a search is any function.
 from typing import TYPE_CHECKING, Any
 
 from ..similarity.limits import limit_weights
-from .certify import CertifiedTopK, certified_top_k
+from .certify import CertifiedTopK, certified_top_k, recall_at
 from .full_text import expand_query, full_text_query
-from .recall import recall_at
-from .rows import sparse_rows, to_sparsevec
-from .vector_engines import export_query, export_rows
+from .vector_engines import export_query, export_rows, sparse_rows, to_sparsevec
 
 if TYPE_CHECKING:
     from .bm25 import BM25Transformer

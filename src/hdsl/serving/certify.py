@@ -20,8 +20,10 @@ divided by the length ℓ(y) > 0 of its document, and what was not returned scor
 (s_m(1 + 2γ) + 2·slack) / min ℓ.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +31,10 @@ import scipy.sparse as sp
 
 from ..input.parameters import check_number
 from ..rows import has_embedding
-from .documents import Documents
-from .rows import as_sparse, sparse_rows
+from .vector_engines import as_sparse, sparse_rows
+
+#: Scores that differ by less, as a share of the largest, are equal.
+TIE = 1e-9
 
 #: Rounding to nearest in float32.
 UNIT_ROUNDOFF = 2.0**-24
@@ -150,7 +154,7 @@ def certified_top_k(
     for X in (queries, rows):
         _check_no_embedding(X)
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)
-    documents = Documents(rows, lengths, queries.shape[1])
+    documents = HeldDocuments(rows, lengths, queries.shape[1])
     answer = _empty_answer(queries.shape[0], int(k), documents.are_numbered)
     for number, (features, weights) in enumerate(sparse_rows(queries)):
         query = _Query(np.array(features, dtype=np.int64), np.array(weights))
@@ -185,9 +189,6 @@ def _empty_answer(n_queries: int, k: int, are_numbered: bool) -> CertifiedTopK:
         size=np.zeros(n_queries, dtype=np.int64),
         n_candidates=np.zeros(n_queries, dtype=np.int64),
     )
-
-
-# --- one query ------------------------------------------------------------------------
 
 
 class _Products(NamedTuple):
@@ -234,7 +235,7 @@ class _Precision(NamedTuple):
     slack: float
 
     @classmethod
-    def of_terms(cls, n_terms: int, slack: float) -> "_Precision":
+    def of_terms(cls, n_terms: int, slack: float) -> _Precision:
         """Return the precision of a sum in float32, and of what else the engine rounds."""
         rounding = (n_terms + 2) * UNIT_ROUNDOFF
         return cls(
@@ -266,7 +267,7 @@ class _Run:
     """One query: asks the engine, scores what it returns, and decides whether that is enough."""
 
     def __init__(
-        self, search: Search, documents: Documents, query: _Query, slack: float
+        self, search: Search, documents: HeldDocuments, query: _Query, slack: float
     ) -> None:
         self._search = search
         self._documents = documents
@@ -383,9 +384,6 @@ class _Run:
             )
 
 
-# --- answers of engines ---------------------------------------------------------------
-
-
 class _Answer(NamedTuple):
     """Ids and scores of documents, best first."""
 
@@ -430,3 +428,216 @@ def _as_list(ids: Any) -> list[Any]:
     if isinstance(ids, np.ndarray):
         return ids.tolist()
     return list(ids)
+
+
+# --- the documents of an engine -------------------------------------------------------
+
+
+class HeldDocuments:
+    """Rows that are nowhere negative, by id, and their lengths.
+
+    Parameters
+    ----------
+    rows : array-like or sparse matrix of shape (n_documents, n_features), or callable
+        As `certified_top_k` takes them.
+    lengths : array-like of shape (n_documents,), mapping of ids, or None
+    n_features : int
+        Of the queries.
+
+    Attributes
+    ----------
+    X : csr_array of shape (n_documents, n_features) or None
+        All rows; None where they are fetched.
+    shortest : float
+        The least length, 1 without lengths.
+    """
+
+    def __init__(self, rows: Any, lengths: Any, n_features: int) -> None:
+        self.n_features = n_features
+        self.X: sp.csr_array | None = None
+        self._fetch = None
+        if callable(rows):
+            self._fetch = rows
+        else:
+            self.X = self._checked(rows, "rows")
+        self._lengths = lengths
+        self.shortest = 1.0
+        if lengths is not None:
+            values = self._checked_lengths(lengths)
+            self.shortest = float(values.min(initial=np.inf))
+            if not isinstance(lengths, Mapping):
+                self._lengths = values
+
+    @property
+    def are_numbered(self) -> bool:
+        """Whether ids are row numbers."""
+        return self.X is not None
+
+    @property
+    def n(self) -> int | None:
+        """The number of documents, None where it is not known."""
+        if self.X is not None:
+            return self.X.shape[0]
+        if self._lengths is not None:
+            return len(self._lengths)
+        return None
+
+    def _checked(self, rows: Any, name: str) -> sp.csr_array:
+        """Return rows in float64; raise ValueError if a value is negative."""
+        X = as_sparse(rows, name).astype(np.float64, copy=False)
+        if X.shape[1] != self.n_features:
+            raise ValueError(
+                f"queries has {self.n_features} features and {name} has {X.shape[1]}: "
+                "they must be the same features, in the same order."
+            )
+        if X.nnz and X.data.min() < 0:
+            entry = int(X.data.argmin())
+            row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+            raise ValueError(
+                f"{name}[{row}, {X.indices[entry]}] is {X.data[entry]:.3g}: documents "
+                "must be nowhere negative, or the positive part of a query is no upper "
+                "bound. Use an engine that takes negative weights."
+            )
+        return X
+
+    def _checked_lengths(self, lengths: Any) -> np.ndarray:
+        """Return the lengths as a vector; raise ValueError unless all are positive."""
+        if isinstance(lengths, Mapping):
+            lengths = list(lengths.values())
+        values = np.asarray(lengths, dtype=np.float64)
+        expected = values.shape[:1]
+        if self.X is not None:
+            expected = self.X.shape[:1]
+        are_positive = np.isfinite(values) & (values > 0)
+        if values.shape != expected or not are_positive.all():
+            raise ValueError(
+                "lengths must be positive finite numbers, one per document, as "
+                f"model.lengths(Y) returns them. Got shape {values.shape}, and "
+                f"{expected} is expected."
+            )
+        return values
+
+    def rows_of(self, ids: list[Any]) -> sp.csr_array:
+        """Return the rows of some ids."""
+        if not ids:
+            return sp.csr_array((0, self.n_features))
+        if self.X is not None:
+            _check_row_numbers(ids, self.X.shape[0])
+            return self.X[np.array(ids, dtype=np.int64)]
+        assert self._fetch is not None
+        try:
+            rows = self._fetch(ids)
+        except LookupError as error:
+            raise ValueError(
+                f"search returned an id that rows(ids) does not know ({error!r}): the "
+                "engine holds other documents."
+            ) from error
+        X = self._checked(rows, "rows(ids)")
+        if X.shape[0] != len(ids):
+            raise ValueError(
+                f"rows(ids) returned {X.shape[0]} rows for {len(ids)} ids: one row per "
+                "id, in their order, is expected."
+            )
+        return X
+
+    def lengths_of(self, ids: list[Any]) -> np.ndarray:
+        """Return the lengths of some ids; 1 without lengths."""
+        if self._lengths is None:
+            return np.ones(len(ids))
+        try:
+            return np.array([self._lengths[item] for item in ids], dtype=np.float64)
+        except LookupError as error:
+            raise ValueError(
+                "lengths has no number for a document that search returned "
+                f"({error!r})."
+            ) from error
+
+
+def _check_row_numbers(ids: list[Any], n_rows: int) -> None:
+    """Raise ValueError unless all ids are row numbers."""
+    for item in ids:
+        is_number = isinstance(item, int | np.integer) and not isinstance(item, bool)
+        if not is_number or not 0 <= item < n_rows:
+            raise ValueError(
+                f"search returned the id {item!r}, but rows has the rows 0 to "
+                f"{n_rows - 1}: return row numbers, or pass a function rows(ids)."
+            )
+
+
+# --- the share of an exact answer -----------------------------------------------------
+
+
+def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
+    """Return the share of the exact best k that was found; ties count as equal.
+
+    Parameters
+    ----------
+    found : sequence of n_queries sequences of ids
+        At most k ids per query; further ones, None and -1 do not count.
+    exact : Neighbors or CertifiedTopK
+        The exact answers: ``rows`` or ``indices`` of shape (n_queries, k), and
+        ``scores``.
+    scores : array-like of shape (n_queries, n_found), default=None
+        The exact scores of what was found. A document that is not in `exact` and scores
+        as much as the last of it counts as found. Without them only ids count.
+
+    Returns
+    -------
+    float
+        Over all queries. 1.0 if there is nothing to find.
+
+    Examples
+    --------
+    >>> from hdsl.search import top_k
+    >>> X = np.array([[1.0], [2.0], [1.0]])
+    >>> exact = top_k(np.array([[1.0]]), X, k=2)
+    >>> recall_at([[1, 2]], exact), recall_at([[1, 2]], exact, [[2.0, 1.0]])
+    (0.5, 1.0)
+    """
+    if not hasattr(exact, "scores"):
+        raise ValueError(
+            f"exact must be an answer of top_k or certified_top_k. Got {exact!r:.80}."
+        )
+    if hasattr(exact, "indices"):
+        exact_ids = exact.indices
+    else:
+        exact_ids = exact.rows
+    if len(found) != len(exact_ids):
+        raise ValueError(
+            f"There are {len(found)} answers, but {len(exact_ids)} exact ones."
+        )
+    n_found = 0
+    n_exact = 0
+    for query, ids in enumerate(found):
+        size = int(exact.size[query])
+        if size == 0:
+            continue
+        n_exact += size
+        best = set(exact_ids[query][:size].tolist())
+        positions = _first_positions(list(ids)[:size])
+        if scores is not None:
+            least = _least_equal_score(exact.scores[query][:size])
+            best |= {
+                item
+                for item, position in positions.items()
+                if scores[query][position] >= least
+            }
+        n_found += len(positions.keys() & best)
+    if n_exact == 0:
+        return 1.0
+    return n_found / n_exact
+
+
+def _first_positions(ids: list[Any]) -> dict[Any, int]:
+    """Return where each id stands first; None and -1 are no ids."""
+    positions: dict[Any, int] = {}
+    for position, item in enumerate(ids):
+        if item is not None and item != -1:
+            positions.setdefault(item, position)
+    return positions
+
+
+def _least_equal_score(scores: np.ndarray) -> float:
+    """Return the least score that equals the last one, up to rounding."""
+    largest = float(np.abs(scores).max())
+    return float(scores[-1]) - TIE * largest

@@ -10,9 +10,15 @@ from ..input.parameters import check_number, check_word
 from ..rows import Rows, sparse_block
 from ..similarity.limits import limit_weights
 from ..text import Collection
-from .rows import as_sparse, sparse_rows
-from .sql import checked_boosts, quoted_name, quoted_text, sql_values
-from .vector_engines import as_json
+from .vector_engines import (
+    as_json,
+    as_sparse,
+    checked_boosts,
+    quoted_name,
+    quoted_text,
+    sparse_rows,
+    sql_values,
+)
 
 TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
 

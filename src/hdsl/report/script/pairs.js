@@ -125,9 +125,11 @@ function strongEntry(n, side, longest) {
 const N_ACTS = 5;
 const N_HOLDERS = 30;
 
-const actsButton = (n, content) => h("button", {
+/** A pair that shows where it acts; in the long table Tab passes it by. */
+const actsButton = (n, content, tabindex) => h("button", {
   type: "button",
   class: "acts",
+  tabindex,
   title: "Where it acts, and how to take it away",
   onclick: () => {
     view.pair = n;
@@ -191,7 +193,7 @@ async function copyText(text, button) {
 /** The content of a cell of the table, by the id of its column. */
 const CELLS = {
   i: n => feature(atoms.i[n]),
-  sign: n => actsButton(n, signOf(n)),
+  sign: n => actsButton(n, signOf(n), -1),
   j: n => feature(atoms.j[n]),
   weight: n => number(model.scale * view.w[n]),
   share: (n, longest) => {
