@@ -32,6 +32,23 @@ def test_a_column_may_have_any_name(tmp_path):
     assert len(read_csv(tmp_path / "links.csv")) == 1
 
 
+def test_links_are_written_as_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = [("a1", "red apple pie"), ("a2", "red apple pies"), ("a3", "green tea")]
+    table = write_csv(tmp_path / "t.csv", rows, ("id", "title"))
+    out = tmp_path / "links.parquet"
+    options = ("--threshold", 0, "--entities", tmp_path / "entities.parquet", "--sql")
+    shown = good("link", table, "-o", out, *options).stdout
+    links = parquet.read_table(out).to_pydict()
+    good("link", table, "-o", tmp_path / "links.csv", *options[:2])
+    expected = read_csv(tmp_path / "links.csv")
+    assert links["left"] == [link["left"] for link in expected]
+    assert links["probability"] == [float(link["probability"]) for link in expected]
+    assert "read_parquet(" in shown
+    assert parquet.read_table(tmp_path / "entities.parquet").num_rows == 3
+    assert "Entities" in good("link", table, "-o", out, *options).stdout
+
+
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_a_query_joins_links_to_both_tables(files, tmp_path, has_ids):
     folder, _ = files
@@ -522,7 +539,7 @@ def test_no_cell_that_is_written_is_a_formula(formulas, tmp_path):
     command += ["--label", 5, "--label-file", label_file]
     result = good(*command, "--matches", matches)
     for path in (links, entities, label_file):
-        assert f"cells of {path} would be a formula" in result.stderr
+        assert f"cells of {path} would run as formulas" in result.stderr
         cells = [cell for row in read_csv(path) for cell in row.values()]
         assert cells
         assert not any(cell.startswith(("=", "@", "+")) for cell in cells)

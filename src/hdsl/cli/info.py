@@ -151,7 +151,6 @@ def _model_facts(path: Path) -> Facts:
         "documents": collection.documents.n_rows,
         "queries": _n_queries(collection),
         "labels": _n_labels(collection.documents),
-        "words": collection.words is not None,
         "features": collection.scored.n_words,
         "class scores": collection.scored.n_scores,
     }

@@ -660,8 +660,11 @@ def _memory_of(model: Any) -> str | None:
     return str(memory.sentence)
 
 
-def choice_of(model: Any) -> str | None:
-    """Return what was chosen and what it gains; None where nothing was chosen."""
+def choice_of(model: Any, *, with_effects: bool = True) -> str | None:
+    """Return what was chosen and what it gains; None where nothing was chosen.
+
+    `with_effects` says what else it changes.
+    """
     table = getattr(model, "choice_", None)
     if not table or not np.any(table.get("chosen", False)):
         return None
@@ -682,10 +685,11 @@ def choice_of(model: Any) -> str | None:
         f"learning; gain {_interval(table, 'gain', chosen)}."
     ]
     start = int(np.flatnonzero(~is_learned)[-1])
-    sentences += [
-        f"{loss.replace('goal=', '--goal ').replace(chr(34), '')}."
-        for loss in losses(effects_in(table, start, chosen))
-    ]
+    if with_effects:
+        sentences += [
+            f"{loss.replace('goal=', '--goal ').replace(chr(34), '')}."
+            for loss in losses(effects_in(table, start, chosen))
+        ]
     if model.ranking_ != COSINE:
         sentences.append("Rows are ranked by S, not divided by their learned length.")
     return " ".join(f"{text[0].upper()}{text[1:]}" for text in sentences)
@@ -709,8 +713,10 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         *_left_out(facts, outcome.kind),
         _model_line(outcome, facts),
     )
-    if facts["choice"]:
-        show(facts["choice"])
+    # The tables below show what else changes, on rows that had no say.
+    choice = choice_of(outcome.model, with_effects=outcome.measured is None)
+    if choice:
+        show(choice)
     if facts["memory"]:
         show(facts["memory"])
     if outcome.changes is not None:
@@ -757,7 +763,7 @@ def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
 
 def _model_line(outcome: Outcome, facts: dict[str, Any]) -> str:
     """Return the size of the model, and of the work that it took."""
-    pairs = "Nothing learned" if not facts["pairs"] else counted(facts["pairs"], "pair")
+    pairs = "No pairs" if not facts["pairs"] else counted(facts["pairs"], "pair")
     return (
         f"{pairs} from "
         f"{counted(facts['triplets'], 'triplet')} in "

@@ -55,9 +55,10 @@ def add(commands: Any) -> None:
         "Several files may be given."
     )
     options.add_paths("--matches", about_matches)
-    about_complete = "All matches of each record that is in one are listed."
+    about_complete = "All matches of each listed record are listed."
     options.add_flag("--complete", about_complete)
-    options.add_path("-o --output", "Links to write.", Path("links.csv"))
+    about_output = "Links to write: .csv or .parquet."
+    options.add_path("-o --output", about_output, Path("links.csv"))
     about_ids = "Column of ids, or one per table: sku,code. Default: id, if there."
     options.add_parsed("--id", about_ids, shared_options.names, dest="id_columns")
     about_columns = "Columns to compare: a,b,c. Default: all."
@@ -287,7 +288,7 @@ def _audit(
     linker: Linker, ids: set[str], arguments: Namespace
 ) -> Audit | UnfinishedAudit | None:
     """Return what an audit says, or how far it is; it is drawn if there is none yet."""
-    from .link_files import LINK_COLUMNS, UnfinishedAudit, read_audit, write_csv
+    from .link_files import LINK_COLUMNS, UnfinishedAudit, read_audit, write_table
 
     path = _audit_file(arguments)
     if path is None:
@@ -295,7 +296,7 @@ def _audit(
     asked_for = _links_asked_for(arguments)
     if not path.exists():
         drawn = linker.records(linker.audit(arguments.audit, **asked_for))
-        write_csv(path, ("match", *LINK_COLUMNS), drawn)
+        write_table(path, ("match", *LINK_COLUMNS), drawn)
     answers = read_audit(path, ids)
     if isinstance(answers, UnfinishedAudit):
         return answers
@@ -328,9 +329,9 @@ def _write(
     linker: Linker, links: list[Record], labelled: list[Answer], arguments: Namespace
 ) -> None:
     """Write the links, and the pairs to label, the page and the model where they are asked for."""
-    from .link_files import LINK_COLUMNS, write_csv
+    from .link_files import LINK_COLUMNS, write_table
 
-    write_csv(arguments.output, (*LINK_COLUMNS, "known"), links)
+    write_table(arguments.output, (*LINK_COLUMNS, "known"), links)
     label_file = _label_file(arguments)
     if label_file is not None:
         faults = linker.label_report_.faults()
@@ -338,7 +339,7 @@ def _write(
         # others are asked about anew
         header = dict.fromkeys(("match", *LINK_COLUMNS, *chain.from_iterable(answered)))
         doubtful = linker.records(linker.to_label(arguments.label))
-        write_csv(label_file, header, answered + doubtful)
+        write_table(label_file, header, answered + doubtful)
     if arguments.page is not None:
         _write_page(linker, links, arguments)
     if arguments.model is not None:
@@ -433,7 +434,7 @@ def link_into(arguments: Namespace) -> None:
     from .link_files import (
         LINK_COLUMNS,
         Format,
-        csv_of,
+        bytes_of,
         entities_of,
         read_columns,
         written_together,
@@ -449,7 +450,7 @@ def link_into(arguments: Namespace) -> None:
     linker.add(columns, side=arguments.side)
     records = linker.records(links)
     output = arguments.output
-    files = {output: csv_of(output, (*LINK_COLUMNS, "known"), records)}
+    files = {output: bytes_of(output, (*LINK_COLUMNS, "known"), records)}
     changes = None
     if arguments.entities is not None:
         content, changes = entities_of(linker, arguments)
@@ -587,7 +588,8 @@ def _joined(
 
 def _table(path: Path, more: str) -> str:
     """Return what reads a file."""
-    return READERS[path.suffix.lower()].format(name=_quoted(str(path)), more=more)
+    reader = READERS.get(path.suffix.lower(), READERS[".csv"])
+    return reader.format(name=_quoted(str(path)), more=more)
 
 
 def _quoted(text: str) -> str:

@@ -60,7 +60,7 @@ def read_columns(path: Path, form: Format) -> Columns:
 
 
 def read_written(path: Path) -> Columns:
-    """Return all columns of a table that `write_csv` has written."""
+    """Return all columns of a table that `write_table` has written."""
     columns = read_columns(path, Format())
     return {
         as_meant(name): [as_meant(value) for value in values]
@@ -112,10 +112,10 @@ def ids_of(tables: Iterable[Columns], id_columns: Iterable[str]) -> set[str]:
 # --- written --------------------------------------------------------------------------
 
 
-def write_csv(path: Path, header: Iterable[str], records: Iterable[Record]) -> None:
-    """Write some columns of records as `csv_of` has them."""
+def write_table(path: Path, header: Iterable[str], records: Iterable[Record]) -> None:
+    """Write some columns of records as `bytes_of` has them."""
     with atomic_write(path, str(path)) as file:
-        file.write(csv_of(path, header, records))
+        file.write(bytes_of(path, header, records))
 
 
 @contextmanager
@@ -133,12 +133,14 @@ def written_together(files: Mapping[Path, bytes]) -> Iterator[None]:
         yield
 
 
-def csv_of(path: Path, header: Iterable[str], records: Iterable[Record]) -> bytes:
-    """Return some columns of records for a file, empty where a record has none.
+def bytes_of(path: Path, header: Iterable[str], records: Iterable[Record]) -> bytes:
+    """Return some columns of records for a file, .csv or .parquet, empty where a record has none.
 
     Cells that a spreadsheet would run as formulas are written as text, and it is said.
     """
     names = [*header]
+    if path.suffix.lower() == ".parquet":
+        return _parquet_of(path, names, [*records])
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow([as_text(name) for name in names])
@@ -153,10 +155,30 @@ def csv_of(path: Path, header: Iterable[str], records: Iterable[Record]) -> byte
         writer.writerow(cells)
     if n_formulas:
         say(
-            f"{counted(n_formulas, 'cell')} of {path} would be a formula in a "
-            "spreadsheet: an apostrophe is put before."
+            f"{counted(n_formulas, 'cell')} of {path} would run as formulas in a "
+            "spreadsheet, so they are written with a leading apostrophe."
         )
     return text.getvalue().encode("utf-8", "replace")
+
+
+def _parquet_of(path: Path, names: list[str], records: list[Record]) -> bytes:
+    """Return some columns of records as a file of Parquet; ids are texts, as links name them."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError(
+            f"{path} needs pyarrow: pip install pyarrow, or name a .csv file."
+        ) from None
+    columns = {}
+    for name in names:
+        values = [record.get(name, "") for record in records]
+        if not all(isinstance(value, float) for value in values):
+            values = [str(value) for value in values]
+        columns[name] = values
+    file = io.BytesIO()
+    parquet.write_table(pa.table(columns), file)
+    return file.getvalue()
 
 
 def as_text(value: Any) -> Any:
@@ -367,7 +389,7 @@ def entities_of(linker: Linker, arguments: Namespace) -> tuple[bytes, Changes]:
     entities = linker.entities(arguments.threshold, one_to_one=arguments.one_to_one)
     columns = _columns_of(entities)
     earlier = _earlier(arguments.entities) or columns
-    content = csv_of(arguments.entities, HEADER, records_of(columns))
+    content = bytes_of(arguments.entities, HEADER, records_of(columns))
     return content, entity_changes(earlier, columns)
 
 

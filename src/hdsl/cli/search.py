@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     options = OptionGroup(parser, "search")
     about_row = (
         "A document in the model, by its id, or its number from 0; or a query of the "
-        "fit, by its id, as query:ID where a document has it too."
+        "fit, by its id, as query:ID if a document has the same id."
     )
     options.add_text("--row", about_row, metavar="ROW")
     shared_options.add_encoder(options, shared_options.ENCODER_NOW)

@@ -154,8 +154,8 @@ JUDGEMENTS = {
     "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
     "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
     "or .npy (n, 4)",
-    "judgements": "query, document, and grade where several; or the qrels of TREC. Queries are "
-    "those of --queries, else the column has their texts",
+    "judgements": "query, document, and grade if there are several; or the qrels of TREC. Queries "
+    "are those of --queries, or else the texts in the column",
     "clicks": "query, typed, by id of --queries or as text, or anchor for a row of the data; "
     "document, clicked; event if a query was shown several times; position, the rank from 1 at "
     "which the document was shown, if known",
@@ -227,8 +227,9 @@ def add_input(parser: Parser) -> OptionGroup:
     about_ids = "Column of ids: judgements and searches name rows by id."
     data.add_text("--id", about_ids, metavar="COLUMN", dest="ids")
     about_groups = (
-        "Column of groups, such as users or sites: what is of one is held out together. "
-        "Of DATA with labels, of the file of --triplets or --quadruplets with these."
+        "Column of groups, such as users or sites: rows of one group are held out "
+        "together. It is in DATA with labels, in the file of --triplets or --quadruplets "
+        "with these."
     )
     data.add_text("--group", about_groups, metavar="COLUMN")
     add_separator(data)
