@@ -193,7 +193,7 @@ class RegionFitter:
         problem = fits.layout.problem(
             fits.loss,
             self.similarity.scale,
-            (prior,),
+            prior,
             other_margins=learned_margins(shared, self.data),
         )
         self.path = fits.follow(problem, max_iter, self.path)
@@ -448,7 +448,7 @@ class LocalHDSL(SimilarityModel):
                 region.learn(similarity, prior, (n_round + 1) * n_more)
                 other_margins[region.chosen] = region.margins()
             problem = whole.layout.problem(
-                whole.loss, whole.scale, (prior,), other_margins=other_margins
+                whole.loss, whole.scale, prior, other_margins=other_margins
             )
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl.dask.build import build_layout
 from hdsl.dask.cluster import send
 from hdsl.dask.comparisons import ComparisonBlock
-from hdsl.dask.per_shard import PerShard
+from hdsl.dask.layout import build_layout
 from hdsl.dask.rows import ClusterRows
+from hdsl.dask.shards import PerShard
 from hdsl.rows import Rows
 
 #: What tests on a cluster ignore.

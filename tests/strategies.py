@@ -66,7 +66,7 @@ def make_twin(
         ordered_weights = weights[order]
     layout = layout or partial(CPULayout, workers=Workers(n_jobs))
     layout = layout(sp.csr_array(X), triplets, weights)
-    ours = layout.problem(losses.get(loss), scale, (prior,))
+    ours = layout.problem(losses.get(loss), scale, prior)
     dense = reference.Problem(
         X[:, layout.features],
         triplets[order],

@@ -53,7 +53,7 @@ def test_an_embedding_counts_in_inner_products_alone(layout, data):
     Z = rng.integers(-4, 5, size=(len(X), 3)).astype(np.float32)
     rows = Rows(sp.csr_array(X), Z)
     laid_out = layout(rows, T)
-    problem = laid_out.problem(losses.get("smoothed_hinge"), 1.0, (2.0,))
+    problem = laid_out.problem(losses.get("smoothed_hinge"), 1.0, 2.0)
     sides = sides_of(T[order].T)
     inner = X @ X.T + Z.astype(float) @ Z.astype(float).T
     expected = 2.0 * (inner[sides[0], sides[1]] - inner[sides[2], sides[3]])
@@ -229,7 +229,7 @@ def test_problems_share_a_layout(layout):
     twin = make_twin(*random_arrays(4), layout=layout)
     model = np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.5, 0.5])
     for loss, (scale, prior) in pairwise(losses_of(layout), [(1.0, 0.0), (7.0, 2.0)]):
-        ours = twin.layout.problem(losses.get(loss), scale, (prior,))
+        ours = twin.layout.problem(losses.get(loss), scale, prior)
         dense = reference.Problem(twin.dense.X, twin.dense.triplets, loss, scale, prior)
         margins = ours.margins(*model)
         assert_allclose(flat(margins), dense.margins(*model), atol=1e-13 * scale)
@@ -250,7 +250,7 @@ def embedded_twins(draw, layout):
     loss = draw(st.sampled_from(losses_of(layout)))
     prior = draw(st.sampled_from([0.0, 0.5]))
     laid_out = layout(Rows(sp.csr_array(X), Z), T)
-    ours = laid_out.problem(losses.get(loss), 2.0, (prior,), 3.0)
+    ours = laid_out.problem(losses.get(loss), 2.0, prior, 3.0)
     ordered = T[np.argsort(T[:, 0], kind="stable")]
     columns = np.column_stack([X[:, laid_out.features], Z.astype(float)])
     dense = reference.Problem(columns, ordered, loss, 2.0, prior)
@@ -590,7 +590,7 @@ def test_a_fixed_model_below(data):
     as_given = np.empty(len(order))
     as_given[order] = below
     ours = twin.layout.problem(
-        losses.get(dense.loss), dense.scale, (dense.prior,), other_margins=as_given
+        losses.get(dense.loss), dense.scale, dense.prior, other_margins=as_given
     )
     offset = dense.offset + below
     room = 1e-12 * (dense.margin_size() + np.abs(offset).max())

@@ -30,7 +30,7 @@ from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.solver import loop, losses
 from hdsl.solver.atoms import Atom, Correction, Move
-from hdsl.solver.oracle import ORACLES
+from hdsl.solver.oracle import ORACLES, climb
 from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from strategies import (
@@ -335,7 +335,7 @@ def on_threads(arrays, monkeypatch):
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
                 # All have work.
                 assert len(layout.comparisons.rows.feature_bounds) > n_jobs
-                results.append(function(layout.problem(losses.get(loss), 20.0, (0.3,))))
+                results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
         return results
 
     return run
@@ -367,7 +367,7 @@ def everything(ours):
             of.scores(some[:3] - [0, 1, 0]),
             of.rows(np.arange(8)),
         ]
-        answers += of.climb((3, 4), 6)[0]
+        answers += climb(of, (3, 4), 6)[0]
         answers += [of.drift_since(ours.gradient(direction, subset))]
         for way, after in (("scatter", False), ("gather", True), ("gather", False)):
             answers += partners(way, of, np.arange(d), after)

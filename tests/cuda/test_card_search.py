@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from devices import DEVICES, no_card
 from hdsl import search
-from hdsl.cuda import runtime, search_plan, search_rows
+from hdsl.cuda import runtime
+from hdsl.cuda import search as card_search
 from hdsl.memory import NotEnoughMemory
 from hdsl.neighbors import SimilarityKNeighborsClassifier
 from hdsl.triplets import neighbor_triplets
@@ -37,16 +38,16 @@ def on(device, chunk_rows, call):
     """Return the answer of a call that finds the device as "cuda"."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "get_device", lambda name="cuda": device)
-        patch.setattr(search_rows, "CHUNK_ROWS", chunk_rows)
+        patch.setattr(card_search, "CHUNK_ROWS", chunk_rows)
         return call()
 
 
 def smallest_limit(queries, index, k):
     """Return the GiB that just a few rows fit in."""
     entries = max(int((X != 0).sum(axis=1).max(initial=0)) for X in (queries, index))
-    chunk = search_plan.POSTING_BYTES * np.count_nonzero(index)
-    room = search_plan.ENTRY_BYTES * entries + search_plan.ROW_BYTES + 12 * k
-    return (search_plan.FEATURE_BYTES * index.shape[1] + chunk + 6 * room) / 2**30
+    chunk = card_search.POSTING_BYTES * np.count_nonzero(index)
+    room = card_search.ENTRY_BYTES * entries + card_search.ROW_BYTES + 12 * k
+    return (card_search.FEATURE_BYTES * index.shape[1] + chunk + 6 * room) / 2**30
 
 
 @needs_device

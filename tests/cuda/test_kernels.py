@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES
-from hdsl.cuda import runtime, segments, sources
-from hdsl.cuda.segments import Segments
+from hdsl.cuda import rows as card_rows
+from hdsl.cuda import runtime
+from hdsl.cuda.rows import Segments
 from strategies import matrices
 
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
@@ -44,8 +45,8 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
     padded = np.zeros((n_source, lanes))
     padded[:, :width] = source
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "SHORTEST", limit)
-        patch.setattr(segments, "LONGEST", limit)
+        patch.setattr(card_rows, "SHORTEST", limit)
+        patch.setattr(card_rows, "LONGEST", limit)
         idx = device.upload(matrix.indices.astype(np.int32))
         ptr = matrix.indptr.astype(np.int64)
         val = device.upload(matrix.data)
@@ -100,8 +101,8 @@ FULLY = [pytest.param(arch, (), marks=pytest.mark.slow) for arch in ("sm_80", "s
 @pytest.mark.parametrize(("arch", "more"), [("sm_80", FAST), *FULLY])
 def test_every_kernel_is_compiled_for_the_cards_we_know(arch, more, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc, fast or fully; without a card."""
-    names = compiled_names(sources.source(), arch, more, tmp_path)
-    assert all(name.encode() in names for name in sources.signatures())
+    names = compiled_names(runtime.source(), arch, more, tmp_path)
+    assert all(name.encode() in names for name in runtime.signatures())
 
 
 def compiled_names(source, arch, more, folder):

@@ -18,8 +18,9 @@ from devices import DEVICES
 from emulator.device import Emulator
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.cuda import atom_rows, curvature, segments, terms
+from hdsl.cuda import atoms as atoms_on_card
 from hdsl.cuda import comparisons as pairs_of_rows
+from hdsl.cuda import curvature
 from hdsl.cuda import rows as card_rows
 from hdsl.cuda.layout import CUDALayout
 from hdsl.cuda.memory import estimate, for_corrections
@@ -52,8 +53,8 @@ def on(device):
 @pytest.fixture
 def short_chunks(monkeypatch):
     """Cut even small problems into chunks, and these into blocks."""
-    monkeypatch.setattr(segments, "SHORTEST", 2)
-    monkeypatch.setattr(segments, "LONGEST", 2)
+    monkeypatch.setattr(card_rows, "SHORTEST", 2)
+    monkeypatch.setattr(card_rows, "LONGEST", 2)
     monkeypatch.setattr(card_rows, "ROW_BLOCK", 4)
     monkeypatch.setattr(pairs_of_rows, "PAIR_BLOCK", 8)
 
@@ -64,13 +65,13 @@ def short_chunks(monkeypatch):
 def cut_atoms(patch, data):
     """Cut atoms, pairs and samples into blocks of random sizes."""
     sizes = st.sampled_from([2, 9, 1000])
-    patch.setattr(atom_rows, "ENTRIES_LIMIT", data.draw(sizes, "ENTRIES_LIMIT"))
+    patch.setattr(atoms_on_card, "ENTRIES_LIMIT", data.draw(sizes, "ENTRIES_LIMIT"))
     patch.setattr(curvature, "SAMPLE_LIMIT", data.draw(sizes, "SAMPLE_LIMIT"))
     patch.setattr(curvature, "PARTS_LIMIT", data.draw(sizes, "PARTS_LIMIT"))
-    patch.setattr(terms, "SHORTEST", data.draw(sizes, "SHORTEST"))
-    patch.setattr(terms, "MOST_SINGLE", data.draw(st.sampled_from([0, 1000])))
-    patch.setattr(terms, "TERMS_LIMIT", data.draw(st.sampled_from([9, 1000])))
-    patch.setattr(terms, "LEAST_TERMS", 2)
+    patch.setattr(atoms_on_card, "SHORTEST", data.draw(sizes, "SHORTEST"))
+    patch.setattr(atoms_on_card, "MOST_SINGLE", data.draw(st.sampled_from([0, 1000])))
+    patch.setattr(atoms_on_card, "TERMS_LIMIT", data.draw(st.sampled_from([9, 1000])))
+    patch.setattr(atoms_on_card, "LEAST_TERMS", 2)
 
 
 @every_device
@@ -127,7 +128,7 @@ def test_rare_columns_count_in_the_prior_alone(device):
     assert_allclose(ours.statistics(), cpu.statistics(), rtol=1e-12)
     some = np.array([[0, 1, 1], [1, 2, -1]])
     weights = np.full(2, 0.5)
-    ours, cpu = (of.problem(losses.get("logistic"), 2.0, (0.7,)) for of in (ours, cpu))
+    ours, cpu = (of.problem(losses.get("logistic"), 2.0, 0.7) for of in (ours, cpu))
     margins = ours.margins(some, weights)
     assert_allclose(np.asarray(margins), cpu.margins(some, weights), atol=1e-13)
     gradients = ours.gradient(margins), cpu.gradient(np.asarray(margins))
@@ -203,7 +204,7 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
     tracemalloc.start()
     try:
         ours = CUDALayout(X, T, device=Emulator()).problem(
-            losses.get("logistic"), 1.0, (1.0,)
+            losses.get("logistic"), 1.0, 1.0
         )
         margins = ours.margins(some, np.full(len(some), 1 / len(some)))
         ours.curvature(margins, some)

@@ -26,7 +26,7 @@ from clusters import (
     settings_of,
     threads,
 )
-from hdsl.dask import partition
+from hdsl.dask import shards
 from hdsl.dask.cluster import ClusterError
 from hdsl.dask.comparisons import load_compared
 from hdsl.dask.rows import ClusterRows
@@ -75,7 +75,7 @@ def as_array(blocks):
 )
 @pytest.mark.filterwarnings("ignore:Rows differ in length", "ignore:Nothing is learned")
 def test_fit_is_that_of_one_machine(threads, monkeypatch, kind, supervision, params):
-    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)  # which do not know each other
+    monkeypatch.setattr(shards, "FEWEST_SHARDS", 4)  # which do not know each other
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
     X, y = with_equal_rows(X, y)
@@ -168,7 +168,7 @@ def dense_blocks(Z):
 def test_with_an_embedding_the_fit_is_that_of_one_machine(
     threads, monkeypatch, form, supervision, params
 ):
-    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)
+    monkeypatch.setattr(shards, "FEWEST_SHARDS", 4)
     X, y, T = data()
     X, y = with_equal_rows(X, y)
     Z = embedded(X, y)
@@ -338,8 +338,8 @@ def test_rows_of_weight_0_are_searched_as_on_one_machine(threads):
 def test_the_weight_of_an_embedding_is_chosen_on_a_sample(
     threads, monkeypatch, supervision
 ):
-    monkeypatch.setattr("hdsl.dask.choice_data.MOST_ROWS", 60)
-    monkeypatch.setattr("hdsl.dask.choice_data.MOST_ANCHORS", 50)
+    monkeypatch.setattr("hdsl.dask.inputs.MOST_ROWS", 60)
+    monkeypatch.setattr("hdsl.dask.inputs.MOST_ANCHORS", 50)
     X, y, _ = data(n=90)
     triplets = [
         (a, b, c) for a in range(60) for b, c in [(a + 3, a + 4), (a + 6, a + 5)]
@@ -357,7 +357,7 @@ def test_the_weight_of_an_embedding_is_chosen_on_a_sample(
 @pytest.mark.parametrize("supervision", ["labels", "triplets", "late weights"])
 def test_scale_and_prior_are_of_the_same_sample(threads, monkeypatch, supervision):
     """Where there are many comparisons, a sample of them decides: the same one."""
-    monkeypatch.setattr(partition, "FEWEST_SHARDS", 4)
+    monkeypatch.setattr(shards, "FEWEST_SHARDS", 4)
     monkeypatch.setattr(statistics, "SAMPLE_SIZE", 20)
     X, y, T = data()
     settings = settings_of(prior="auto")

@@ -12,8 +12,8 @@ pytest.importorskip("distributed")
 import clusters
 import test_conformance
 from hdsl.dask.comparisons import ComparisonSummary
-from hdsl.dask.line_search import search
-from hdsl.dask.partition import Partition, choose_partition
+from hdsl.dask.problem import search
+from hdsl.dask.shards import Partition, choose_partition
 from hdsl.solver.line_search import line_search
 
 pytestmark = clusters.QUIET

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdsl.cuda.runtime import THREADS, Device
-from hdsl.cuda.sources import in_order, parameters, signatures, source
+from hdsl.cuda.runtime import THREADS, Device, in_order, parameters, signatures, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")

@@ -84,7 +84,7 @@ def test_margins_of_the_layout_are_those_of_both_blocks():
     rng = np.random.default_rng(1)
     triplets = np.array([rng.permutation(len(Y))[:3] for _ in range(60)])
     layout = CPULayout(rows, triplets, workers=Workers(1))
-    problem = layout.problem(get_loss("smoothed_hinge"), 1.0, (3.0,))
+    problem = layout.problem(get_loss("smoothed_hinge"), 1.0, 3.0)
     inner = (X @ X.T).toarray() + rows.dense @ rows.dense.T
     a, p, n = triplets.T
     expected = 3.0 * (inner[a, p] - inner[a, n])

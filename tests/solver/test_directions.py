@@ -43,7 +43,7 @@ def make_problem(seed, *, loss="smoothed_hinge", n=24, d=10, width=5, T=90, **op
     right = y[triplets[:, 0]] == y[triplets[:, 1]]
     triplets[~right, 1] = (triplets[~right, 0] + 1) % n
     layout, _ = laid_out(X, Z, triplets, **options)
-    return layout.problem(losses.get(loss), 2.0, (0.5,), 3.0)
+    return layout.problem(losses.get(loss), 2.0, 0.5, 3.0)
 
 
 def solve(problem, rule, oracle="ascent", *, latest=None, save=None, **options):
@@ -143,7 +143,7 @@ def test_rows_without_features_learn_in_the_embedding_alone():
     Z = rng.normal(size=(30, 4))
     triplets = rng.integers(30, size=(60, 3))
     layout, _ = laid_out(np.zeros((30, 0)), Z, triplets)
-    problem = layout.problem(losses.get("smoothed_hinge"), 1.0, (0.5,), 3.0)
+    problem = layout.problem(losses.get("smoothed_hinge"), 1.0, 0.5, 3.0)
     for rule in RULES:
         found = solve(problem, rule, max_iter=10)
         assert are_directions(found.atoms).all()

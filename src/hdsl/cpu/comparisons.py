@@ -96,15 +96,11 @@ class Comparisons:
         """Margins of the plain dot product."""
         return self.differences(self.pairs.inner_products)
 
-    def fixed_margins(self, weights: tuple[float, ...]) -> np.ndarray | None:
-        """Return Σ weight · margins over the fixed parts; None where all weights are 0.
-
-        There is one part: the plain dot product.
-        """
-        if not any(weights):
+    def prior_margins(self, prior: float) -> np.ndarray | None:
+        """Return the margins of the prior; None where it is 0."""
+        if not prior:
             return None
-        (weight,) = weights
-        return weight * self.dot_margins
+        return prior * self.dot_margins
 
     def differences(
         self, by_pair: np.ndarray, base: np.ndarray | None = None

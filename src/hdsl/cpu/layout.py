@@ -116,16 +116,16 @@ class CPULayout(Layout):
         self,
         loss: Loss,
         scale: float,
-        fixed_weights: tuple[float, ...] = (),
+        prior: float = 0.0,
         direction_scale: float = 0.0,
         other_margins: np.ndarray | None = None,
     ) -> CPUProblem:
-        """Return the problem of a loss, a scale and a weight per fixed part.
+        """Return the problem of a loss, a scale and a weight of the plain dot product.
 
-        `other_margins` are those of another similarity that is not learned and is no
-        fixed part, in the order in which the comparisons were given.
+        `other_margins` are those of another similarity that is not learned, in the
+        order in which the comparisons were given.
         """
-        offset = self.comparisons.fixed_margins(fixed_weights)
+        offset = self.comparisons.prior_margins(prior)
         if other_margins is not None:
             if self._order is not None:
                 other_margins = other_margins[self._order]

@@ -1,14 +1,16 @@
-"""Comparisons of rows on a card, and the pairs of rows that they compare."""
+"""One data set on a card: comparisons of rows, their pairs, and arrays to work in."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..cached import cached
-from ..layout.feature_numbers import check_count
-from .rows import CardRows
-from .runtime import Array
-from .segments import Segments
+from ..layout.feature_numbers import check_count, compared_rows
+from ..rows import Rows, sparse_block
+from .rows import WIDTH, CardRows, Segments
+from .runtime import CHUNK, Array, BrokenDeviceError, Device
 
 #: Pairs of rows whose numbers fit in a part of the card's cache.
 PAIR_BLOCK = 1 << 21
@@ -297,30 +299,10 @@ class Comparisons:
             )
         return out
 
-    def dot_margins(self) -> Array:
-        """Return the margins of the plain dot product."""
+    def dot_margins(self, weight: float = 1.0) -> Array:
+        """Return the margins of the plain dot product, times a weight."""
         out = self.device.empty(self.n)
-        self.queue_margins(self.dot_products, out)
-        return out
-
-    def fixed_similarities(self, number: int) -> Array:
-        """Return a fixed part of the similarity of each pair; 0 is the dot product."""
-        if number != 0:
-            raise IndexError(f"There is no fixed part {number}.")
-        return self.dot_products
-
-    def fixed_margins(self, weights: tuple[float, ...]) -> Array | None:
-        """Return the margins of the fixed parts with some weights; None for zeros."""
-        out = None
-        for number, weight in enumerate(weights):
-            if weight == 0.0:
-                continue
-            by_pair = self.fixed_similarities(number)
-            if out is None:
-                out = self.device.empty(self.n)
-                self.queue_margins(by_pair, out, factor=float(weight))
-            else:
-                self.queue_margins(by_pair, out, factor=float(weight), base=1.0)
+        self.queue_margins(self.dot_products, out, factor=weight)
         return out
 
     def queue_margins(
@@ -351,3 +333,110 @@ def variant(kernel: str, loss_code: int, weighting: Weighting) -> str:
     if loss_code == 0 and weighting.is_equal:
         return f"{kernel}_plain"
     return kernel
+
+
+#: Numbers that kernels answer with, and blocks that wait for each other.
+N_SCALARS = 4
+
+
+class Workspace:
+    """Arrays that the problems of a data set share; kernels run one after the other.
+
+    Parameters
+    ----------
+    rows : CardRows
+    comparisons : Comparisons
+
+    Attributes
+    ----------
+    u, v : Array of shape (n_rows,)
+        Two atoms that are unfolded: x_i ± x_j of every row. Zeros at rest.
+    U : Array of shape (n_rows * WIDTH,)
+        Features that are unfolded, side by side. Zeros at rest.
+    R : Array of shape (n_rows * WIDTH,)
+        Σ_b w_ab U_b of every row a.
+    slots : Array
+        Sums of the chunks of long segments.
+    chunk_sums : Array
+        Two numbers for each chunk of comparisons, pairs or features.
+    ticket : Array
+        Counts the blocks that have ended. Zeros at rest.
+    link_weights : Array
+        One number per pair of rows, in the order of the links.
+    link_owner : Pulls or None
+        Whose numbers these are.
+    block_value, block_entry, block_partner : Array
+        The best partners that each block has seen.
+    tile_value, tile_place : Array
+        The largest numbers of each tile.
+    scalars : Array
+        What kernels answer with.
+    """
+
+    def __init__(self, rows: CardRows, comparisons: Comparisons) -> None:
+        device = rows.device
+        self.device = device
+        self.u = device.zeros(rows.n)
+        self.v = device.zeros(rows.n)
+        self.U = device.zeros(rows.n * WIDTH)
+        self.R = device.empty(rows.n * WIDTH)
+        n_slots = max(
+            WIDTH * rows.by_feature.n_slots,
+            WIDTH * comparisons.links.n_slots,
+            comparisons.products.n_slots,
+        )
+        self.slots = device.empty(max(n_slots, 1))
+        n_tiles = -(-rows.n_features // CHUNK)
+        n_longest = max(comparisons.n, comparisons.n_pairs, rows.n_features)
+        self.chunk_sums = device.empty(2 * -(-n_longest // CHUNK))
+        self.ticket = device.zeros(N_SCALARS, np.uint32)
+        self.link_weights = device.empty(len(comparisons.link_pair))
+        self.link_owner: object = None
+        self.block_value = device.empty(WIDTH * device.n_blocks)
+        self.block_entry = device.empty(WIDTH * device.n_blocks)
+        self.block_partner = device.empty(WIDTH * device.n_blocks, np.int64)
+        self.tile_value = device.empty(WIDTH * n_tiles)
+        self.tile_place = device.empty(WIDTH * n_tiles, np.int64)
+        self.scalars = device.zeros(N_SCALARS)
+
+    def reset(self) -> None:
+        """Return to the state at rest, whatever was left undone.
+
+        On a card that has failed nothing can be done, and the error that is under way
+        goes on.
+        """
+        self.link_owner = None
+        with suppress(BrokenDeviceError):
+            for array in (self.u, self.v, self.U, self.ticket):
+                self.device.clear(array)
+
+
+class CardData:
+    """Rows and comparisons on a card, and the arrays that work on them needs.
+
+    Parameters are those of ``CUDALayout``.
+
+    Attributes
+    ----------
+    device : Device
+    rows : CardRows
+    comparisons : Comparisons
+    workspace : Workspace
+    """
+
+    def __init__(
+        self,
+        X: sp.csr_array | Rows,
+        compared: np.ndarray,
+        weights: np.ndarray | None,
+        device: Device,
+        columns: np.ndarray | None = None,
+        min_rows: int = 1,
+    ) -> None:
+        self.device = device
+        is_compared = compared_rows(compared, weights, X.shape[0])
+        self.rows = CardRows(sparse_block(X), device, is_compared, columns, min_rows)
+        if isinstance(X, Rows):
+            self.rows.dense = device.upload(X.dense.astype(np.float32, copy=False))
+        self.comparisons = Comparisons(self.rows, compared, weights)
+        self.workspace = Workspace(self.rows, self.comparisons)

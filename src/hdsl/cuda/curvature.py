@@ -4,7 +4,7 @@ import numpy as np
 
 from ..solver.atoms import are_directions
 from ..solver.protocols import curvature_stride
-from .atom_rows import AtomRows
+from .atoms import AtomRows
 from .comparisons import Comparisons
 from .embedding import EmbeddedRows
 from .runtime import Array

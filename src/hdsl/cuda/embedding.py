@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..solver.directions import Directions
-from .data import CardData
+from .comparisons import CardData
 from .pulls import Pulls
 from .runtime import Array
 

@@ -7,7 +7,7 @@ from ..rows import Rows
 from ..solver import losses
 from ..solver.protocols import Layout, Loss
 from ..solver.statistics import Statistics, Sums, from_sample, weighted_sums
-from .data import CardData
+from .comparisons import CardData
 from .problem import CUDAProblem
 from .runtime import Device
 
@@ -108,10 +108,10 @@ class CUDALayout(Layout):
         self,
         loss: Loss,
         scale: float,
-        fixed_weights: tuple[float, ...] = (),
+        prior: float = 0.0,
         direction_scale: float = 0.0,
     ) -> CUDAProblem:
-        """Return the problem of a loss, a scale and a weight per fixed part."""
+        """Return the problem of a loss, a scale and a weight of the dot product."""
         code = losses.kernel_code(loss)
         if code is None:
             raise ValueError(
@@ -119,5 +119,7 @@ class CUDALayout(Layout):
                 f"other than {', '.join(losses.names_with_kernel())} need "
                 "device='cpu'."
             )
-        offset = self.card.comparisons.fixed_margins(fixed_weights)
+        offset = None
+        if prior:
+            offset = self.card.comparisons.dot_margins(float(prior))
         return CUDAProblem(self.card, code, scale, offset, direction_scale)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from ..layout.estimates import per_comparison
 from ..rows import Rows
 from ..solver.steps import CORRECTION_LIMIT
-from . import atom_rows, curvature, embedding, terms
+from . import atoms, curvature, embedding
 
 #: Bytes of a number, of a row number, and of an entry of a sparse matrix, which is a
 #: number and a row number.
@@ -83,8 +83,8 @@ def for_pairs(n_pairs: int) -> int:
 def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:
     """Return the bytes of many atoms: their rows, scores and second derivatives."""
     n_atoms = min(CORRECTION_LIMIT, n_features * (n_features - 1))
-    n_entries = min(2 * n_atoms * n_rows, max(atom_rows.ENTRIES_LIMIT, 2 * n_rows))
-    n_chunks = min(terms.MOST_CHUNKS, n_pairs // terms.SHORTEST + 1)
+    n_entries = min(2 * n_atoms * n_rows, max(atoms.ENTRIES_LIMIT, 2 * n_rows))
+    n_chunks = min(atoms.MOST_CHUNKS, n_pairs // atoms.SHORTEST + 1)
     n_sampled = min(max(curvature.SAMPLE_LIMIT, n_atoms), n * n_atoms)
     most_partial = max(curvature.PARTS_LIMIT, n_atoms**2)
     n_partial = min(curvature.MOST_PARTS * n_atoms**2, most_partial)
@@ -97,9 +97,9 @@ def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:
 
 def for_terms(n_pairs: int) -> int:
     """Return the bytes of the terms of atoms that come one by one."""
-    n_terms = terms.most_terms(n_pairs)
+    n_terms = atoms.most_terms(n_pairs)
     # While the space grows to its end, the one before it is there as well.
-    n_before = min(n_terms, terms.TERMS_LIMIT // 2)
+    n_before = min(n_terms, atoms.TERMS_LIMIT // 2)
     return ENTRY * (n_terms + n_before)
 
 

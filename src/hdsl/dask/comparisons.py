@@ -1,4 +1,7 @@
-"""Comparisons in blocks on a cluster: checked, cut, joined and summarized."""
+"""Comparisons in blocks on a cluster: as given, or made from labels.
+
+Those of labels are found block against block, and the best of each are merged.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import search
 from ..input.comparisons import check_comparisons, check_weights
-from .blocks import as_futures, groups_of_small
-from .cluster import gather
-from .rows import ClusterRows
+from ..neighbor_lists import Neighbors
+from ..supervision.compared_rows import Miner
+from ..supervision.labeled_rows import LabeledRows, sample_rows
+from ..triplets import random_triplets
+from ..triplets.mining import (
+    check_not_empty,
+    distinct_rows,
+    row_keys,
+    warn_of_single_rows,
+)
+from .cluster import gather, send
+from .rows import ClusterRows, as_futures, groups_of_small
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PAIRS_PER_ANCHOR = 8
@@ -168,3 +181,187 @@ def summarize(client: Any, blocks: list[Any]) -> ComparisonSummary:
     """Return what the client needs to know of all blocks of comparisons."""
     summaries = client.map(summarize_compared, blocks, pure=False)
     return ComparisonSummary.merge(gather(client, summaries))
+
+
+#: Rows of a block and their class numbers. A plain tuple: Dask looks for futures in it.
+LabelledRows = tuple[Any, np.ndarray]
+
+# --- tasks ----------------------------------------------------------------------------
+
+
+class RankedRows(NamedTuple):
+    """The best rows of each query: their scores, and their numbers among all rows or -1."""
+
+    scores: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def in_all_rows(cls, neighbors: Neighbors, first: int) -> RankedRows:
+        """Return neighbors in a block whose first row has a number among all rows."""
+        numbers = np.where(neighbors.rows < 0, -1, neighbors.rows + first)
+        return cls(neighbors.scores, numbers)
+
+
+class Candidates(NamedTuple):
+    """The best rows of a block for each query: of its label, and of others."""
+
+    targets: RankedRows
+    impostors: RankedRows
+
+
+def find_candidates(
+    queries: LabelledRows,
+    index: LabelledRows,
+    first: int,
+    miner: Miner,
+    *,
+    exclude_self: bool,
+) -> Candidates:
+    """Return the best rows of one block for the rows of another.
+
+    `first` is the number of the first row of the index among all rows.
+    """
+    same, other = search.neighbors_between(
+        queries,
+        index,
+        miner.n_targets,
+        miner.n_impostors,
+        exclude_self=exclude_self,
+        n_jobs=1,
+    )
+    return Candidates(
+        targets=RankedRows.in_all_rows(same, first),
+        impostors=RankedRows.in_all_rows(other, first),
+    )
+
+
+def make_triplets(
+    first: int,
+    weights: np.ndarray | None,
+    numbers: np.ndarray,
+    *candidates: Candidates,
+) -> ComparisonBlock:
+    """Return all pairs of a target and an impostor of each row of a block.
+
+    Parameters
+    ----------
+    first : int
+        The number of the first row, among those that are compared.
+    weights : ndarray or None
+        Of the rows.
+    numbers : ndarray
+        The numbers in X of the rows that are compared.
+    *candidates : Candidates
+        In each of the blocks.
+    """
+    targets = best_rows([of_block.targets for of_block in candidates])
+    impostors = best_rows([of_block.impostors for of_block in candidates])
+    is_pair = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
+    row, target, impostor = np.nonzero(is_pair)
+    triplets = np.column_stack(
+        [row + first, targets[row, target], impostors[row, impostor]]
+    )
+    if weights is None:
+        return ComparisonBlock(numbers[triplets])
+    return ComparisonBlock(numbers[triplets], weights[row])
+
+
+def best_rows(lists: Sequence[RankedRows]) -> np.ndarray:
+    """Return the best rows of several blocks; of equals the one with the smaller number."""
+    scores = np.concatenate([ranked.scores for ranked in lists], axis=1)
+    rows = np.concatenate([ranked.rows for ranked in lists], axis=1)
+    none_last = np.where(rows < 0, np.iinfo(np.int64).max, rows)
+    order = np.lexsort((none_last, -scores), axis=1)
+    n_best = lists[0].rows.shape[1]
+    return np.take_along_axis(rows, order[:, :n_best], axis=1)
+
+
+# --- on the client --------------------------------------------------------------------
+
+
+def compare(
+    miner: Miner, data: LabeledRows, rows: ClusterRows, rng: np.random.Generator
+) -> tuple[ClusterRows, list[Any]]:
+    """Return rows and blocks of their comparisons, as `LabeledRows.compare` makes them."""
+    y = data.y
+    weights = data.weights
+    sample = sample_rows(data.codes, weights, miner.max_anchors, miner.n_targets, rng)
+    if sample is not None:
+        rows = rows.keep(sample)
+        y = y[sample]
+        if weights is not None:
+            weights = weights[sample]
+    if miner.mining == "neighbors":
+        return rows, neighbor_blocks(miner, rows, y, weights)
+    triplets = draw_triplets(miner, y, weights, rng)
+    return rows, [send(rows.client, triplets)]
+
+
+def draw_triplets(
+    miner: Miner, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> ComparisonBlock:
+    """Return random triplets of the rows of positive weight."""
+    present = np.arange(len(y))
+    if weights is not None:
+        present = np.flatnonzero(weights)
+    seed = int(rng.integers(2**31 - 1))
+    n_per_row = miner.n_targets * miner.n_impostors
+    drawn = random_triplets(y[present], n_per_row, random_state=seed)
+    triplets = present[drawn]
+    if weights is None:
+        return ComparisonBlock(triplets)
+    return ComparisonBlock(triplets, weights[triplets[:, 0]])
+
+
+def neighbor_blocks(
+    miner: Miner, rows: ClusterRows, y: np.ndarray, weights: np.ndarray | None
+) -> list[Any]:
+    """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
+
+    Equal rows of a label are one point that counts several times.
+    """
+    client = rows.client
+    keys = np.concatenate(gather(client, client.map(row_keys, rows.blocks, pure=False)))
+    codes = np.unique(y, return_inverse=True)[1]
+    distinct, weight = distinct_rows(keys, codes, weights)
+    rows = rows.keep(distinct)
+    y = y[distinct]
+    codes = np.unique(y, return_inverse=True)[1]
+    warn_of_single_rows(y, codes)
+    is_anchor = np.bincount(codes)[codes] > 1
+    check_not_empty(distinct[is_anchor][:, None])
+    weights_differ = bool((weight[is_anchor] != weight[is_anchor][0]).any())
+    numbers = send(client, distinct)
+    starts = rows.starts.tolist()
+    spans = [slice(first, stop) for first, stop in pairwise(starts)]
+    labelled = [
+        (block, codes[span]) for block, span in zip(rows.blocks, spans, strict=True)
+    ]
+    blocks = []
+    for k, span in enumerate(spans):
+        candidates = [
+            client.submit(
+                find_candidates,
+                labelled[k],
+                index,
+                starts[j],
+                miner,
+                exclude_self=j == k,
+                pure=False,
+            )
+            for j, index in enumerate(labelled)
+        ]
+        weights_of_block = None
+        if weights_differ:
+            weights_of_block = weight[span]
+        blocks.append(
+            client.submit(
+                make_triplets,
+                span.start,
+                weights_of_block,
+                numbers,
+                *candidates,
+                pure=False,
+            )
+        )
+    return blocks

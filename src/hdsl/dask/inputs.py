@@ -19,17 +19,66 @@ from ..progress import Progress
 from ..rows import Rows
 from ..settings import Mining
 from ..supervision.compared_rows import ComparedRows, Miner
-from ..supervision.labeled_rows import LabeledRows, LabelSetRows
-from .blocks import is_in_blocks, is_pair
-from .build import build_layout
-from .choice_data import sample_comparisons, sample_labels
+from ..supervision.labeled_rows import LabeledRows, LabelSetRows, sample_rows
 from .cluster import ClusterError, find_client, gather, send
-from .comparisons import WIDTHS, ComparisonBlock, load_compared
-from .mining import compare
-from .rows import ClusterRows
+from .comparisons import (
+    WIDTHS,
+    ComparisonBlock,
+    compare,
+    load_compared,
+    summarize,
+    with_anchors,
+)
+from .layout import build_layout
+from .rows import ClusterRows, is_in_blocks, is_pair
 
 if TYPE_CHECKING:
     from ..cpu.workers import Workers
+
+
+#: Most rows.
+MOST_ROWS = 20_000
+
+#: Most anchors of comparisons.
+MOST_ANCHORS = 5_000
+
+
+def sample_labels(
+    X: ClusterRows, data: LabeledRows, rng: np.random.Generator
+) -> LabeledRows:
+    """Return labeled rows, of many a sample in which each class has its share."""
+    rows = np.arange(X.shape[0])
+    if len(rows) > MOST_ROWS:
+        n_targets = Miner().n_targets
+        sample = sample_rows(data.codes, data.weights, MOST_ROWS, n_targets, rng)
+        if sample is not None:
+            rows = sample
+    weights = None
+    if data.weights is not None:
+        weights = data.weights[rows]
+    groups = None
+    if data.groups is not None:
+        groups = data.groups[rows]
+    return LabeledRows(X.fetch(rows), data.y[rows], weights, groups=groups)
+
+
+def sample_comparisons(
+    X: ClusterRows, blocks: list[Any], rng: np.random.Generator
+) -> ComparedRows:
+    """Return all comparisons of a sample of the anchors, and the rows that they name."""
+    client = X.client
+    anchors = summarize(client, blocks).anchors
+    if len(anchors) > MOST_ANCHORS:
+        anchors = rng.choice(anchors, MOST_ANCHORS, replace=False)
+    chosen = client.map(with_anchors, blocks, anchors=anchors, pure=False)
+    block = ComparisonBlock.join(gather(client, chosen))
+    n_rows = X.shape[0]
+    rows = np.arange(n_rows)
+    if n_rows > MOST_ROWS:
+        rows = np.unique(block.compared)
+    compared = np.searchsorted(rows, block.compared)
+    return ComparedRows(X.fetch(rows), compared, block.weights)
+
 
 #: Stands for comparisons that are in blocks on the cluster.
 NO_TRIPLETS = np.empty((0, 3), dtype=np.int64)

@@ -34,7 +34,7 @@ class ProblemKey(NamedTuple):
     name: str
     loss: Loss
     scale: float
-    fixed_weights: tuple[float, ...]
+    prior: float
     direction_scale: float = 0.0
 
 
@@ -152,7 +152,7 @@ class Shard:
         """
         if self._problem is None or key.name != self._problem_name:
             columns = np.arange(self.data.n_features)
-            offset = self.comparisons.fixed_margins(key.fixed_weights)
+            offset = self.comparisons.prior_margins(key.prior)
             self._problem = CPUProblem(
                 self.comparisons,
                 columns,

@@ -284,7 +284,7 @@ class PartFitter:
         options = {}
         if inside or self.given_scale:
             options["direction_scale"] = self.given_scale or inside * prior
-        problem = self.layout.problem(self.loss, self.scale, (prior,), **options)
+        problem = self.layout.problem(self.loss, self.scale, prior, **options)
         return self.follow(problem, max_iter, earlier, callback)
 
     def follow(

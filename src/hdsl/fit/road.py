@@ -450,7 +450,7 @@ class Fit:
         problem = self.layout.problem(
             losses.checked(losses.get(self.parameters.loss)),
             settings.scale,
-            (settings.prior,),
+            settings.prior,
             **inside_embedding(inside, self.embedding_weight),
         )
         n_before = 0 if self.earlier is None else self.earlier.n_iter

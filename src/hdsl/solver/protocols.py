@@ -342,8 +342,7 @@ def curvature_stride(
 class Layout(ABC):
     """Rows and comparisons for a machine; one layout serves any loss, scale and weights.
 
-    The fixed parts of the similarity, which are not learned, are laid out with the rows.
-    The first is the plain dot product of the rows, whose weight is the prior.
+    The plain dot product of the rows, which is not learned, is laid out with them.
 
     Attributes
     ----------
@@ -361,13 +360,13 @@ class Layout(ABC):
         self,
         loss: Loss,
         scale: float,
-        fixed_weights: tuple[float, ...] = (),
+        prior: float = 0.0,
         direction_scale: float = 0.0,
     ) -> Problem:
-        """Return the problem of a loss, a scale and a weight per fixed part.
+        """Return the problem of a loss, a scale and a weight of the plain dot product.
 
-        Weights come in the order of the fixed parts; those left out are 0. With a
-        `direction_scale` s > 0 the domain has the atoms s·uuᵀ of the embedding too.
+        With a `direction_scale` s > 0 the domain has the atoms s·uuᵀ of the embedding
+        too.
         """
 
 
