@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.cpu.comparisons
 import reference
+from hdsl.cpu.comparisons import Pairs
 from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.layout.sides import sides_of
 from hdsl.rows import Rows
@@ -520,8 +520,8 @@ def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
 @every_layout
 def test_sums_over_several_chunks(layout, monkeypatch):
     """Sums over many comparisons are the dense ones, in whatever pieces they are made."""
-    for name in ("LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
-        monkeypatch.setattr(hdsl.cpu.comparisons, name, 1)
+    for name in ("least_products", "least_per_feature"):
+        monkeypatch.setattr(Pairs, name, 1)
     X, T = random_arrays(0, T=2 * CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T))
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)

@@ -21,9 +21,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.cpu
 import reference
-from hdsl.cpu import comparisons, problem, rows
+from hdsl.cpu import problem, rows
 from hdsl.cpu.atoms import Atoms
-from hdsl.cpu.comparisons import ArrayPool
+from hdsl.cpu.comparisons import ArrayPool, Pairs
 from hdsl.cpu.kernels.lines import WIDTH
 from hdsl.cpu.kernels.losses import CHUNK
 from hdsl.cpu.layout import CPULayout
@@ -322,8 +322,8 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on several numbers of threads, however small the work."""
-    for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_PER_FEATURE"):
-        monkeypatch.setattr(comparisons, name, 1)
+    for name in ("least_products", "least_per_feature"):
+        monkeypatch.setattr(Pairs, name, 1)
 
     def run(function, loss="smoothed_hinge", weighted=False, width=3):
         X, T, weights = arrays

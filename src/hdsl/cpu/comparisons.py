@@ -18,19 +18,6 @@ from .workers import Workers
 
 EMPTY = np.empty(0)
 
-#: A thread is worth calling for this many pairs of rows, of some hundred stored entries
-#: each.
-PAIR_GRAIN = 400
-
-#: The diagonal is summed in shares: the largest number of them, the least products of
-#: each, and the least products of each per feature, since each has a number for every
-#: feature.
-MOST_SHARES = 16
-
-LEAST_PRODUCTS = 100_000
-
-LEAST_PER_FEATURE = 4
-
 #: Entries of X from which on several threads are expected.
 LARGE = 1 << 23
 
@@ -164,9 +151,18 @@ class Pairs:
         WIDTH rows of S side by side take the time of so many single ones that reach all
         of X. Threads, of which a large X is worth several, share a pass but not a
         single row.
+    pair_grain : int
+        A thread is worth calling for this many pairs: rows have some hundred entries.
     score_bounds : ndarray of shape (SCORE_SHARES + 1,)
         Bounds of the rows whose pairs are a share of scores.
     """
+
+    #: The diagonal is summed in shares: the largest number of them, the least products
+    #: of each, and the least products of each per feature, since each has a number for
+    #: every feature.
+    most_shares = 16
+    least_products = 100_000
+    least_per_feature = 4
 
     def __init__(self, rows: KernelRows, a: np.ndarray, b: np.ndarray) -> None:
         self.rows = rows
@@ -175,6 +171,7 @@ class Pairs:
         self.n_pairs = len(a)
         self.workers = rows.workers
         self.pool = ArrayPool(len(a))
+        self.pair_grain = self.workers.grain // 500
         indptr = starts(counted(a, rows.n_rows, self.workers))
         self.by_row = PairsByRow(indptr, b)
         number = np.arange(self.n_pairs, dtype=np.int32)
@@ -211,7 +208,7 @@ class Pairs:
 
     def _add_dense_products(self, inner_products: np.ndarray) -> None:
         """Add the inner products of the embeddings of all pairs."""
-        bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
+        bounds = self.workers.split(self.n_pairs, grain=self.pair_grain)
         self.workers.run(
             add_pair_products, bounds, self.a, self.b, self.rows.dense, inner_products
         )
@@ -233,7 +230,7 @@ class Pairs:
                 np.zeros(rows.n_columns),
             )
 
-        self.workers.run(find, self.workers.split(self.n_pairs, grain=PAIR_GRAIN))
+        self.workers.run(find, self.workers.split(self.n_pairs, grain=self.pair_grain))
 
     @property
     def inner_products(self) -> np.ndarray:
@@ -281,9 +278,9 @@ class Pairs:
         n_features = self.rows.n_features
         n = int(indptr[-1])
         n_shares = min(
-            MOST_SHARES,
-            n // LEAST_PRODUCTS,
-            n // (LEAST_PER_FEATURE * max(n_features, 1)),
+            self.most_shares,
+            n // self.least_products,
+            n // (self.least_per_feature * max(n_features, 1)),
         )
         n_shares = max(1, n_shares)
         bounds = np.searchsorted(indptr, n * np.arange(n_shares + 1) // n_shares)

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..solver.directions import Directions
-from .comparisons import PAIR_GRAIN, Comparisons
+from .comparisons import Comparisons
 from .kernels import dense_rows as kernels
 
 #: Rows that are multiplied by a matrix at a time, and shares of the rows that the
@@ -56,7 +56,7 @@ class EmbeddedComparisons:
         pairs = self.comparisons.pairs
         self._workers.run(
             kernels.add_weighted_products,
-            self._workers.split(pairs.n_pairs, grain=PAIR_GRAIN),
+            self._workers.split(pairs.n_pairs, grain=pairs.pair_grain),
             pairs.a,
             pairs.b,
             self._along(self._dense, numbers),
@@ -72,7 +72,7 @@ class EmbeddedComparisons:
         out = np.empty((len(compared), len(numbers)))
         self._workers.run(
             kernels.direction_margins,
-            self._workers.split(len(compared), grain=PAIR_GRAIN),
+            self._workers.split(len(compared), grain=self.comparisons.pairs.pair_grain),
             positions,
             self._along(self._dense[rows], numbers),
             out,
