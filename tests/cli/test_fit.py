@@ -257,7 +257,7 @@ def test_there_is_one_verdict_and_it_follows_the_tables(folder, tmp_path):
     assert "No pairs from" in shown.stdout
     tables, _, verdict = shown.stdout.partition("Verdict: ")
     assert "cosine " in tables
-    assert "It ranks one known row " in verdict
+    assert "One known row ranks " in verdict
     assert "BM25" in tables
     assert shown.stderr == ""
 

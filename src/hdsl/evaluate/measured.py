@@ -167,9 +167,9 @@ class Measured:
             self.known_items["cosine"].ranks, self.known_items["learned"].ranks
         )
         if test.only_a == test.only_b == 0:
-            return "It ranks one known row as the cosine does."
+            return "One known row ranks as by the cosine."
         sentence = (
-            f"It ranks one known row higher for {test.only_a} and lower for "
+            f"One known row ranks higher than by the cosine for {test.only_a} and lower for "
             f"{test.only_b} of {len(self.known_items['learned'].ranks):,} queries: "
             f"{test.chance}."
         )

@@ -315,7 +315,7 @@ class SearchComparison:
         gain, low, high = self.after.gain(self.bm25, "ndcg")
         beside = f"nDCG@{self.before.k} {gain:+.3f} ({low:+.3f} to {high:+.3f})"
         if low > 0.0:
-            return f"It finds more than BM25: {beside}."
+            return f"The learned order finds more than BM25: {beside}."
         if high < 0.0:
             return f"BM25 finds more: {beside}. Try --weights bm25."
         return (
