@@ -151,21 +151,25 @@ class RecordFeatures:
 
         Their products are cosines. Features are numbered as in `vocabulary`.
         """
-        has_grams = self.grams.squares > 0.0
-        has_words = self.words.squares > 0.0
-        share = 1.0 / np.sqrt(np.maximum(has_grams.astype(int) + has_words, 1))
         vocabulary = self.vocabulary
-        grams = self.grams.rows.times(share * self.grams.inverse_lengths)
-        words = self.words.rows.times(share * self.words.inverse_lengths)
-        n_features = vocabulary.n_features
-        grams_of_all = grams.numbered(vocabulary.gram_columns).matrix(n_features)
-        words_of_all = words.numbered(vocabulary.word_columns).matrix(n_features)
-        return Rows.of_matrix(sp.csr_array(grams_of_all + words_of_all))
+        lengths = np.column_stack([self.grams.squares, self.words.squares])
+        share = 1.0 / np.sqrt(np.maximum((lengths > 0.0).sum(axis=1), 1))
+        chunks = []
+        for block in row_blocks(self.n_records):
+            records = np.arange(self.n_records)[block]
+            grams, words = (
+                each.rows.take(records).times((share * each.inverse_lengths)[block])
+                for each in (self.grams, self.words)
+            )
+            grams = grams.numbered(vocabulary.gram_columns)
+            words = words.numbered(vocabulary.word_columns)
+            X, Y = (each.matrix(vocabulary.n_features) for each in (grams, words))
+            chunks.append(Rows.of_matrix(sp.csr_array(X + Y)))
+        return Rows.stacked(chunks)
 
-    def matrix(self, records: slice | np.ndarray = slice(None)) -> sp.csr_array:
-        """Return `unit_rows` of records as a matrix, shape (n, n_features)."""
-        X = self.unit_rows.matrix(self.vocabulary.n_features)
-        return sp.csr_array(X[records])
+    def matrix(self) -> sp.csr_array:
+        """Return `unit_rows` as a matrix, shape (n_records, n_features)."""
+        return self.unit_rows.matrix(self.vocabulary.n_features)
 
     def spelling(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the cosine of the n-grams of pairs, 0 where a record has none."""

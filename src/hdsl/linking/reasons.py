@@ -22,7 +22,7 @@ def explain_similarity(
     searched: SearchedRecords, learned: Learned, pair: np.ndarray, top: int | None
 ) -> Explanation:
     """Return the words, n-grams and pairs of them that make two records alike."""
-    X = searched.records.matrix(pair)
+    X = searched.records.matrix()[pair]
     if learned.model is None:
         cosine = FixedPart("prior", 1.0, norm="l2")
         similarity = Similarity(*NOTHING, 1.0, (cosine,), X.shape[1])

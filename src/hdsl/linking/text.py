@@ -10,7 +10,6 @@ from unicodedata import normalize
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfTransformer
 
 from .blocks import row_blocks
 from .rows import Rows
@@ -83,12 +82,21 @@ class Vocabulary:
             If no text has a word.
         """
         numbers: dict[str, int] = {}
-        counts = _counts(texts, lambda name: numbers.setdefault(name, len(numbers)))
+        n_with = np.zeros(0, dtype=np.int64)
+        # The counts of all texts at once would be larger than all that is kept of them.
+        for block in row_blocks(len(texts)):
+            counts = _counts(
+                texts[block], lambda name: numbers.setdefault(name, len(numbers))
+            )
+            in_block = np.bincount(counts.indices, minlength=len(numbers))
+            in_block[: len(n_with)] += n_with
+            n_with = in_block
         if not numbers:
             raise ValueError("No record has a word: nothing to link by.")
-        weighing = TfidfTransformer(norm=None, sublinear_tf=True).fit(counts)
+        # Smoothed as scikit-learn does it, as if one more text had every feature.
+        idf = np.log((1 + len(texts)) / (1 + n_with)) + 1.0
         rarest = float(np.log((1 + len(texts)) / 2)) + 1.0
-        return cls([*numbers], weighing.idf_, rarest)
+        return cls([*numbers], idf, rarest)
 
     def with_texts(self, texts: Iterable[str]) -> Vocabulary:
         """Return the vocabulary with the features of later texts behind the others."""
