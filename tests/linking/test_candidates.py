@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import hdsl
 from hdsl.linking import Linker, candidates
-from hdsl.linking.blocking import Blocks
-from hdsl.linking.candidates import NEAREST, SearchedRecords
+from hdsl.linking.candidates import NEAREST, Blocks, SearchedRecords
 from hdsl.linking.tables import read_tables
 from hdsl.progress import Progress
 from products import KINDS, make_tables

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 
 from hdsl.linking import Linker
-from hdsl.linking.contributions import Group, contributions, groups_of
+from hdsl.linking.reasons import Group, contributions, groups_of
 from products import make_tables
 
 

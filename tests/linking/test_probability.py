@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import hdsl
 from hdsl.linking import Linker
-from hdsl.linking.agreement import (
+from hdsl.linking.probability import (
     DIFFERENT,
     EQUAL,
     EXCHANGED,
@@ -16,14 +16,12 @@ from hdsl.linking.agreement import (
     N_LEVELS,
     Column,
     Compared,
-    of_codes,
-)
-from hdsl.linking.probability import (
     Doubt,
     Mixture,
     doubt_of_tail,
     draw_pairs,
     fit_mixture,
+    of_codes,
 )
 from people import make_people
 from products import make_tables

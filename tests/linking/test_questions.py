@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import binom
 
-from hdsl.linking.bridges import pairs_held
 from hdsl.linking.entities import components
 from hdsl.linking.questions import (
     Audit,
     Worth,
     correction_by_audit,
     doubtful_pairs,
+    pairs_held,
     within_budget,
     worth_of_answers,
 )

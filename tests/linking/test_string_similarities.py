@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from hdsl.linking.column_values import amount, day, first_number
-from hdsl.linking.string_similarities import (
+from hdsl.linking.features import (
     StringSimilarities,
     WholeRecords,
+    amount,
+    day,
+    first_number,
     folded,
 )
 from hdsl.linking.tables import read_tables

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdsl.linking.text import Vocabulary, words_and_grams
+from hdsl.linking.rows import Vocabulary, words_and_grams
 
 WORDS = st.sampled_from(["red", "apple", "x-10", "'s", "10", "\\", "apples", "ÿ"])
 TEXTS = st.lists(st.lists(WORDS, max_size=5).map(" ".join), min_size=1, max_size=6)

@@ -8,11 +8,11 @@ numbers and dates. The mean of three classifiers of these learns from scores tha
 cross-fitted, by models that have not seen the match.
 """
 
-from .contributions import Contributions
 from .entities import Changes, Entities, entity_changes
 from .known import LabelReport
 from .linker import Linker
 from .questions import Audit
+from .reasons import Contributions
 from .results import Links
 
 __all__ = [

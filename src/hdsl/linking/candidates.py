@@ -6,8 +6,11 @@ are found by comparing those near by the cosine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,16 +19,305 @@ from ..files.container import Arrays, get_array
 from ..hdsl import HDSL
 from ..neighbor_lists import Neighbors
 from ..progress import Progress
+from ..rows import unit_rows
 from ..search import neighbors_between, top_k
 from ..search.products import Columns
-from .blocking import Blocks
-from .blocks import row_blocks
+from ..similarity import Similarity
 from .features import RecordFeatures
-from .nearest import DEPTH, NearestRecords, Standing
-from .rows import Rows
-from .similarity import learned_rows
-from .tables import Rule, Tables
-from .text import Vocabulary
+from .rows import Rows, Vocabulary, folded, row_blocks
+from .tables import Rule, Table, Tables
+
+#: What separates the values of several columns.
+SEPARATOR = "\x1f"
+
+
+def blocking_rules(block_on: Any) -> list[Rule]:
+    """Return the columns of each rule; candidates agree in all columns of one of them.
+
+    Examples
+    --------
+    >>> blocking_rules(["email", ("surname", "postcode")])
+    [('email',), ('surname', 'postcode')]
+    """
+    if block_on is None:
+        return []
+    rules = block_on if isinstance(block_on, list) else [block_on]
+    rules = [(rule,) if isinstance(rule, str) else rule for rule in rules]
+    if not rules or not all(map(_is_rule, rules)):
+        raise ValueError(
+            "block_on must be a column, or a list of columns and of tuples of columns. "
+            f"Got {block_on!r}."
+        )
+    return rules
+
+
+def _is_rule(rule: Any) -> bool:
+    is_tuple = isinstance(rule, tuple) and len(rule) > 0
+    return is_tuple and all(isinstance(name, str) for name in rule)
+
+
+class Group(NamedTuple):
+    """Whole blocks: records to search for, records among which they are, and their keys."""
+
+    queries: np.ndarray
+    others: np.ndarray
+    query_keys: np.ndarray
+    other_keys: np.ndarray
+
+
+class Blocks:
+    """The keys of records by each rule: candidates have the same key by one of them.
+
+    Parameters
+    ----------
+    keys : ndarray of int64 of shape (n_rules, n_records)
+        0 where a value is missing: such a record has no candidate by the rule. Without
+        any rule, all records can be candidates.
+    """
+
+    def __init__(self, keys: np.ndarray) -> None:
+        self.keys = keys
+
+    @classmethod
+    def of_tables(cls, tables: Tables, rules: Sequence[Rule]) -> Blocks:
+        """Return the keys of the records of tables."""
+        keys = np.zeros((len(rules), tables.n_records), dtype=np.int64)
+        for number, rule in enumerate(rules):
+            keys[number] = np.concatenate(
+                [_keys_of(table, rule) for table in tables.each]
+            )
+        return cls(keys)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether only some records can be candidates of each other."""
+        return len(self.keys) > 0
+
+    def joined(self, later: Blocks, records: np.ndarray) -> Blocks:
+        """Return some of these records and of later ones, numbered after these."""
+        return Blocks(np.concatenate([self.keys, later.keys], axis=1)[:, records])
+
+    def agree(
+        self, records: np.ndarray, others: Blocks, numbers: np.ndarray
+    ) -> np.ndarray:
+        """Return whether records and others, by number, can be candidates of each other."""
+        if not self.has_rules:
+            return np.ones(len(records), dtype=bool)
+        agree = np.zeros(len(records), dtype=bool)
+        for keys, other_keys in zip(self.keys, others.keys, strict=True):
+            key = keys[records]
+            agree |= (key != 0) & (key == other_keys[numbers])
+        return agree
+
+    def groups(self, is_query: np.ndarray, n_left: int, size: int) -> Iterator[Group]:
+        """Yield groups of blocks, of each rule and side, of about `size` records.
+
+        A block that is larger is a group of its own. `is_query` says which records are
+        searched for.
+        """
+        for keys in self.keys:
+            order = np.argsort(keys, kind="stable")
+            order = order[keys[order] != 0]
+            bounds = np.flatnonzero(np.diff(keys[order], prepend=0, append=0))
+            start = 0
+            for first, end in pairwise(bounds.tolist()):
+                if end - start > size and first > start:
+                    records = np.sort(order[start:first])
+                    yield from _groups_of(records, is_query, keys, n_left)
+                    start = first
+            yield from _groups_of(np.sort(order[start:]), is_query, keys, n_left)
+
+
+def _groups_of(
+    records: np.ndarray, is_query: np.ndarray, keys: np.ndarray, n_left: int
+) -> Iterator[Group]:
+    """Yield records of whole blocks, as those of each side search the other one."""
+    if n_left == len(keys):
+        sides = [(records, records)]
+    else:
+        left = records[records < n_left]
+        right = records[records >= n_left]
+        sides = [(left, right), (right, left)]
+    for queries, others in sides:
+        queries = queries[is_query[queries] & np.isin(keys[queries], keys[others])]
+        if len(queries):
+            _, codes = np.unique(
+                np.concatenate([keys[queries], keys[others]]), return_inverse=True
+            )
+            yield Group(queries, others, codes[: len(queries)], codes[len(queries) :])
+
+
+def _keys_of(table: Table, rule: Rule) -> np.ndarray:
+    """Return the keys of the records of a table, 0 where a value is missing."""
+    values = [list(map(folded, table.blocked[name])) for name in rule]
+    texts = [
+        SEPARATOR.join(parts) if all(parts) else ""
+        for parts in zip(*values, strict=True)
+    ]
+    key_of = {text: _key(text) for text in {*texts}}
+    return np.array([key_of[text] for text in texts], dtype=np.int64)
+
+
+def _key(text: str) -> int:
+    """Return a number that hardly another text has; 0 where it is empty."""
+    if not text:
+        return 0
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) or 1
+
+
+#: Nearest records that are known of each, among which a pair has its ranks.
+DEPTH = 20
+
+#: Nearest records that are candidates.
+N_CANDIDATES = 10
+
+#: Scores that differ by less have the same rank.
+SAME_SCORE = 1e-12
+
+
+class Standing(NamedTuple):
+    """Where pairs stand among the nearest records of both ends, one number per pair.
+
+    The lead is the score minus that of the best other record, or minus 0. Ranks count
+    from 1.
+    """
+
+    score: np.ndarray
+    lead_left: np.ndarray
+    lead_right: np.ndarray
+    rank_left: np.ndarray
+    rank_right: np.ndarray
+
+    @classmethod
+    def empty(cls, n_pairs: int) -> Standing:
+        """Return arrays to fill."""
+        return cls(*(np.empty(n_pairs) for _ in cls._fields))
+
+    @classmethod
+    def concatenate(cls, standings: list[Standing]) -> Standing:
+        """Return where all pairs stand, those of the first standing first."""
+        return cls(*map(np.concatenate, zip(*standings, strict=True)))
+
+    def fill(self, rows: Any, standing: Standing) -> None:
+        """Write the numbers of some of the pairs, by a slice or a mask."""
+        for column, values in zip(self, standing, strict=True):
+            column[rows] = values
+
+    def score_by_rank(self) -> np.ndarray:
+        """Return scores divided by ranks: the order of pairs where nothing is learned."""
+        score = np.clip(self.score, 0.0, 1.0)
+        return score / np.sqrt(self.rank_left * self.rank_right)
+
+
+class NearestRecords:
+    """The nearest records of each one, of the other table, or of the only one.
+
+    Parameters
+    ----------
+    neighbors, scores : ndarray of shape (n_records, depth)
+        Nearest records of each, best first, and their scores. Where there is none: -1
+        and -inf, which need not be at the end.
+    """
+
+    def __init__(self, neighbors: np.ndarray, scores: np.ndarray) -> None:
+        self.neighbors = neighbors
+        self.scores = scores
+
+    @classmethod
+    def empty(cls, n_records: int, depth: int) -> NearestRecords:
+        """Return lists to fill."""
+        shape = (n_records, depth)
+        return cls(np.full(shape, -1, dtype=np.int32), np.full(shape, -np.inf))
+
+    def take(self, records: np.ndarray) -> NearestRecords:
+        """Return the lists of some records."""
+        return NearestRecords(self.neighbors[records], self.scores[records])
+
+    def first(self, depth: int) -> NearestRecords:
+        """Return the beginnings of the lists."""
+        return NearestRecords(self.neighbors[:, :depth], self.scores[:, :depth])
+
+    def candidates(self) -> np.ndarray:
+        """Return the pairs of each record with its nearest ones, each pair once."""
+        is_pair = is_candidate(self.neighbors)
+        records, _ = np.nonzero(is_pair)
+        pairs = np.column_stack([records, self.neighbors[is_pair]])
+        return unique_pairs(np.sort(pairs, axis=1))
+
+    def standing(self, pairs: np.ndarray, score: np.ndarray) -> Standing:
+        """Return where pairs stand among the nearest records of both ends.
+
+        `score` is the similarity of each pair.
+        """
+        standing = Standing.empty(len(pairs))
+        for rows in row_blocks(len(pairs)):
+            standing.fill(rows, self._standing(pairs[rows], score[rows]))
+        return standing
+
+    def _standing(self, pairs: np.ndarray, score: np.ndarray) -> Standing:
+        rivals_of_left = self._rivals(pairs[:, 0], pairs[:, 1])
+        rivals_of_right = self._rivals(pairs[:, 1], pairs[:, 0])
+        return Standing(
+            score=score,
+            lead_left=_lead(score, rivals_of_left),
+            lead_right=_lead(score, rivals_of_right),
+            rank_left=_rank(score, rivals_of_left),
+            rank_right=_rank(score, rivals_of_right),
+        )
+
+    def _rivals(self, records: np.ndarray, partners: np.ndarray) -> np.ndarray:
+        """Return the scores of records with their nearest ones but for their partners."""
+        is_partner = self.neighbors[records] == partners[:, None]
+        return np.where(is_partner, -np.inf, self.scores[records])
+
+
+def is_candidate(neighbors: np.ndarray) -> np.ndarray:
+    """Return which of the nearest records are candidates: the first ones of each list."""
+    is_neighbor = neighbors >= 0
+    return is_neighbor & (is_neighbor.cumsum(axis=1) <= N_CANDIDATES)
+
+
+def unique_pairs(pairs: np.ndarray) -> np.ndarray:
+    """Return each of some pairs of numbers once, sorted.
+
+    Examples
+    --------
+    >>> unique_pairs(np.array([[1, 2], [0, 3], [1, 2]])).tolist()
+    [[0, 3], [1, 2]]
+    """
+    width = 1 + pairs.max(initial=0)
+    codes = np.unique(pairs[:, 0] * width + pairs[:, 1])
+    return np.column_stack(np.divmod(codes, width))
+
+
+def _lead(score: np.ndarray, rivals: np.ndarray) -> np.ndarray:
+    return score - np.maximum(rivals.max(axis=1), 0.0)
+
+
+def _rank(score: np.ndarray, rivals: np.ndarray) -> np.ndarray:
+    return 1 + (rivals > score[:, None] + SAME_SCORE).sum(axis=1)
+
+
+def widened(model: HDSL, n_features: int) -> Similarity:
+    """Return what was learned, for rows with later features that nothing is learned of."""
+    return replace(model.similarity_, n_features=n_features)
+
+
+def learned_rows(model: HDSL, records: RecordFeatures) -> Rows:
+    """Return records as learned: their products are the learned cosine.
+
+    Pairs of features come first, then the features of the cosine, later ones last.
+    """
+    X = records.matrix()
+    similarity = widened(model, X.shape[1])
+    return Rows.stacked(
+        [
+            Rows.of_matrix(sp.csr_array(unit_rows(similarity.transform(X[block]))))
+            for block in row_blocks(records.n_records)
+        ]
+    )
+
 
 #: Nearest records by the cosine, among which those by other similarities are.
 NEAREST = 50

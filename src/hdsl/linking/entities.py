@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import (
+    connected_components,
+    min_weight_full_bipartite_matching,
+)
 
 from ..input.errors import short
 from ..printable import frame_of
@@ -16,6 +19,9 @@ from .results import html_of_columns, text_of_columns
 #: Records that hang together by links: up to so many, all their pairs are looked at.
 #: Beyond, pairs that are no candidates count as different.
 MAX_COMPARED = 30
+
+#: A value in the matching must not be 0.
+TINY = 1e-9
 
 
 class Entities(NamedTuple):
@@ -288,3 +294,54 @@ def belonging(
     if is_left.all():
         n_others = sizes - 1
     return np.where(n_others > 0, sums / np.maximum(n_others, 1), 1.0)
+
+
+def first_free(pairs: np.ndarray) -> np.ndarray:
+    """Return the numbers of the pairs whose records are in no pair chosen before.
+
+    Examples
+    --------
+    >>> first_free(np.array([[0, 1], [1, 2], [2, 3]])).tolist()
+    [0, 2]
+    """
+    taken: set[int] = set()
+    chosen = []
+    for number, pair in enumerate(pairs.tolist()):
+        if taken.isdisjoint(pair):
+            taken.update(pair)
+            chosen.append(number)
+    return np.array(chosen, dtype=np.int64)
+
+
+def best_assignment(pairs: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """Return which pairs of left and right records have the largest sum of worth.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_pairs, 2)
+        At least one.
+    worth : ndarray of shape (n_pairs,)
+        0 or more.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_pairs,)
+
+    Examples
+    --------
+    >>> pairs = np.array([[0, 5], [0, 6], [1, 5]])
+    >>> best_assignment(pairs, np.array([0.9, 0.8, 0.7])).tolist()
+    [False, True, True]
+    """
+    _, left = np.unique(pairs[:, 0], return_inverse=True)
+    _, right = np.unique(pairs[:, 1], return_inverse=True)
+    # Each left record has a column of its own, which stands for no match.
+    unmatched = np.arange(left.max() + 1)
+    rows = np.concatenate([left, unmatched])
+    columns = np.concatenate([right, right.max() + 1 + unmatched])
+    values = np.concatenate([worth + TINY, np.full(len(unmatched), TINY)])
+    # SciPy takes indices of 32 bits only.
+    ends = (rows.astype(np.int32), columns.astype(np.int32))
+    table = sp.csr_array((values, ends))
+    _, column_of_row = min_weight_full_bipartite_matching(table, maximize=True)
+    return column_of_row[left] == right

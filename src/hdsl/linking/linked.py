@@ -7,19 +7,19 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from .assignment import best_assignment, first_free
-from .candidates import SearchedRecords
+from .candidates import SearchedRecords, unique_pairs
 from .entities import (
     Entities,
     PairProbabilities,
     belonging,
+    best_assignment,
     components,
+    first_free,
     group_records,
     pairs_within,
 )
 from .known import Consequences, KnownPairs
 from .learning import Learned
-from .nearest import unique_pairs
 from .questions import (
     Audit,
     Worth,

@@ -17,15 +17,14 @@ from ..input.estimators import LinkedToPages
 from ..input.parameters import check_number, check_share, check_word
 from ..progress import Progress
 from . import later, linker_files, reasons
-from .blocking import blocking_rules
-from .candidates import SearchedRecords
-from .contributions import Contributions
+from .candidates import SearchedRecords, blocking_rules
 from .entities import PairProbabilities
 from .known import KnownPairs, LabelReport
+from .later import alone, pairs_of_rows, read_pairs
 from .learning import Settings, learn
 from .linked import LinkedRecords
-from .pair_frames import alone, pairs_of_rows, read_pairs
 from .questions import Audit
+from .reasons import Contributions
 from .results import (
     LIBRARIES,
     Links,

@@ -10,14 +10,13 @@ import numpy as np
 
 from ..files.container import Arrays, dumps, get_array, get_value, nested, part_of
 from ..hdsl import HDSL
-from .agreement import Agreement
 from .candidates import SearchedRecords, check_numbers
 from .classifiers import PairClassifier, TrainingRows, WordModel
 from .entities import PairProbabilities
 from .known import KnownPairs
 from .learning import MAX_STRETCH, Correction, Learned
 from .linked import LinkedRecords
-from .probability import Mixture
+from .probability import Agreement, Mixture
 from .tables import Table, Tables, make_table, text_of
 
 
