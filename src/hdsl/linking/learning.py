@@ -49,7 +49,8 @@ from .rows import row_blocks
 MIN_MATCHES = 5
 
 #: Pairs without an answer that classifiers learn from as the mixture thinks of them, and
-#: what they weigh together where no pair is known to be different.
+#: what they weigh together with known pairs that differ: they stand in for these, and
+#: weigh nothing where so many are known.
 N_UNKNOWN = 2000
 WEIGHT_OF_UNKNOWN = 200.0
 
@@ -457,9 +458,9 @@ class _Classifying:
         is_answered = np.append(np.ones(n_known, dtype=bool), ~np.isnan(answers))
         labels[n_known:] = np.where(np.isnan(answers), labels[n_known:], answers)
         n_others = float((labels[is_answered] == 0.0).sum())
-        total = WEIGHT_OF_UNKNOWN**2 / (WEIGHT_OF_UNKNOWN + n_others)
+        total = max(WEIGHT_OF_UNKNOWN - n_others, 0.0)
         weight = np.where(is_answered, 1.0, total / max(len(unknown), 1))
-        unit = total / max(len(mixing.candidates), total)
+        unit = total / max(len(mixing.candidates), total, 1.0)
         labels, weight = with_rate_of_candidates(labels, weight, is_answered, unit)
         fold = folds(
             np.concatenate([mixing.known_pairs, unknown]),
