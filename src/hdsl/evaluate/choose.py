@@ -27,11 +27,11 @@ from ..similarity.similarity import unlearned
 from ..solver.atoms import NOTHING, are_directions
 from ..supervision.compared_rows import ComparedRows, Supervision
 from .gains import (
+    QUANTILE,
     Gains,
     Interval,
     best_of,
     best_of_walks,
-    expected_gains,
     honest_gain,
     inflation_of_turns,
     interval_of,
@@ -441,9 +441,14 @@ class _Walker:
         ]
 
     def _is_past(self, ranking: str) -> bool:
-        """Return whether less is expected of the last two candidates than of one before."""
-        expected = expected_gains(self.gains(self.priors, ranking))
-        return int(np.argmax(expected)) < len(expected) - 2
+        """Return whether the last two candidates are below one before, the last for certain."""
+        means = self.gains(self.priors, ranking).means
+        best = int(np.argmax(means))
+        if best >= len(means) - 2:
+            return False
+        keys = [(candidate, ranking) for candidate in self.priors]
+        lost = self.scores.gains([keys[-1]], keys[best])
+        return bool(lost.means[0] < -QUANTILE * lost.errors[0])
 
     def try_steps(self, best: Candidate, ranking: str) -> Candidate:
         """Try numbers of iterations for a candidate; return the best."""

@@ -63,7 +63,7 @@ ENOUGH_HELD_OUT = 1000
 #: many comparisons in all, as many as a thousand labelled rows make.
 ENOUGH_LEARNED = 1000 * MOST_MINED**2
 
-MOST_TURNS = 10
+MOST_TURNS = 5
 
 #: A part learns from so many comparisons, if there are as many.
 LEAST_LEARNED = 5000
