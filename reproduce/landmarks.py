@@ -20,9 +20,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from hdsl import search
 from hdsl.class_scores.training import columns_with_values, stratified_folds
-from hdsl.input.comparisons import check_weights
 from hdsl.input.estimators import TakesSparse
-from hdsl.input.labels import check_classes, check_several_classes
+from hdsl.input.labels import check_classes, check_several_classes, check_weights
 from hdsl.input.matrices import check_matrix, check_names
 from hdsl.input.parameters import check_number, check_word
 from hdsl.labels import ranks

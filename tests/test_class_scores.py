@@ -19,7 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, Solver
-from hdsl.class_scores import sample
+from hdsl.class_scores import training
 from sklearn_checks import every_check
 from small_fits import dense
 
@@ -430,12 +430,12 @@ def test_few_rows_are_no_sample_and_many_cost_what_is_known_before(monkeypatch):
     X, y = make_rows(n_rows=300)
     plain = dense(ClassScores(random_state=0, max_rows=None).fit_transform(X, y))
     assert_array_equal(plain, dense(ClassScores(random_state=0).fit_transform(X, y)))
-    monkeypatch.setattr(sample, "FEWEST_ROWS", 20)
-    monkeypatch.setattr(sample.n_affordable_rows, "__defaults__", (X.nnz,))
+    monkeypatch.setattr(training, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(training.n_affordable_rows, "__defaults__", (X.nnz,))
     scores = ClassScores(random_state=0).fit(X, y)
     assert 100 <= scores.n_rows_fitted_ <= 103  # a third, as there are three classes
     assert scores.classifier_.dual is True
-    assert scores.classifier_.max_iter == sample.MAX_PASSES
+    assert scores.classifier_.max_iter == training.MAX_PASSES
     own = ClassScores(LinearSVC(dual=False), random_state=0).fit(X, y)
     assert own.classifier_.dual is False
 
@@ -448,7 +448,7 @@ def test_a_sample_has_each_class_and_no_row_of_weight_zero(codes, data):
     )
     weights[:1] = 1
     n_rows = data.draw(st.integers(1, len(y)))
-    rows = sample.sample_rows(y, n_rows, np.random.RandomState(0), weights)
+    rows = training.sample_rows(y, n_rows, np.random.RandomState(0), weights)
     assert (np.diff(rows) > 0).all()
     assert weights[rows].all()
     assert set(y[rows]) == set(y[weights > 0])

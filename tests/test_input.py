@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL, Mining, Solver
-from hdsl.input.comparisons import check_comparisons
 from hdsl.input.errors import short
+from hdsl.input.labels import check_comparisons
 from hdsl.input.parameters import check_number
 from hdsl.settings import nested_parameters
 from hdsl.triplets import judgement_triplets

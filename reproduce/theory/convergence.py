@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hdsl.input.comparisons import check_comparisons, check_weights
+from hdsl.input.labels import check_comparisons, check_weights
 from hdsl.input.parameters import check_number, check_word
 from hdsl.solver import losses
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from hdsl.input.comparisons import check_comparisons
+from hdsl.input.labels import check_comparisons
 from hdsl.solver import losses
 
 from .generalization import deviation_bound

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from . import memory
 from .input.errors import NoTripletError
 from .input.labels import MIXED_LABELS, check_one_label_per_row, is_missing
-from .input.matrices import as_user_sparse, canonical
-from .input.sparse_structure import sound_csr
+from .input.matrices import as_user_sparse, canonical, sound_csr
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from . import saving
 from .explain.parts import one_row
 from .explain.tables import as_names
 from .input.embeddings import as_given, check_rows
-from .input.estimators import TakesSparse
-from .input.names import numbered_names
+from .input.estimators import TakesSparse, numbered_names
 from .rows import unit_rows
 from .similarity import Similarity
 from .similarity.cosine import LearnedCosine, Rewriter

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import LABELLED, good, texts, told
 from hdsl import load, save
-from hdsl.class_scores import sample as class_scores_sample
+from hdsl.class_scores import training
 from hdsl.cli import measure
 from hdsl.evaluate import measured
 from hdsl.text import Collection
@@ -51,7 +51,7 @@ def test_a_report_fits_no_classifier_again(folder, tmp_path, monkeypatch):
 
 def test_a_classifier_that_learned_from_a_sample_says_so(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(measured, "COMPARISON_SIZE", 1)
-    monkeypatch.setattr(class_scores_sample, "FEWEST_ROWS", 30)
+    monkeypatch.setattr(training, "FEWEST_ROWS", 30)
     model = tmp_path / "model.hdsl"
     result = good("fit", folder / "texts.csv", *LABELLED, "-o", model, "--max-iter", 2)
     assert re.search(r"LinearSVC .* learned from 30 of 72 rows", result.stdout)

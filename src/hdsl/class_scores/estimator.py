@@ -18,32 +18,30 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..explain.parts import one_row
 from ..explain.tables import CLASS
 from ..files.container import Arrays, get_value
-from ..input.comparisons import check_weights
 from ..input.errors import ParameterError
-from ..input.estimators import TakesSparse, replace_fitted
-from ..input.labels import check_classes, check_several_classes
+from ..input.estimators import TakesSparse, numbered_names, replace_fitted
+from ..input.labels import check_classes, check_several_classes, check_weights
 from ..input.matrices import (
     as_checked_rows,
     as_user_sparse,
     check_matrix,
     narrow,
 )
-from ..input.names import numbered_names
 from ..input.parameters import check_number
 from ..labels import LabelSets, label_sets
 from ..model_arrays import names_to_arrays
 from ..rows import Rows, has_embedding, unit_rows
 from ..wide_matrices import is_wide, take_columns
-from .linear import LinearScorer
-from .sample import (
+from .scores import LinearScorer, Scores, with_words
+from .training import (
+    Training,
+    columns_with_values,
     ended_early_on_purpose,
     limit_passes,
     n_affordable_rows,
     sample_rows,
+    stratified_folds,
 )
-from .scores import Scores
-from .training import Training, columns_with_values, stratified_folds
-from .words import with_words
 
 if TYPE_CHECKING:
     from ..explain import Explanation

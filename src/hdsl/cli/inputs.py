@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import readers, triplets
-from ..input.comparisons import check_comparisons
 from ..input.errors import WayOutError
+from ..input.labels import check_comparisons
 from ..labels import split_labels
 from ..readers import tables
 from ..relevance import Relevance, read_relevance

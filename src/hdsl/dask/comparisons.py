@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import search
-from ..input.comparisons import check_comparisons, check_weights
+from ..input.labels import check_comparisons, check_weights
 from ..neighbor_lists import Neighbors
 from ..supervision.compared_rows import Miner
 from ..supervision.labeled_rows import LabeledRows, sample_rows

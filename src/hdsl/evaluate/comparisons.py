@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
+from ..input.labels import check_comparisons, check_weights
 from ..input.matrices import as_rows, check_matrix
 from ..rows import Rows, features_as_float64, has_embedding
 from ..similarity import Similarity

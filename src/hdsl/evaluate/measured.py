@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..class_scores.linear import fit_each_label
-from ..class_scores.sample import (
+from ..class_scores.scores import fit_each_label
+from ..class_scores.training import (
     ended_early_on_purpose,
     limit_passes,
     n_affordable_rows,

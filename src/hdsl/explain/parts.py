@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..input.matrices import sound_csr
 from ..input.parameters import check_number, check_word
-from ..input.sparse_structure import sound_csr
 from ..rows import Rows
 from ..similarity import FixedPart, Similarity
 from ..similarity.fixed import NO_FEATURE

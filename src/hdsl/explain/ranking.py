@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.matrices import as_rows, canonical
+from ..input.matrices import as_rows, canonical, sound_csr
 from ..input.parameters import check_number, check_word
-from ..input.sparse_structure import sound_csr
 from ..rows import sparse_block
 from ..similarity import Similarity
 from ..similarity.products import check_result, row_products

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
-from ..input.paths import FilePath
+from ..input.parameters import FilePath
 
 fcntl: Any
 try:

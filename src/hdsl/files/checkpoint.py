@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.errors import short, warn
-from ..input.paths import FilePath
+from ..input.parameters import FilePath
 from ..rows import Rows, blocks_of
 from ..solver.trace import generator_state, set_generator_state
 from . import container

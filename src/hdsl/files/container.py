@@ -19,9 +19,8 @@ import safetensors.numpy
 import scipy.sparse as sp
 
 from ..input.errors import short
-from ..input.matrices import narrow
-from ..input.paths import FilePath
-from ..input.sparse_structure import check_structure
+from ..input.matrices import check_structure, narrow
+from ..input.parameters import FilePath
 from .atomic import atomic_write, check_regular
 
 Arrays = dict[str, np.ndarray]

@@ -1,12 +1,20 @@
-"""What all estimators have in common with those of scikit-learn: tags, links, attributes."""
+"""What all estimators have in common with those of scikit-learn: tags, links, attributes, names."""
 
 import sys
 from functools import cache
 from importlib import metadata
 from typing import Any
 
+import numpy as np
+
+from .. import memory
+
 #: The label of the documentation's address among those of the package.
 ADDRESS = "Documentation"
+
+
+#: Memory that the name of a column takes, as a Python string in an array.
+BYTES_PER_NAME = 64
 
 
 def replace_fitted(estimator: Any, learned: Any) -> None:
@@ -21,6 +29,22 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
         name: value for name, value in vars(estimator).items() if not name.endswith("_")
     }
     estimator.__dict__ = others | fitted
+
+
+def numbered_names(n_features: int, why: str) -> np.ndarray:
+    """Return x0, x1, …; raise ValueError where so many names do not fit in memory.
+
+    `why` says what needs them, as the start of the message.
+    """
+    needed = BYTES_PER_NAME * n_features
+    free = memory.available()
+    if free is not None and needed > free:
+        raise ValueError(
+            f"{why}: the names of {n_features} columns need about "
+            f"{memory.format_bytes(needed)}, but only {memory.format_bytes(free)} are "
+            "free."
+        )
+    return np.array([f"x{i}" for i in range(n_features)], dtype=object)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Checks of parameters.
+"""Checks of parameters, paths and texts.
 
 scikit-learn is loaded where it is asked, since workers of a cluster check blocks of rows
 without it.
@@ -6,13 +6,17 @@ without it.
 
 import math
 import numbers
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .errors import ParameterError, short
+
+FilePath = str | os.PathLike[str]
 
 
 def check_number(
@@ -122,3 +126,20 @@ def generator(random_state: Any) -> np.random.Generator:
         raise ParameterError("fit", "random_state", wanted, short(random_state))
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
     return np.random.default_rng(seed.tolist())
+
+
+def as_texts(texts: Iterable[Any], owner: str) -> list[Any]:
+    """Return several texts as a list; raise ValueError for one text or a whole table.
+
+    Examples
+    --------
+    >>> as_texts(("a text", "another"), "learn")
+    ['a text', 'another']
+    """
+    is_table = hasattr(texts, "columns") or getattr(texts, "ndim", 1) != 1
+    if isinstance(texts, str | bytes) or is_table:
+        raise ValueError(
+            f"{owner} takes a list of texts, such as one column of a table. Got "
+            f"{short(texts)}."
+        )
+    return [*texts]

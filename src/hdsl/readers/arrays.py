@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..input.paths import FilePath
+from ..input.parameters import FilePath
 from .files import DataFileError, check_file, parsing, shorten
 
 #: Dimensions of the arrays that NumPy can hold.

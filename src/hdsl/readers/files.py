@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..input.errors import WayOutError
-from ..input.paths import FilePath
+from ..input.parameters import FilePath
 from ..memory import format_bytes
 
 #: Bytes of a line that an error looks at.

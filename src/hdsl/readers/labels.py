@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..input.paths import FilePath
+from ..input.parameters import FilePath
 from .arrays import read_vector
 from .files import DataFileError, bad_line, read_text
 

@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.matrices import INDEX_LIMIT, canonical, check_finite, narrow
-from ..input.parameters import check_number
-from ..input.paths import FilePath
-from ..input.sparse_structure import sound_csr
+from ..input.matrices import INDEX_LIMIT, canonical, check_finite, narrow, sound_csr
+from ..input.parameters import FilePath, check_number
 from .arrays import check_array
 from .files import (
     DataFileError,

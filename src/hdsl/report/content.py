@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from ..class_scores.words import word_name
+from ..class_scores.scores import word_name
 from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS, as_names
 from ..input import embeddings

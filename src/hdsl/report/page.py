@@ -15,8 +15,7 @@ from ..evaluate.measured import Measured, measure_labels
 from ..files.atomic import atomic_write, check_can_write
 from ..input.embeddings import check_rows as check_features
 from ..input.labels import check_one_label_per_row
-from ..input.parameters import check_number
-from ..input.paths import FilePath
+from ..input.parameters import FilePath, check_number
 from ..printable import TURNS, unturned
 from ..rows import Rows
 from . import content

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..input.comparisons import check_comparisons, check_weights
 from ..input.embeddings import check_rows
-from ..input.labels import check_labels
+from ..input.labels import check_comparisons, check_labels, check_weights
 from ..labels import label_sets
 from ..rows import Rows
 from ..triplets import Judgements

@@ -11,9 +11,8 @@ from scipy.sparse.csgraph import connected_components
 
 from .. import triplets as triplets_module
 from ..files.checkpoint import digest
-from ..input.comparisons import check_comparisons
 from ..input.errors import NoTripletError
-from ..input.labels import check_classes, check_same_labels
+from ..input.labels import check_classes, check_comparisons, check_same_labels
 from ..labels import label_sets, ranks
 from ..triplets.grades import group_numbers
 from .compared_rows import ComparedRows, Miner, Supervision, with_columns

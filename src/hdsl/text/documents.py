@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..files import container
 from ..files.container import Arrays, get_array, nested, part_of
-from ..input.comparisons import check_comparisons, check_weights
+from ..input.labels import check_comparisons, check_weights
 from ..input.matrices import canonical
 from ..relevance import Relevance
 from ..rows import Rows, sparse_block, unit_rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..files.container import Arrays, get_array, get_value
 from ..input.errors import short, warn
-from ..input.texts import as_texts
+from ..input.parameters import as_texts
 from ..progress import Progress
 from ..rows import unit_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..input.texts import as_texts
+from ..input.parameters import as_texts
 from ..labels import label_sets
 from ..rows import Rows
 from ..similarity.cosine import PRODUCT

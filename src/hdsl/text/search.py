@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..class_scores.words import with_words
+from ..class_scores.scores import with_words
 from ..explain.parts import MEANING
 from ..explain.tables import CLASS, as_names, shown, signed
 from ..printable import frame_of, html_table, text_table

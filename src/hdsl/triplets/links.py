@@ -6,9 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.errors import warn
-from ..input.matrices import canonical, check_finite
+from ..input.matrices import canonical, check_finite, sound_csr
 from ..input.parameters import check_number, generator
-from ..input.sparse_structure import sound_csr
 from .grades import draw
 from .rows import group_equal_rows
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..input.comparisons import check_comparisons, check_weights
+from ..input.labels import check_comparisons, check_weights
 from ..input.matrices import INDEX_LIMIT
 from ..relevance import Relevance
 

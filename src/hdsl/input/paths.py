@@ -1,5 +1,0 @@
-"""What users give as the path of a file."""
-
-import os
-
-FilePath = str | os.PathLike[str]
