@@ -146,6 +146,18 @@ def stop_at_five(state):
     return state.n_iter == 5
 
 
+@pytest.mark.parametrize("rows", [ROWS, ROWS.dense], ids=["words and vectors", "dense"])
+def test_a_few_labels_learn_a_little_inside(rows):
+    """Where nothing can be held out, the least of the bounds is taken, as the prior is."""
+    few = np.concatenate([np.flatnonzero(y == Y)[:6] for y in (0, 1)])
+    model = HDSL(random_state=0).fit(rows[few], Y[few])
+    own = model.prior_ * model.embedding_weight_
+    assert model.embedding_scale_ == pytest.approx(2.0 * own)
+    assert model.directions_ is not None
+    frozen = HDSL(embedding_scale=0.0, random_state=0).fit(rows[few], Y[few])
+    assert frozen.directions_ is None
+
+
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
     monkeypatch.setattr(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from ..input.errors import warn
+from ..rows import Rows
 from ..similarity.cosine import COSINE, PRODUCT, RANKINGS
 from ..similarity.similarity import unlearned
 from ..solver.atoms import NOTHING, are_directions
@@ -306,7 +307,7 @@ def choose(
     progress.stage("choosing the prior: mining")
     parts = make_parts(model, data, validation, rng)
     if not parts:
-        return _without_data(model)
+        return _without_data(model, data)
     is_free = model.prior == "auto"
     runs = []
     for part in parts:
@@ -317,7 +318,7 @@ def choose(
     walker.try_all(None if is_free else float(model.prior))
     paths = walker.paths
     if not paths:
-        return _without_data(model)
+        return _without_data(model, data)
     walks = [walker.gains(path, ranking) for path, ranking in paths]
     walk, best = _best(walks, runs[0], is_free)
     path, ranking = paths[walk]
@@ -360,15 +361,19 @@ def _nothing_learned(
     return Choice(prior, 0, reason, table)
 
 
-def _without_data(model: Any) -> Choice:
-    """Return the choice where too little can be held out."""
+def _without_data(model: Any, data: Supervision) -> Choice:
+    """Return the choice where too little can be held out: that which learns least."""
     prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
     n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
     reason = (
         "too few rows or comparisons to hold some out: "
         f"prior {prior:g} and {n_iter} iterations are taken"
     )
-    return Choice(prior, n_iter, reason)
+    inside = 0.0
+    if isinstance(data.X, Rows) and model.embedding_scale == "auto":
+        inside = INSIDE[0]
+        reason += f", inside the embedding up to {inside:g} times its weight"
+    return Choice(prior, n_iter, reason, embedding_scale=inside)
 
 
 class _Walker:
