@@ -50,6 +50,7 @@ def test_classifiers_of_a_file_say_the_same(fitted, tmp_path):
         ("mixture.others", lambda a: -a, "larger than 0"),
         ("mixture.rate", lambda a: a + 1.0, "larger than 0"),
         ("mixture.ties", lambda a: np.array([[0, 9]]), "strength"),
+        ("mixture.doubt", lambda a: a + 1.0, "doubt"),
     ],
 )
 def test_damaged_numbers_are_refused(fitted, name, change, message):
