@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .solver.loop import State
     from .solver.protocols import Loss
 
-#: Nearest rows whose vote ``score`` goes by.
+#: Number of neighbours that vote in ``score``.
 N_NEIGHBORS = 3
 
 
@@ -48,36 +48,36 @@ class HDSL(TakesCallbacks, SimilarityModel):
         with m the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model.
-        "auto" is chosen on rows, comparisons or queries that are held out, by the
-        measure of the goal, from nothing learned, 64, 32, 16, 8, 4, 2 and 1 over the
-        mean ‖x‖²: the one of the largest expected gain. Where all are expected to
-        lose, nothing is learned; a warning says so unless the goal is "neighbors".
-        ``choice_`` has it all. It is 64 where too little can be held out.
+        "auto" compares nothing learned with 64, 32, 16, 8, 4, 2 and 1 over the mean
+        ‖x‖² on held-out rows, comparisons or queries, by the measure of the goal, and
+        takes the candidate with the largest expected gain. If all are expected to lose,
+        nothing is learned; a warning says so unless the goal is "neighbors".
+        ``choice_`` has the details. The prior is 64 if too little can be held out.
     goal : {"auto", "neighbors", "comparisons", "search"}, default="auto"
-        What the model is for, which decides what is left "auto" on held-out data:
-        the errors of nearest neighbours, the share of comparisons that hold, or what a
-        search by judged or clicked queries finds. "auto" follows the supervision:
-        labels, comparisons, or judged queries and clicks.
+        What the model is for: parameters that are "auto" are chosen on held-out data by
+        the errors of nearest neighbours, the share of comparisons that hold, or the
+        quality of a search with judged or clicked queries. "auto" follows the
+        supervision: labels, comparisons, or judged queries and clicks.
     norm : {"l2", None}, default="l2"
-        "l2" compares rows at unit length, wherever rows come in: the dot product is
-        then the cosine. Columns that no training row has do not count in a row's
-        length. None, the paper's choice, takes rows as they are.
+        "l2" scales rows to unit length, in every method: the dot product is then the
+        cosine. Columns that are empty in the training data are ignored when the length
+        of a row is computed. None, the paper's choice, takes rows as they are.
     embedding : "auto", int, slice, list of str or None, default="auto"
         The last columns of X that are a dense embedding of the rows: their number, a
-        slice such as ``slice(-384, None)``, or their names. ``fit(Rows(X, Z), y)`` needs
-        none of these. "auto" takes a dense X of 32 to 4,096 columns for an embedding as
-        a whole where nearly every value is there and nearly every column has both
-        signs; None takes no column for one. Columns of an embedding are never paired:
-        what is learned in them is W, see `embedding_scale`.
+        slice such as ``slice(-384, None)``, or their names. ``fit(Rows(X, Z), y)``
+        needs none of these. "auto" treats a dense X of 32 to 4,096 columns as an
+        embedding if nearly every value is non-zero and nearly every column has both
+        signs; None means that X has no embedding. Columns of an embedding are never
+        paired: their learned part is W, see `embedding_scale`.
     embedding_weight : float >= 0 or "auto", default="auto"
         w, the weight of the embedding beside the features. "auto" is chosen from 0,
-        1/4, 1, 4, 16 and 64, before anything is learned, on the rows or anchors that the
-        prior is chosen on: the weight whose similarity is the best there. It is 1 where
-        too little can be held out.
+        1/4, 1, 4, 16 and 64, before anything is learned, on the same rows or anchors as
+        the prior: the candidate with the best score on those data. It is 1 if too
+        little can be held out.
     embedding_scale : float >= 0 or "auto", default="auto"
-        s, a bound of what is learned inside the embedding: S has zᵀWz', W positive
+        s, a bound of the part learned inside the embedding: S has zᵀWz', W positive
         semi-definite with trace at most s. 0 leaves the embedding as it is. "auto" is
-        chosen with the prior, 0 among the candidates; it is 0 where the prior is given.
+        chosen with the prior, 0 among the candidates; it is 0 if the prior is a number.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
@@ -89,20 +89,21 @@ class HDSL(TakesCallbacks, SimilarityModel):
         -> array of shape (n_triplets, 3) is short for ``Mining(how)``. None is
         ``Mining()``.
     min_rows : int or "auto", default="auto"
-        Features that fewer rows have are not paired; they count in the dot product.
-        "auto" is the eighth root of the number of rows: 2 for 300 rows, 3 for 10,000.
-        Features as full as the second fullest are paired in any case.
+        Features in fewer rows are not paired, but count in the dot product. "auto" is
+        the eighth root of the number of rows: 2 for 300 rows, 3 for 10,000. The two
+        most frequent features, and those as frequent as the second, are always paired.
     validation_fraction : float, default=1/3
         Share of the rows, or of the anchors of comparisons, to hold out for a choice if
-        ``fit`` is given no validation data. Rows are split 1 / validation_fraction
-        times, rounded, each time with others held out, until 1,000 were.
+        ``fit`` gets no validation data. There are 1 / validation_fraction splits,
+        rounded, with different rows held out in each, until 1,000 rows have been held
+        out.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to ``max_iter`` more
-        iterations with the same scale and prior; nothing is chosen then.
+        iterations with the same scale and prior, without a choice.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where neighbours are mined and the solver runs: on the processor or on a GPU,
         which needs ``hdsl[cuda]``. Both take the same path up to rounding, and a run
-        may go on where another device left it. A GPU pays from some hundred thousand
+        can be continued on another device. A GPU is faster from a few hundred thousand
         comparisons on.
     random_state : int, RandomState or None, default=None
         Source of every random choice. None takes a seed from NumPy's global state, as
@@ -110,56 +111,57 @@ class HDSL(TakesCallbacks, SimilarityModel):
     n_jobs : int or None, default=None
         Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 shows what is being done and how far it is, on stderr, and says what was
-        chosen and why; 2 does it more often in a log.
+        1 shows the progress on stderr, and what was chosen and why; 2 shows it more
+        often in a log.
 
     Attributes
     ----------
     atoms_ : ndarray of shape (n_atoms, 3)
         Rows (i, j, sign), i < j.
     weights_ : ndarray of shape (n_atoms,)
-        Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the
-        paper's domain.
+        Positive, with a sum of at most 1; the rest is the weight of M = 0. The sum is 1
+        in the paper's domain.
     scale_, prior_ : float
         The values used.
     choice_ : dict of str to ndarray, or None
-        What was tried: prior (inf is nothing learned), n_iter (0 where the model starts
+        All candidates: prior (inf is nothing learned), n_iter (0 if the model starts
         from that of the next larger prior), score on held-out data with its standard
-        error, gain over nothing learned with its 95 % interval (of what is chosen on
-        units that had no say), number of units, other measures that decide nothing with
-        the interval of their gain (neighbors, comparisons, search, known_rows, as the
-        data allow), with an embedding its weight, and which was chosen. It prints as a
-        table, and ``pandas.DataFrame(model.choice_)`` reads it. None where nothing was
-        chosen.
+        error, gain over nothing learned with its 95 % interval (for the chosen
+        candidate on units that were not used to choose it), number of units, other
+        measures, which are not used to choose, with the interval of their gain
+        (neighbors, comparisons, search, known_rows, as the data allow), the weight of
+        the embedding if there is one, and which was chosen. It prints as a table, and
+        ``pandas.DataFrame(model.choice_)`` reads it. None if nothing was chosen.
     ranking_ : {"cosine", "product"}
-        How rows are ranked best by the measure of the goal: by the learned cosine, or
-        by S as it is, without dividing rows by their learned lengths. ``cosine=None``
-        of measures and neighbours, ``rewrite(X, cosine=model.ranking_ == "cosine")``
-        and the command line follow it. It is "cosine" where nothing was measured.
+        The better ranking by the measure of the goal: the learned cosine, or S itself,
+        without dividing rows by their learned lengths. ``cosine=None`` of measures and
+        neighbours, ``rewrite(X, cosine=model.ranking_ == "cosine")`` and the command
+        line follow it. It is "cosine" if nothing was measured.
     memory_ : hdsl.evaluate.QueryMemory or None
-        What was judged relevant, or clicked, for known queries, where the goal is
-        "search": it is added to what ranks documents, where that finds more for held-out
-        queries. ``memory_.top_k`` searches with it, ``memory_.forget`` forgets a
-        judgement, and ``partial_fit`` adds those of its data.
+        The documents judged relevant, or clicked, for known queries, if the goal is
+        "search": they are ranked higher for similar queries, if that helps held-out
+        queries. ``memory_.top_k`` searches with it, ``memory_.forget`` deletes a
+        judgement, and ``partial_fit`` adds the judgements of its data.
     embedding_weight_ : float or None
         The value used; None without an embedding.
     directions_ : ndarray of shape (n_directions, embedding_width_) or None
-        V of the part W = VᵀV that is learned inside the embedding: orthogonal rows, the
-        longest first; None where nothing is.
+        V of the part W = VᵀV learned inside the embedding: orthogonal rows, the longest
+        first; None if W is 0.
     embedding_scale_ : float or None
         The value used; None without an embedding.
     path_directions_ : ndarray of shape (n, embedding_width_) or None
-        Unit vectors that the steps of ``trace_`` and ``corrections_`` name by their
-        numbers; None where nothing is learned inside an embedding.
+        Unit vectors that the steps of ``trace_`` and ``corrections_`` refer to by
+        number; None if nothing is learned inside an embedding.
     embedding_width_ : int
-        Number of the last columns that are an embedding, 0 without one.
+        Number of columns, the last of X, that are an embedding; 0 without one.
     forbidden_pairs_ : ndarray of shape (n_pairs, 2) or None
-        Pairs of features that `without` has taken away, which ``partial_fit`` never
-        takes; None where there are none.
+        Pairs of features that `without` has removed and ``partial_fit`` never learns
+        again; None if there are none.
     norm_ : {"l2", None}
         The value used.
     loss_ : str
-        The loss of the path: one of your own by its class and a digest of its values.
+        The loss of the path; your own loss is given by its class and a digest of its
+        values.
     columns_ : ndarray or None
         With ``norm_="l2"``, the columns that count in the length of a row; None is all.
     components_ : sparse array of shape (n_atoms, n_features)
@@ -256,8 +258,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep` those of solver and mining too.
 
-        They are those of the defaults where a parameter is None: ``solver__max_iter``
-        is 15.
+        If a parameter is None, they are the defaults: ``solver__max_iter`` is 15.
         """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
@@ -308,50 +309,51 @@ class HDSL(TakesCallbacks, SimilarityModel):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
             Or a pair (features, embedding) of a matrix and a dense array; or
-            `hdsl.triplets.Judgements` with rows, alone.
+            `hdsl.triplets.Judgements` with rows, without other data.
         y : array-like of shape (n_rows,), default=None
             Labels to make triplets from; not needed with `triplets` or `quadruplets`.
-            For several per row, an array or a sparse matrix of shape (n_rows, n_labels)
-            with 1 where a row has a label, or a list of labels per row: rows that share
-            more labels are more alike, and a comparison weighs as much as the two
-            differ in the F1 score of their labels.
+            Several labels per row are an array or a sparse matrix of shape (n_rows,
+            n_labels) of 0 and 1, or a list of labels per row: rows that share more
+            labels are more alike, and the weight of a comparison is the difference of
+            the two F1 scores of their labels.
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
             Or `hdsl.triplets.Judgements`, with their weights and groups.
         quadruplets : array-like of int of shape (n_quadruplets, 4), default=None
             Row numbers (a, b, c, d) of X: a and b are more alike than c and d.
         sample_weight : array-like, default=None
-            One weight per triplet or quadruplet where these are given. Otherwise one
-            per row, for the triplets that it is the anchor of. Weight 0 is absence,
-            weight 2 is repetition, but for `min_rows`, random mining and the choice of
-            the prior, which count rows.
+            One weight per triplet or quadruplet, if these are given. Otherwise one per
+            row, for the triplets whose anchor it is. A row of weight 0 counts as absent
+            and one of weight 2 as two copies, except for `min_rows`, random mining and
+            the choice of the prior, which count rows.
         groups : array-like, default=None
             One value per row with labels, or per comparison, such as a user, a visit or
-            a site: what is of one group is held out together where something is chosen.
+            a site: a group is held out as a whole.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
-            Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
-            `triplets_val`.
+            Validation rows for the choice, instead of a part of X (1,500 of them are
+            drawn if there are more); needs `y_val` or `triplets_val`.
         y_val : array-like of shape (n_val,), default=None
             Their labels; rows of X vote for them.
         triplets_val : array-like of int of shape (n_val, 3) or (n_val, 4), default=None
-            Triplets or quadruplets of rows of X_val.
+            Triplets or quadruplets, as row numbers of X_val.
         checkpoint : str, path-like or None, default=None
             A file that the run is saved to, at most every half minute: after every 4
-            corrective iterations, or 64 others. If it exists, left by a killed or
+            corrective iterations, or 64 others. If the file exists, left by a killed or
             interrupted process, the fit continues from it, without the choice, and ends
-            in the same model, to the last bit. Other data or parameters than those of
-            the saved run are refused. ``save`` deletes the file when the model of a
-            complete run is written. A function given as `mining` or `callback` must be
-            the same, which cannot be checked, and must not depend on its own past.
+            in the same model, to the last bit. The fit is refused if data or parameters
+            differ from those of the saved run. ``save`` deletes the file when it has
+            written the model of a complete run. A function passed as `mining` or
+            `callback` must be the same, which cannot be checked, and must not keep
+            state.
         callback : callable or None, default=None
-            Called as callback(state) before each step, with ``n_iter``, ``objective``,
-            ``gap``, ``atoms``, ``weights`` and ``seconds``; True stops the run. From
-            scikit-learn 1.9 on ``set_callbacks`` takes its callbacks too, for which
-            each iteration is a task.
+            Called as callback(state) before each step; the state has ``n_iter``,
+            ``objective``, ``gap``, ``atoms``, ``weights`` and ``seconds``. True stops
+            the run. From scikit-learn 1.9 on, ``set_callbacks`` takes its callbacks
+            too; each iteration is a task.
         memory_limit : "auto", float or None, default="auto"
-            GiB that the fit may take beyond X and the comparisons, of the GPU's memory
-            where it runs there; "auto" is what is left. A fit that needs more is
-            refused before the work, with the figure. None never refuses.
+            GiB that the fit may use in addition to X and the comparisons, of the GPU's
+            memory if it runs there; "auto" is the free memory. A fit that needs more is
+            refused before it starts, with the figure. None never refuses.
 
         Returns
         -------
@@ -378,7 +380,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         return self
 
     def _begin_tasks(self, X: Any, y: Any) -> FitTasks | None:
-        """Return what callbacks set by ``set_callbacks`` hear; None where there are none."""
+        """Return the tasks of scikit-learn's callbacks; None without callbacks."""
         if not vars(self).get("_skl_callbacks"):
             return None
         max_subtasks = None
@@ -403,10 +405,10 @@ class HDSL(TakesCallbacks, SimilarityModel):
         """Continue the path on new rows and comparisons, for up to `max_iter` more iterations.
 
         The first call is a fit. Later calls start from the current atoms and weights,
-        use ``scale_`` and ``prior_``, and minimise the loss of the comparisons that
-        they are given: pass old ones too where they should still count. Nothing is
-        chosen then. With a norm, columns that had no value before count in the length
-        of rows from now on, also in ``at``.
+        use ``scale_`` and ``prior_``, and minimise the loss of the new comparisons
+        alone: pass old ones too if they should still count. Nothing is chosen. With a
+        norm, columns that were empty before count in the length of rows from now on,
+        also in ``at``.
 
         Parameters
         ----------
@@ -448,12 +450,13 @@ class HDSL(TakesCallbacks, SimilarityModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            As in ``fit``, also `hdsl.triplets.Judgements` with rows, alone.
+            As in ``fit``, also `hdsl.triplets.Judgements` with rows, without other
+            data.
         y : array-like of shape (n_rows,), default=None
-            Labels: each row gets the vote of the 3 nearest others of X. For several
-            labels per row it is the F1 score of those that win.
+            Labels: each row gets the vote of its 3 nearest neighbours in X. With
+            several labels per row, the score is the F1 of the labels that win.
         triplets, quadruplets : array-like of int, default=None
-            As in ``fit``: the share that holds. A tie counts one half.
+            As in ``fit``: the score is the share that holds. A tie counts one half.
         sample_weight : array-like, default=None
             One weight per triplet or quadruplet.
 
@@ -512,7 +515,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         Parameters
         ----------
         n_iter : int
-            From 0, where the path starts, to the last of the path, ``len(trace_) - 1``.
+            From 0, the start of the path, to ``len(trace_) - 1``, its end.
 
         Returns
         -------
@@ -527,10 +530,10 @@ class HDSL(TakesCallbacks, SimilarityModel):
     def without(self, pairs: Any, *, feature_names: Any = None) -> HDSL:
         """Return the model without some pairs of features, at once and without data.
 
-        What was learned of each pair is taken away, and the rest stays as it is. Nothing
-        is measured again. ``partial_fit`` on the same rows and comparisons, of what comes
-        back, solves it again from there, and never takes the pairs; ``fit`` forgets which
-        they are.
+        The learned weight of each pair is removed, and the rest stays as it is. Nothing
+        is measured again. ``partial_fit`` of the returned model, on the same rows and
+        comparisons, continues from there and never learns the pairs again; ``fit`` may
+        learn them.
 
         Parameters
         ----------
@@ -560,19 +563,18 @@ class HDSL(TakesCallbacks, SimilarityModel):
     def with_pairs(
         self, pairs: Any, weight: float | None = None, *, feature_names: Any = None
     ) -> HDSL:
-        """Return the model with pairs of features that count in any case.
+        """Return the model with pairs of features that always count.
 
         For each pair i and j, S(x, x') gets weight·(x_i + x_j)(x'_i + x'_j): with the
         default weight a row with i matches one with j as if both had the same feature.
-        The rest stays as it is. A ``partial_fit`` after this may take the weight away
-        again.
+        The rest stays as it is. A later ``partial_fit`` may remove the weight.
 
         Parameters
         ----------
         pairs : sequence of pairs of str or int, or of str
             As in `without`.
         weight : float > 0, default=None
-            None is ``prior_``, or 1 where that is 0.
+            None is ``prior_``, or 1 if that is 0.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``.
 
@@ -594,7 +596,7 @@ class HDSL(TakesCallbacks, SimilarityModel):
         return with_pairs(self, pairs, self._names_of_features(feature_names), weight)
 
     def _names_of_features(self, feature_names: Any) -> np.ndarray | None:
-        """Return names of features, those of the fit where none are given."""
+        """Return names of features; None means those of the fit."""
         if feature_names is None:
             return getattr(self, "feature_names_in_", None)
         return np.asarray(feature_names, dtype=object)
@@ -608,10 +610,10 @@ class HDSL(TakesCallbacks, SimilarityModel):
     # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> Any:
-        """Return the fitted model as arrays, and what of it is no array."""
+        """Return the fitted model as arrays, and a header with everything else."""
         return model_arrays.model_to_arrays(self)
 
     @classmethod
     def from_arrays(cls, arrays: Any, header: Any) -> HDSL:
-        """Return the model that `to_arrays` was called on."""
+        """Return the model from the result of `to_arrays`."""
         return model_arrays.model_from_arrays(cls, arrays, header)

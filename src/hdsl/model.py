@@ -90,16 +90,15 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
             Return queries of the learned cosine, for an index of ``index_rows(Y,
             cosine=True)``.
         nonnegative : bool, default=False
-            Leave out negative weights, which some engines refuse. Scores of rows
-            without negative values are then upper bounds: see
-            `hdsl.serving.certified_top_k`.
+            Leave out negative weights, which some engines refuse. The scores of
+            non-negative rows are then upper bounds: see `hdsl.serving.certified_top_k`.
         max_terms : int, default=None
-            Keep at most so many weights per query, the largest in absolute value. They
-            are those of features: an embedding is kept as it is.
+            Maximum number of weights per query: the largest in absolute value are kept.
+            It counts features; an embedding is kept as it is.
         max_weight : float, default=None
-            Scale down each query whose largest absolute weight of a feature is above,
-            with its embedding. Its scores are multiplied by the same number, and ranks
-            do not change.
+            Queries whose largest absolute feature weight is greater are scaled down,
+            with their embedding. All scores of a query change by the same factor, so
+            ranks do not change.
 
         Returns
         -------
@@ -117,14 +116,14 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
     def lengths(self, Y: Any) -> np.ndarray:
         """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
 
-        It is what the learned cosine divides a row by: one number per document of an
-        index that holds ``index_rows(Y)``.
+        The learned cosine divides each row by it: one number per document of an index
+        that holds ``index_rows(Y)``.
         """
         similarity, Y = self._similarity_and(Y)
         return LearnedCosine(similarity).lengths(Y)
 
     def index_rows(self, Y: Any, *, cosine: bool = False) -> Any:
-        """Return the rows that dot products with ``rewrite(X)`` compare with.
+        """Return rows for an index whose dot products with ``rewrite(X)`` are the similarity.
 
         They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each
         divided by its learned length sqrt(S(y, y)).
@@ -133,7 +132,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         return as_given(rewriter.index_rows(rows), Y)
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
-        """Return S between all rows of X and all rows of Y (X where None), dense.
+        """Return S between all rows of X and all rows of Y (X if None), dense.
 
         With `cosine` it is S(x, y) / sqrt(S(x, x) S(y, y)).
         """
@@ -154,7 +153,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         return similarity.pair_score(X, Y, cosine=cosine)
 
     def _similarity_and(self, X: Any) -> tuple[Similarity, Any]:
-        """Return what was learned and a checked X; a model that is not fitted raises first."""
+        """Return the learned similarity and a checked X; a model that is not fitted raises first."""
         similarity = self.similarity_
         return similarity, self._check(X)
 
@@ -198,7 +197,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         return np.concatenate([pairs, *blocks, learned_last])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
-        """Return the names given to ``fit`` or to this; None where there are none."""
+        """Return the names given to ``fit`` or to this method, or None."""
         fitted_names = getattr(self, "feature_names_in_", None)
         if input_features is None:
             input_features = fitted_names
@@ -234,14 +233,14 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         ----------
         x, y : array-like, sparse matrix or DataFrame of shape (1, n_features)
         rather_than : array-like, sparse matrix or DataFrame, default=None
-            One row z: then the parts are those of S(x, y) - S(x, z).
+            One row z: the parts then add up to S(x, y) - S(x, z).
         by : {"pair", "atom"}, default="pair"
             One part per feature pair, M_ij (x_i y_j + x_j y_i), or one per atom; the
             prior has one per feature in either case.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
-            How many parts are shown; the object has all.
+            Number of parts to show; the object has all.
 
         Returns
         -------
@@ -290,19 +289,19 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         ----------
         x, y : Rows or array-like of one row
         X : Rows or array-like of shape (n_rows, n_features)
-            Rows to show at both ends of a direction, such as those learned from.
+            Rows to show at both ends of a direction, such as the training rows.
         texts : sequence of length n_rows, default=None
-            What to show of them; None is their numbers.
+            Texts to show for these rows; None shows row numbers.
         top : int, default=3
-            How many directions.
+            Number of directions.
         n_ends : int, default=3
-            How many rows per end.
+            Number of rows per end.
 
         Returns
         -------
         list of hdsl.explain.Direction
-            Each has ``value``, what it adds, and the rows at its ends, ``low`` and
-            ``high``. Over all directions the values sum to *meaning, learned*.
+            Each has ``value``, its contribution to S, and the rows at its ends, ``low``
+            and ``high``. The values of all directions sum to *meaning, learned*.
         """
         similarity = self.similarity_
         x = self._check(one_row(x), "x")
@@ -325,16 +324,16 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features), default=None
-            Rows to rank by. The effect of a feature pair is the root mean square of
-            what it adds to S(x, y), over two rows x and y of X, times n / (n + 5) where
-            n rows have its rarer feature. None ranks by the weight in M.
+            Rows to rank by. The effect of a feature pair is the root mean square of its
+            contribution to S(x, y), over pairs of rows x and y of X, times n / (n + 5),
+            with n the number of rows that have its rarer feature. None ranks by the
+            weight in M.
         min_rows : int, default=5
-            With X, features that fewer rows have, and pairs with such a feature, come
-            last.
+            With X, features in fewer rows, and pairs with such a feature, come last.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
-            How many are shown; the object has all.
+            Number to show; the object has all.
 
         Returns
         -------
@@ -363,7 +362,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         title: str | None = None,
         max_items: int = 200,
     ) -> None:
-        """Write one HTML page that shows what was learned, in one file.
+        """Write a report about the learned similarity, as one HTML file.
 
         The page goes through all models of the path, searches the feature pairs, draws
         their network, and shows why two rows of X match.
@@ -373,20 +372,20 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         path : str or path-like
             By convention ``*.html``; written whole or not at all.
         X : array-like or sparse matrix of shape (n_rows, n_features), default=None
-            Rows to count the feature pairs in, and to compare.
+            Rows to compare, and to count the feature pairs in.
         y : array-like of shape (n_rows,), default=None
             Their labels.
         X_test, y_test : as X and y, default=None
-            Rows to measure the error of 3 nearest neighbours among the rows of X on, by
-            cosine and as learned. Without them the page has no error.
+            Test rows for the error of 3 nearest neighbours among the rows of X, by
+            cosine and by the learned similarity. Without them the page shows no error.
         texts : sequence of str of length n_rows, default=None
             The texts behind the rows of X.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         title : str, default=None
         max_items : int, default=200
-            Most rows of X on the page, spread evenly; fewer where rows are long. A page
-            of texts is smaller than 1 MB as a rule.
+            Maximum number of rows of X on the page, spread evenly; fewer if rows are
+            long. A page of texts is usually smaller than 1 MB.
         """
         from . import report  # rarely needed
 
@@ -413,8 +412,8 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
 
         The same data and parameters make the same bytes. So `device`, `n_jobs`,
         `verbose`, `memory_limit` and `checkpoint` are left out too, and the seconds of
-        the trace, which are NaN in a model that was loaded. The checkpoint of the run
-        is deleted.
+        the trace, which are NaN in a loaded model. The checkpoint of the run is
+        deleted.
 
         Parameters
         ----------

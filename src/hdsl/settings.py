@@ -22,24 +22,25 @@ class Solver(BaseEstimator):
     Parameters
     ----------
     step : {"corrective", "away", "forward", "pairwise", "blended"}, default="corrective"
-        The kind of Frank-Wolfe step. A corrective step adds up to some hundred atoms
-        and changes all weights at once. The others change one or two: the paper's
-        (forward or away, whichever is steeper), forward steps only, pairwise steps, or
-        lazy blended pairwise steps. They need hundreds of iterations: set `max_iter`.
+        The kind of Frank-Wolfe step. A corrective step adds up to a few hundred atoms
+        and changes all weights at once. The others change one or two weights: "away" is
+        the paper's (forward or away, whichever is steeper), "forward" has forward steps
+        only, "pairwise" moves weight between two atoms, and "blended" has lazy blended
+        pairwise steps. They need hundreds of iterations: set `max_iter`.
     oracle : {"ascent", "heuristic", "exact"}, default="ascent"
         How the next atom is found: alternating maximisation from several starts, the
         paper's heuristic, or a search of all feature pairs.
     init : {"zero", "oracle", "random"}, default="zero"
-        Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most
-        1, so that the scale is an upper bound of what is learned. The others are the
-        paper's domain, with weights that sum to 1: start from the atom that the oracle
-        picks at M = 0, or from a random one.
+        Start of the path. "zero" starts at M = 0, the prior alone; weights sum to at
+        most 1, so that the scale is an upper bound of the learned part. The others use
+        the paper's domain, with weights that sum to 1: the path starts from the atom
+        that the oracle picks at M = 0, or from a random one.
     batch_size : int or None, default=None
-        Number of comparisons that directions are chosen by, drawn anew in each
-        iteration without replacement. None takes all.
+        Number of comparisons, drawn anew in each iteration without replacement, that
+        the next atoms are chosen by. None uses all.
     max_iter : int or "auto", default=15
-        Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
-        "auto" is chosen after the prior: 5, 10, 15, 20 or 30, the smallest within one
+        Maximum number of iterations. To reach it is normal; ``status_`` says so. "auto"
+        is chosen after the prior from 5, 10, 15, 20 and 30: the smallest within one
         standard error of the best. It is 15 if the prior is given and there are no
         validation data.
     tol : float >= 0, default=1e-3
@@ -77,7 +78,7 @@ class Solver(BaseEstimator):
 
 
 class Mining(BaseEstimator):
-    """How ``fit(X, y)`` makes triplets of labels: ``HDSL(mining=Mining(n_targets=3))``.
+    """How ``fit(X, y)`` makes triplets from labels: ``HDSL(mining=Mining(n_targets=3))``.
 
     A grid search reaches each parameter by its name, such as ``mining__n_targets``.
 
@@ -90,8 +91,8 @@ class Mining(BaseEstimator):
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors
         triplets per row.
     max_anchors : int or None, default=20000
-        Most rows that triplets are made of. Larger data are sampled, in which each
-        class has its share. None compares all.
+        Maximum number of rows to make triplets from. Larger data are sampled,
+        stratified by class. None uses all rows.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Mining(BaseEstimator):
         raise ParameterError("HDSL", "mining", wanted, repr(value), " or None")
 
 
-#: The parameters of `HDSL` that are one of these, or short for one.
+#: The parameters of `HDSL` that hold a Solver or a Mining.
 NESTED: dict[str, Any] = {"solver": Solver, "mining": Mining}
 
 
