@@ -85,7 +85,7 @@ def knn_predict(
 ) -> np.ndarray:
     """Return the class number that wins the vote of the neighbors, shape (n_queries,).
 
-    Of classes with equal votes the class of the nearest neighbor wins.
+    If classes have equal votes, the class of the nearest neighbor wins.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def knn_predict(
 
 
 def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
-    """Return the weight of each neighbor's vote: uniform where all of a query are 0."""
+    """Return the weight of each neighbor's vote: uniform if all of a query are 0."""
     if weights == "uniform":
         return np.ones_like(scores)
     positive = np.maximum(scores, 0.0)
@@ -223,23 +223,23 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     ----------
     n_neighbors : int, default=3
     weights : {"uniform", "similarity"}, default="uniform"
-        Weight of a neighbor's vote: 1; or its similarity, 0 where that is negative. If
-        all neighbors of a query have weight 0, they count the same.
+        Weight of a neighbor's vote: 1, or its similarity, with negative ones set to 0.
+        If all neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose
         dot products with the original rows are the similarity. None is the dot product.
-        Rows are compared by what the model has learned when the classifier is fitted,
-        also if the model is fitted again. A clone of the classifier, as in a grid
-        search, compares by the same fitted model.
+        The classifier keeps the similarity that the model has when the classifier is
+        fitted, even if the model is fitted again later. A clone of the classifier, as
+        in a grid search, uses the same fitted model.
     cosine : bool or None, default=None
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to
-        itself. None: as the model ranks, ``ranking_``; False without a model. Changes
-        when the classifier is fitted again.
+        itself. None follows ``ranking_`` of the model; without a model it is False. A
+        change takes effect at the next fit.
     n_jobs : int or None, default=None
-        Threads. Results do not depend on their number.
+        Number of threads. Results do not depend on it.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where neighbors are searched for, as in ``hdsl.search.top_k``. A GPU keeps the
-        fitted rows from one call to the next, as an ``hdsl.search.Index`` does.
+        Device of the search, as in ``hdsl.search.top_k``. A GPU keeps the fitted rows
+        from one call to the next, as an ``hdsl.search.Index`` does.
 
     Attributes
     ----------
@@ -247,14 +247,12 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         The labels, sorted; the numbers of the columns of an indicator matrix.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Where X has string column names.
+        If X has string column names.
 
-    Notes
-    -----
-    Rows of equal similarity come in the order of their numbers. Of classes with equal
-    votes the class of the nearest neighbor wins; `predict_proba` gives these classes
-    equal shares. Of several labels per row, those with more than half of the votes are
-    predicted.
+    Notes ----- Rows of equal similarity come in the order of their numbers. If classes
+    have equal votes, the class of the nearest neighbor wins; `predict_proba` gives
+    these classes equal shares. With several labels per row, labels with more than half
+    of the votes are predicted.
 
     Examples
     --------
@@ -292,9 +290,9 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         self.device = device
 
     def __sklearn_clone__(self) -> SimilarityKNeighborsClassifier:
-        """Return a classifier that is not fitted, with the same similarity if that is fitted.
+        """Return an unfitted classifier with the same similarity, if that is fitted.
 
-        scikit-learn clones parameters that are estimators, and a clone has learned nothing.
+        scikit-learn clones parameters that are estimators, and a clone is not fitted.
         """
         cloned: SimilarityKNeighborsClassifier = super().__sklearn_clone__()
         if hasattr(self.similarity, "similarity_"):
@@ -309,9 +307,8 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         X : array-like or sparse matrix of shape (n_rows, n_features)
             Not to be changed afterwards: no copy is made.
         y : array-like of shape (n_rows,)
-            One label per row. For several, an array or a sparse matrix of shape
-            (n_rows, n_labels) with 1 where a row has a label, or a list of labels per
-            row.
+            One label per row. Several labels per row are an array or a sparse matrix of
+            shape (n_rows, n_labels) of 0 and 1, or a list of labels per row.
 
         Returns
         -------
@@ -339,8 +336,8 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).
 
-        None stands for the fitted rows, each classified by the others: leave one out.
-        Several labels per row come in the form that `fit` got them: an indicator
+        None stands for the fitted rows, each classified by the others (leave one out).
+        Several labels per row are returned in the form that `fit` got: an indicator
         matrix, or tuples.
         """
         scores, rows = self.kneighbors(X)
@@ -353,8 +350,8 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the share of the votes of each class, shape (n_queries, n_classes).
 
-        X as in `predict`. Of equal shares that of the predicted class is larger by
-        rounding, so that the largest is always what is predicted.
+        X as in `predict`. Among equal shares, that of the predicted class is larger by
+        rounding, so that the predicted class always has the largest.
         """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
@@ -378,7 +375,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
             return float(super().score(X, y, sample_weight))
         predicted = label_sets(self.predict(X), are_sets=True)
         if predicted is None:
-            raise ValueError("y has several labels per row, but fit was given one.")
+            raise ValueError("y has several labels per row, but fit got one.")
         predicted, sets = aligned(predicted, sets.check(predicted.indicator))
         differences = abs(predicted.indicator - sets.indicator).sum(axis=1)
         is_right = np.asarray(differences).ravel() == 0
@@ -392,9 +389,9 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     ) -> Any:
         """Return the most similar of the fitted rows, the most similar first.
 
-        scikit-learn's classifier returns distances. A similarity has them too, as
-        ``kneighbors_graph(mode="distance")`` returns, but rows of another length may
-        be more similar and further away.
+        scikit-learn's classifier returns distances, and
+        ``kneighbors_graph(mode="distance")`` does too. But a longer row may be more
+        similar and further away.
 
         Parameters
         ----------
@@ -483,7 +480,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
         return neighbors, queries
 
     def _rows_to_search(self, X: Any) -> _FittedRows:
-        """Return the rows with what they are compared by; a wrong similarity raises."""
+        """Return the rows with their similarity; a wrong similarity raises."""
         similarity = self._compared_by(X.shape[1])
         try:
             similarity.rewrite(X)  # raises now what would raise in each search
@@ -494,7 +491,7 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
             ) from error
 
     def _compared_by(self, n_features: int) -> Rewriter:
-        """Return what rows are compared by: what is learned now, not later."""
+        """Return the similarity of rows, as it is learned now."""
         if self.similarity is None:
             return _plain_similarity(bool(self.cosine))
         name = f"The 'similarity' parameter of {type(self).__name__}"

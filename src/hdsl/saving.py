@@ -77,7 +77,7 @@ def save(model: Any, path: Any) -> None:
 
 
 def load(path: Any) -> Any:
-    """Return the model that `save` wrote; no code in the file is ever run.
+    """Return the model in a file of `save`; code in the file is never run.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _pipeline_to_arrays(pipeline: Any) -> tuple[Arrays, dict[str, Any]]:
 
 
 def _kind_of(model: Any) -> str:
-    """Return the class of the package that a model is of; raise ValueError where it is of none."""
+    """Return the class of the package that a model is of; raise ValueError if there is none."""
     for base in type(model).__mro__:
         is_ours = base.__module__.split(".")[0] == __package__
         if is_ours and base.__name__ in KINDS:

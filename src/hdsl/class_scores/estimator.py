@@ -73,8 +73,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     ``fit_transform`` is not ``fit`` and ``transform``. It scores each row by a
     classifier that has not seen it: the rows are divided into folds, and each fold is
     scored by a classifier that was fitted on the others (cross-fitting). A classifier
-    is too sure of the rows it was fitted on, so their scores would teach HDSL to trust
-    nothing else. A pipeline calls the right one by itself.
+    is overconfident on the rows it was fitted on, so HDSL would learn to trust their
+    scores alone. A pipeline calls the right method.
 
     Parameters
     ----------
@@ -82,8 +82,9 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Has ``decision_function``, or else ``predict_proba``; probabilities replace the
         squashed scores. None is ``LinearSVC(tol=0.1)``.
     weight : float >= 0 or "auto", default="auto"
-        Length of the scores beside text of length 1. "auto" is 0.3. With a larger one,
-        rows of one class come so close that it is harder to find one among them.
+        Length of the scores; the text has length 1. "auto" is 0.3. With a larger
+        weight, rows of one class come closer together, so it is harder to find a single
+        one.
     n_scores : int or None, default=5
         Number of scores per row, the largest; the others are 0. None keeps all.
     cv : int, splitter or iterable, default=3
@@ -94,13 +95,13 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Number of threads that fit the classifiers.
     max_rows : int, "auto" or None, default="auto"
-        Most rows that a classifier is fitted on; of more, a sample with about the same
-        share of each class. "auto" is as many as have 50 million values, counted once
-        per class, and at least 20,000. None is all. All rows are scored.
+        Maximum number of rows to fit a classifier on; larger data are sampled, with
+        about the same share of each class. "auto" is as many as have 50 million values,
+        counted once per class, and at least 20,000. None is all. All rows are scored.
     with_embedding : bool or "auto", default="auto"
         Whether the classifier of `hdsl.Rows` sees the embedding beside the features,
-        both at unit length. "auto" is True where a classifier that sees both has fewer
-        errors on rows that it has not seen.
+        both at unit length. "auto" is True if a classifier of both has fewer errors on
+        rows that it has not seen.
 
     Attributes
     ----------
@@ -110,25 +111,23 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     weight_ : float
         The value used.
     columns_ : ndarray or None
-        The columns that training has; the others do not count in the length of a row.
-        None is all.
+        The columns that are not empty in training; the others do not count in the
+        length of a row. None is all.
     is_wide_ : bool
-        Whether X has so many columns that the classifier sees those of ``columns_``
-        alone: more than 1000 and 4 per value.
+        Whether X has so many columns that the classifier sees only ``columns_``: more
+        than 1000 and 4 per value.
     n_rows_fitted_ : int
         Number of rows that ``classifier_`` was fitted on.
     embedding_width_ : int
-        Number of columns of an embedding that the classifier sees; 0 is none.
+        Number of embedding columns that the classifier sees.
     n_features_in_ : int
-        Those of an embedding are not counted.
+        Without the columns of an embedding.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
-    Notes
-    -----
-    A class may have fewer rows than there are folds. Where all its rows are in one
-    fold, the classifier for that fold does not know the class, and its score there is
-    0.
+    Notes ----- A class may have fewer rows than there are folds. If all its rows are in
+    one fold, the classifier for that fold does not know the class, and its score there
+    is 0.
 
     Examples
     --------
@@ -170,8 +169,8 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_rows, n_features)
             Or `hdsl.Rows`: such a matrix, and a dense embedding beside it.
         y : array-like of shape (n_rows,)
-            Class labels. For several per row, an indicator matrix or a list of labels
-            per row: each label then has a classifier of its own, which must be linear.
+            Class labels. Several per row are an indicator matrix or a list of labels
+            per row: each label then has its own classifier, which must be linear.
         sample_weight : array-like of shape (n_rows,), default=None
             Passed to the classifier, which must take it.
 
@@ -188,7 +187,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the rows with scores by classifiers that have not seen them.
 
-        The result differs from ``fit(X, y, sample_weight).transform(X)``. Of
+        The result differs from ``fit(X, y, sample_weight).transform(X)``. With
         `hdsl.Rows` the scores stand beside the features, and the embedding stays as it
         is.
 
@@ -200,7 +199,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
-            Rows where X has an embedding.
+            `hdsl.Rows` if X has an embedding.
         """
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
@@ -224,12 +223,12 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            Or `hdsl.Rows`, which it must be where the classifier sees the embedding.
+            Or `hdsl.Rows`, which are required if the classifier sees the embedding.
 
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
-            Rows where X has an embedding.
+            `hdsl.Rows` if X has an embedding.
         """
         check_is_fitted(self, "classifier_")
         if not has_embedding(X):
@@ -273,13 +272,13 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
             Names of the features without scores. None is ``feature_names_in_``, or x0,
             x1 and so on.
         top : int or None, default=10
-            How many parts are shown.
+            Number of parts to show.
 
         Returns
         -------
         hdsl.explain.Explanation
-            As ``HDSL.explain`` returns it. Its ``words`` has the features that add most
-            to the score of each class in each row, where the classifier is linear.
+            As ``HDSL.explain`` returns it. If the classifier is linear, its ``words``
+            has the features that add most to the score of each class in each row.
         """
         rows = {"x": one_row(x), "y": one_row(y)}
         if rather_than is not None:
@@ -292,7 +291,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return what was learned as plain arrays, and what is no array.
+        """Return the fitted transformer as plain arrays, and a header with everything else.
 
         Raises
         ------
@@ -314,7 +313,7 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> ClassScores:
-        """Return the fitted transformer that `to_arrays` was called on.
+        """Return the fitted transformer from the result of `to_arrays`.
 
         Its ``classifier_`` is a `LinearScorer`. Parameters other than `weight` and
         `n_scores` are the defaults.

@@ -149,7 +149,7 @@ def triplet_accuracy(
         b, c, d) says S(a, b) > S(c, d).
     sample_weight : array-like of shape (n_triplets,), default=None
     cosine : bool or None, default=None
-        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+        Compare by the learned cosine. None follows ``ranking_`` of the model.
 
     Returns
     -------
@@ -184,8 +184,8 @@ def compare_triplets(
 ) -> ErrorComparison:
     """Return the shares of comparisons that do not hold by plain cosine and as learned.
 
-    The intervals and the test take comparisons of different anchors (first rows) as
-    independent. Where they share other rows they say less than that.
+    The intervals and the test treat comparisons of different anchors (first rows) as
+    independent. They are too narrow if anchors share other rows.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def compare_triplets(
     X, triplets, sample_weight
         As in `triplet_accuracy`.
     cosine : bool or None, default=None
-        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+        Compare by the learned cosine. None follows ``ranking_`` of the model.
 
     Returns
     -------
@@ -243,9 +243,9 @@ TOLERANCE = 1e-6
 class ClickedPairs:
     """Clicked rows, each with the rows shown in the same event that were not clicked.
 
-    It does not matter which engine showed them. A click weighs 1 over the chance that its
-    position is looked at: what is clicked less as it stood behind counts as if it had stood
-    first (inverse propensity weights).
+    It does not matter which engine showed them. The weight of a click is 1 over the
+    probability that its position is seen, so that rows shown further down count as if
+    they had been first (inverse propensity weights).
 
     Parameters
     ----------
@@ -374,9 +374,9 @@ def compare_clicks(
     cosine: bool | None = None,
     memory: QueryMemory | None = None,
 ) -> ErrorComparison:
-    """Return how many rows shown beside clicked ones are above them, by cosine and as learned.
+    """Return the share of rows shown with a click that rank above it, by cosine and learned.
 
-    Each click weighs 1 over the chance that its position is looked at, as
+    The weight of a click is 1 over the probability that its position is seen, as
     `position_power` estimates it. Clicks of one query count together.
 
     Parameters
@@ -387,10 +387,10 @@ def compare_clicks(
     clicks : Judgements or ShownRows
         Of ``hdsl.triplets.choice_triplets``, in rows of X.
     cosine : bool or None, default=None
-        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+        Compare by the learned cosine. None follows ``ranking_`` of the model.
     memory : QueryMemory, default=None
-        What is remembered of judged queries, of documents that are the first rows of X:
-        it is added to the learned scores.
+        Memory of judged queries, whose documents are the first rows of X: it is added
+        to the learned scores.
 
     Returns
     -------

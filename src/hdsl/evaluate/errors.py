@@ -52,7 +52,7 @@ class ErrorRate:
 
 @dataclass(frozen=True, repr=False)
 class ErrorComparison:
-    """Errors of the cosine and as learned, on the same trials, and what they show.
+    """Errors by cosine and by the learned similarity, on the same trials, with a verdict.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class ErrorComparison:
 
     @property
     def sentence(self) -> str:
-        """What the errors show, and what to do if nothing was gained."""
+        """The verdict, and what to do if there is no gain."""
         if self.before.n_wrong == self.after.n_wrong == 0:
             return (
                 "Neither the cosine nor the learned similarity makes an error: this "
@@ -125,7 +125,7 @@ class ErrorComparison:
         return f"{errors[0].upper()}{errors[1:]}.{self._advice()}"
 
     def _advice(self) -> str:
-        """Return what to do if nothing was gained, after a space."""
+        """Return what to do if there is no gain, after a space."""
         if self.verdict == "better":
             return ""
         if self.verdict == "no difference" and self.gain > 0:
@@ -179,7 +179,7 @@ class _Trials:
     def of(
         cls, n: int, sample_weight: np.ndarray | None, groups: np.ndarray | None
     ) -> _Trials:
-        """Return n trials, of equal weight and each its own group where it is None."""
+        """Return n trials; None means equal weights, and a group for each trial."""
         weights = np.ones(n)
         if sample_weight is not None:
             weights = sample_weight * (n / sample_weight.sum())
@@ -237,7 +237,7 @@ FEW_SIGNS = 12
 
 @dataclass(frozen=True)
 class McNemar:
-    """The errors that only one of two methods makes, and how likely chance explains them.
+    """Errors that only one of two methods makes, and the probability of such a difference.
 
     Parameters
     ----------
@@ -248,8 +248,8 @@ class McNemar:
     p_value : float
         Two-sided.
     gain : float, default=None
-        Errors of A less errors of B, where they are no whole numbers: fractions, or
-        with weights.
+        Errors of A minus errors of B, if they are not whole numbers: fractions, or with
+        weights.
     """
 
     only_a: int
@@ -299,14 +299,14 @@ class McNemar:
 def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
     """Return McNemar's exact test of whether two methods make equally many errors.
 
-    Only trials that one of them gets wrong and the other right say something. By chance
-    each would be an error of A or of B with probability 1/2.
+    Only trials that exactly one of them gets wrong count. By chance each would be an
+    error of A or of B with probability 1/2.
 
     Parameters
     ----------
     wrong_a, wrong_b : array-like of shape (n_trials,)
-        Whether A and B are wrong, trial by trial. Numbers count too, such as 0.5 for a
-        tie: then the larger one is the error (sign test).
+        Whether A and B are wrong, trial by trial. They may be numbers, such as 0.5 for
+        a tie: the larger one is then the error (sign test).
 
     Returns
     -------
@@ -356,10 +356,10 @@ def sign_test(changes: np.ndarray) -> float:
 def wilson_interval(
     n_wrong: float, n: float, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return the Wilson interval of a share: where the true share lies.
+    """Return the Wilson confidence interval of a share.
 
-    It is inside [0, 1], and sensible for few rows and for 0 errors. Unlike that of
-    SciPy, it takes numbers that are not whole.
+    It is inside [0, 1], and sensible for few rows and for 0 errors. Unlike SciPy's, it
+    takes numbers that are not whole.
 
     Parameters
     ----------

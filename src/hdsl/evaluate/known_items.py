@@ -39,7 +39,7 @@ class KnownItem:
     n_rows : int
         Number of rows that were ranked.
     n_skipped : int
-        Number of rows with fewer than 2 features: no query is made from these.
+        Number of rows with fewer than 2 features, which make no query.
     confidence : float
         Of the intervals.
     """
@@ -104,7 +104,7 @@ def known_item(
     cosine: bool | None = None,
     random_state: Any = None,
 ) -> KnownItem:
-    """Return the ranks of rows that are searched by a random part of their features.
+    """Return the ranks of rows in searches by a random part of their features.
 
     A query has some of the values of one row of X, drawn at random. A good similarity
     ranks that row first among all rows of X. This needs no labels, and shows whether
@@ -119,7 +119,7 @@ def known_item(
         cosine.
     X : array-like or sparse matrix of shape (n_rows, n_features)
     rows : array-like of int, default=None
-        Rows to make queries from, such as rows held out; None is all. All rows of X are
+        Rows to make queries from, such as held-out rows; None is all. All rows of X are
         ranked.
     share : float, default=0.5
         Share of the features of a row in its query, at least one and never all.
@@ -127,7 +127,7 @@ def known_item(
         Size of a random sample of the rows to make queries from; None is all.
     cosine : bool or None, default=None
         Whether to rank by the learned cosine. Otherwise ranks are by S, or by the dot
-        product. None: as the model ranks, ``ranking_``.
+        product. None follows ``ranking_`` of the model.
     random_state : int, RandomState instance or None, default=None
         The same number makes the same queries for each model.
 

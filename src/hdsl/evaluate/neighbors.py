@@ -25,7 +25,7 @@ def knn_error(
     cosine: bool | None = None,
     n_jobs: int | None = None,
 ) -> float:
-    """Return the share of test rows that a vote of their nearest rows gets wrong.
+    """Return the error of nearest neighbors: the share of test rows whose vote is wrong.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ def knn_error(
     X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
         Without test rows, each row of X is tested with the other rows as its neighbors.
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong. Of several labels per row,
-        as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
-        win the vote.
+        A test row whose label is not in `y` counts as wrong. With several labels per
+        row, as in ``HDSL.fit``, the error is 1 - F1 of the row's labels and the labels
+        that win the vote.
     n_neighbors : int, default=3
     cosine : bool or None, default=None
-        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+        Compare by the learned cosine. None follows ``ranking_`` of the model.
     n_jobs : int or None, default=None
-        Threads. The result does not depend on their number.
+        Number of threads. The result does not depend on it.
 
     Returns
     -------
@@ -115,17 +115,16 @@ def compare_errors(
         Fitted, or another object with ``rewrite(X)``.
     X, X_test : array-like or sparse matrix of shape (n_rows or n_test, n_features)
         Neighbors of test rows are rows of X. Without test rows, each row of X is tested
-        with the other rows as its neighbors. Rows that the model learned from say
-        little about new rows.
+        with the other rows as its neighbors. Training rows say little about new rows.
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong. Of several labels per row,
-        as in ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that
-        win the vote.
+        A test row whose label is not in `y` counts as wrong. With several labels per
+        row, as in ``HDSL.fit``, the error is 1 - F1 of the row's labels and the labels
+        that win the vote.
     n_neighbors : int, default=3
     cosine : bool or None, default=None
-        Compare by the learned cosine. None: as the model ranks, ``ranking_``.
+        Compare by the learned cosine. None follows ``ranking_`` of the model.
     n_jobs : int or None, default=None
-        Threads. The result does not depend on their number.
+        Number of threads. The result does not depend on it.
 
     Returns
     -------

@@ -52,34 +52,33 @@ def remember(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> QueryMemory:
-    """Return the memory of judged queries, with the weight and power that find most.
+    """Return the memory of judged queries, with the best weight and power.
 
     Each known query searches as if it were new: without its own judgements and those of
-    queries that are equal. The weight and power of the largest expected gain of nDCG@10
-    are taken, as those of a model (docs/choosing.md); nothing is remembered, with weight
-    0, where each is expected to lose. The interval of the gain is of queries that had no
-    say.
+    equal queries. The weight and power with the largest expected gain of nDCG@10 are
+    taken, as for a model (docs/choosing.md); the weight is 0 if all are expected to
+    lose. The interval of the gain is of queries that were left out of the choice.
 
     Parameters
     ----------
     queries : array-like or sparse matrix of shape (n_queries, n_features)
     documents : array-like or sparse matrix of shape (n_documents, n_features)
     relevant : sequence of n_queries collections of ints, or mappings of ints to grades
-        Numbers of the documents that are relevant, as for `compare_searches`.
+        Numbers of the relevant documents, as for `compare_searches`.
     model : HDSL, Similarity, default=None
-        What ranks documents; None is the cosine. Weight and power are chosen beside the
-        plain cosine, since the model may have learned from the same judgements; its
+        Ranks the documents; None is the cosine. Weight and power are chosen beside the
+        plain cosine, since the model may have learned from the same judgements; the
         scale is that of the model.
     names : sequence of str of length n_queries, default=None
         Texts or ids of the queries, all different.
     random_state : int, default=0
-        Draws the queries that are measured, of more than 500.
+        Draws the queries to measure if there are more than 500.
     n_jobs : int, default=None
 
     Returns
     -------
     QueryMemory
-        Its ``choice`` says what was tried.
+        Its ``choice`` has all candidates.
 
     Examples
     --------

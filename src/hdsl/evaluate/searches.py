@@ -30,12 +30,12 @@ LARGEST_GRADE = 1e100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingQuality:
-    """How well queries rank what is relevant for them.
+    """Quality of the rankings of queries.
 
     Parameters
     ----------
     reciprocal_ranks : ndarray of shape (n_queries,)
-        1 / rank of the first relevant document, 0 where none was found.
+        1 / rank of the first relevant document, or 0.
     precisions : ndarray of shape (n_queries,)
         Share of relevant documents among the first k.
     ndcgs : ndarray of shape (n_queries,)
@@ -134,11 +134,11 @@ def ranking_quality(
     Parameters
     ----------
     found : sequence of n_queries sequences of ids
-        What was found, best first; None and -1 stand for nothing. Ranks count as deep
-        as it goes.
+        Ids of the documents found, best first; None and -1 stand for nothing. All ranks
+        count.
     relevant : sequence of n_queries collections of ids, or mappings of ids to grades
-        What is relevant; a collection has the grade 1 for each. Documents that are not
-        in it have the grade 0.
+        The relevant documents of each query; in a collection each has grade 1. All
+        others have grade 0.
     k : int, default=10
 
     Returns
@@ -241,23 +241,21 @@ DEPTH = 100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SearchComparison:
-    """How well queries rank documents by plain cosine and as learned, and what it shows.
+    """Quality of searches by plain cosine and by the learned similarity, with a verdict.
 
     Parameters
     ----------
     before, after : RankingQuality
-        Of the plain cosine and as the model ranks, query by query.
+        Of the plain cosine and of the model, query by query.
     n_documents : int
-        Documents that were ranked.
+        Number of documents.
     without_memory : RankingQuality or None
-        As the model ranks without what it remembers of judged queries; None where it
-        remembers nothing.
+        Of the model without its memory of judged queries; None if it has no memory.
     remembered, never_judged : SearchComparison or None
-        The same searches for the relevant documents that were judged relevant for a
-        known query, and for those that never were; None where there are none, or
-        nothing is remembered.
+        The same searches for relevant documents that were judged relevant for a known
+        query, and for those that never were; None if there are none, or no memory.
     bm25 : RankingQuality or None
-        Of BM25 by the same words, where the words of both are known.
+        Of BM25 by the same words, if the words of both are known.
     """
 
     before: RankingQuality
@@ -424,7 +422,7 @@ def compare_searches(
     memory: QueryMemory | None = None,
     n_jobs: int | None = None,
 ) -> SearchComparison:
-    """Return how well queries find what was judged relevant, before and after learning.
+    """Return the quality of searches for judged documents, before and after learning.
 
     Parameters
     ----------
@@ -433,15 +431,15 @@ def compare_searches(
     queries : array-like or sparse matrix of shape (n_queries, n_features)
     documents : array-like or sparse matrix of shape (n_documents, n_features)
     relevant : sequence of n_queries collections of ints, or mappings of ints to grades
-        Numbers of the documents that are relevant, as for `ranking_quality`.
+        Numbers of the relevant documents, as for `ranking_quality`.
     k : int, default=10
         Documents that count. Reciprocal ranks count down to 100 documents.
     leave_out : array-like of int of shape (n_queries,), default=None
-        For each query the number of a document that is no result, such as the query
+        For each query the number of a document that is not a result, such as the query
         itself; -1 is none.
     memory : QueryMemory, default=None
-        What is remembered of judged queries, for the same documents: a search as
-        learned adds it. The queries should not be among the known ones.
+        Memory of judged queries for the same documents, which the learned search adds.
+        The queries should not be among the known ones.
     n_jobs : int, default=None
 
     Returns
@@ -517,7 +515,7 @@ def changed_searches(
     k: int = 5,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """Return the numbers of the queries whose first k documents are others by another model.
+    """Return the numbers of the queries whose first k documents differ between two models.
 
     Parameters
     ----------

@@ -34,35 +34,35 @@ def top_k(
 ) -> Neighbors:
     """Find, for each query, the k rows of the index with the largest inner products.
 
-    The answer is exact and the same for any number of threads. Of rows with equal inner
-    products the one with the smaller number comes first; of two dense matrices, that is
-    promised of equal rows, as BLAS may round other equal products differently. Rows
-    that share no feature
-    with a query have the inner product 0, so they come before rows with a negative one.
+    The answer is exact and the same for any number of threads. Rows with equal inner
+    products come in the order of their numbers; for two dense matrices this holds for
+    equal rows only, as BLAS may round other equal products differently. Rows that share
+    no feature with a query have the inner product 0, so they come before rows with a
+    negative one.
 
     To search by a learned similarity, rewrite the queries alone:
-    ``top_k(model.rewrite(Q), model.index_rows(X), k)``. That takes fewer products than
-    to transform both. To search the same rows on a GPU again and again, make an `Index`
-    of them.
+    ``top_k(model.rewrite(Q), model.index_rows(X), k)``. This needs fewer products than
+    transforming both. To search the same rows on a GPU again and again, make an
+    `Index`.
 
     Parameters
     ----------
     queries : array or sparse matrix of shape (n_queries, n_features)
     index : array or sparse matrix of shape (n_rows, n_features)
     k : int
-        If the index has fewer rows, all of them are found; `size` says how many.
+        If the index has fewer rows, all are returned; `size` is their number.
     exclude_self : bool, default=False
         Query r is row r of the index, and a row is not its own neighbor.
     n_jobs : int, default=None
-        Threads. Two dense matrices are multiplied by BLAS, which has its own number of
+        Number of threads. BLAS multiplies two dense matrices, with its own number of
         threads.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where the search runs. "cuda" is one NVIDIA GPU (``pip install hdsl[cuda]``):
-        the same rows, up to ties that rounding decides. It pays for thousands of
-        queries.
+        Device of the search. "cuda" is one NVIDIA GPU (``pip install hdsl[cuda]``),
+        which finds the same rows, up to ties that rounding decides. It is faster for
+        thousands of queries.
     memory_limit : float, "auto" or None, default="auto"
-        GiB of the GPU's memory that the search may take; "auto" is what is free.
-        Queries and rows that do not fit take turns.
+        GiB of the GPU's memory that the search may use; "auto" is the free memory.
+        Queries and rows that do not fit are processed in blocks.
 
     Returns
     -------
@@ -91,8 +91,8 @@ class Index:
     """Rows to search, checked once and kept on a GPU from one search there to the next.
 
     A search on a GPU first copies the rows to it and counts their features. An index
-    keeps both there, where they fit, until it is searched on another GPU or nobody
-    holds it any more. A search on the CPU keeps nothing.
+    keeps both there, if they fit, until it is searched on another GPU or deleted. A
+    search on the CPU keeps nothing.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Index:
         self._lock = threading.Lock()  # a card serves one search at a time
 
     def __reduce__(self) -> tuple[type[Index], tuple[Any]]:
-        """Return what copies and pickles are made of: nothing that is on a card."""
+        """Return the state for copies and pickles, without data on a card."""
         return type(self), (self._given_rows,)
 
     def top_k(
@@ -249,8 +249,8 @@ def neighbors_by_label(
 ) -> tuple[Neighbors, Neighbors]:
     """Find, for each row, the nearest rows of its label and of other labels.
 
-    The nearest rows are those with the largest inner products; of equals the one with
-    the smaller number comes first. A row is not its own neighbor.
+    The nearest rows have the largest inner products; equal ones come in the order of
+    their numbers. A row is not its own neighbor.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def _empty_lists(
 
 
 class CardIndex:
-    """Rows on one card, with what searches of them leave there.
+    """Rows on one card, with the data that searches keep there.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ class CardIndex:
 
 
 def _used_columns(X: sp.csr_array) -> np.ndarray:
-    """Return the columns that have a value; column 0 where none has."""
+    """Return the columns that have a value; column 0 if there are none."""
     if X.nnz == 0:
         return np.zeros(1, dtype=np.int64)
     return np.unique(X.indices)

@@ -1,4 +1,4 @@
-"""Documents: rows and what is known of them."""
+"""Documents: rows with their texts, labels and ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_NUMBER = 18
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """Rows and what is known of them; all may be missing.
+    """Rows with their texts, labels and ids, each of which may be missing.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class Documents:
     part : ndarray of shape (n_rows,)
         TRAIN or TEST.
     idf : ndarray of shape (n_features,)
-        For rows that were counts: `weigh_counts` made X with it.
+        The weights by which `weigh_counts` made X, if rows were counts.
     feature_names : ndarray of shape (n_features,)
-        Names of the columns of rows that are no texts.
+        Names of the columns, if rows are not texts.
     judgements : ndarray of shape (n, 3) or (n, 4)
-        Triplets or quadruplets that were held out.
+        Held-out triplets or quadruplets.
     judgement_weights : ndarray of shape (n,)
     facts : dict
-        What was measured, and the names of the columns of a table.
+        Measured figures, and the names of the columns of a table.
     """
 
     X: Any = None
@@ -152,7 +152,7 @@ class Documents:
     # --- files ------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return all of it as arrays, and what is no array."""
+        """Return all of it as arrays, and a header with everything else."""
         arrays: Arrays = {}
         if self.X is not None:
             arrays |= container.csr_to_arrays(sparse_block(self.X), "X")
@@ -270,8 +270,8 @@ class Queries:
     relevance : Relevance
         Grades of documents for these queries.
     clicks : ShownRows, default=None
-        What held-out queries were shown and clicked, in rows of the documents, then of
-        the queries.
+        Documents shown and clicked for held-out queries, as row numbers of the
+        documents, then of the queries.
     """
 
     rows: Documents

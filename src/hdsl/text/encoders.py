@@ -26,7 +26,7 @@ EXTRA = "pip install hdsl[embed]"
 
 
 class EncoderError(ValueError):
-    """An encoder that cannot be loaded, or is another one than a model was learned with."""
+    """An encoder that cannot be loaded, or is not the one that a model was fitted with."""
 
 
 def encode(
@@ -36,7 +36,7 @@ def encode(
     texts = as_texts(texts, "An encoder")
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(
-            "An encoder takes a list of texts: some of these are no texts."
+            "An encoder takes a list of texts: some of these are not texts."
         )
     batches = [
         texts[first : first + batch_size] for first in range(0, len(texts), batch_size)
@@ -125,16 +125,17 @@ def _first_line(error: Exception) -> str:
 
 
 class TextEncoder:
-    """An encoder of texts that a model file knows: its name and what it says, not its weights.
+    """An encoder of texts in a model file: its name and fingerprint, not its weights.
 
     Parameters
     ----------
     name : str
-        A name or a folder that it is loaded from; empty for an object.
+        Name or folder of the encoder; empty for an object.
     fingerprint : ndarray of shape (width,)
-        What it says of `PROBE`.
+        Its vector of `PROBE`.
     encoder : object or None
-        With ``encode``. None until `use` names it: a file does not say what is loaded.
+        Has ``encode``. None until `use` names it: a file does not choose what is
+        loaded.
     """
 
     def __init__(self, name: str, fingerprint: np.ndarray, encoder: Any = None) -> None:

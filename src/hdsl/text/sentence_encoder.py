@@ -13,7 +13,7 @@ from .encoders import PROBE, encode, load_encoder
 
 
 class SentenceEncoder(TransformerMixin, BaseEstimator):
-    """Texts as dense rows at unit length, for pipelines of scikit-learn.
+    """Texts as dense rows at unit length, for scikit-learn pipelines.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ class SentenceEncoder(TransformerMixin, BaseEstimator):
         sentence-transformers and model2vec; or the name or folder of a model that one
         of these loads.
     batch_size : int, default=256
-        Texts that are encoded at a time.
+        Number of texts per call of the encoder.
     verbose : int, default=0
-        1 shows how far it is, on stderr.
+        1 shows the progress on stderr.
 
     Examples
     --------

@@ -102,17 +102,17 @@ class Words:
         "characters" if the median text has fewer than 5 different words, else
         "words".
     ngrams : int, default=1
-        Longest sequence of consecutive words that is a feature. Characters have none.
+        Maximum number of consecutive words in a feature. Not used for characters.
     stop_words : {"none", "english"} or list of str, default="none"
         Words to leave out before n-grams are made.
     min_df, max_df : int or float
-        Fewest and most documents that contain a word, as a number or as a share.
+        Minimum and maximum number of documents with a word, or their share.
     weights : {"tfidf", "bm25"}, default="tfidf"
         "tfidf": 1 + ln(count), times `idf`. "bm25": counts saturate, sooner in longer
         texts, and have the roots of the weights of BM25.
     norm : {"l2", None}, default="l2"
-        "l2" puts rows at unit length. With "bm25", None keeps the lengths of texts,
-        1 on average: the dot product with a query then ranks them as BM25.
+        "l2" scales rows to unit length. With "bm25", None keeps the lengths of texts, 1
+        on average: the dot product with a query then ranks them like BM25.
 
     Attributes
     ----------
@@ -122,9 +122,9 @@ class Words:
         1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents; with "bm25"
         ln(1 + (n - n_w + 1/2) / (n_w + 1/2)).
     unit : {"words", "characters", "identifiers"}
-        What "auto" is, after the fit.
+        The choice of "auto", after the fit.
     reading : str
-        What texts are read as, and why, after the fit.
+        How texts are read, and why, after the fit.
 
     Examples
     --------

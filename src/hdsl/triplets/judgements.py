@@ -36,10 +36,10 @@ def judgement_triplets(
     anchor, positive, negative : str
         Names of the columns that hold the ids.
     weight : str, default=None
-        Name of the column of weights. None if all judgements weigh the same.
+        Name of the column of weights. None gives all judgements the same weight.
     group : str, default=None
-        Name of a column of groups, such as users: their judgements are held out
-        together. None: those of one anchor.
+        Name of a column of groups, such as users: the judgements of a group are held
+        out together. None groups them by anchor.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X, all different. None if the table holds row numbers.
         Fields of .csv and .tsv are compared with the ids as text.
@@ -78,11 +78,11 @@ def judgement_quadruplets(
     table : DataFrame, mapping of columns, or path
         As for `judgement_triplets`.
     positive_a, positive_b : str
-        Names of the columns that hold the ids of the pair that is more alike.
+        Names of the columns with the ids of the more similar pair.
     negative_a, negative_b : str
-        Names of the columns that hold the ids of the pair that is less alike.
+        Names of the columns with the ids of the less similar pair.
     weight : str, default=None
-        Name of the column of weights. None if all judgements weigh the same.
+        Name of the column of weights. None gives all judgements the same weight.
     group : str, default=None
         As for `judgement_triplets`.
     ids : array-like of shape (n_rows,), default=None
@@ -164,7 +164,7 @@ def graded_triplets(
     ids: Any = None,
     random_state: Any = None,
 ) -> Judgements:
-    """Return triplets from grades: a document of higher grade, and one of lower grade.
+    """Return triplets from grades: each compares a document with one of lower grade.
 
     Parameters
     ----------
@@ -176,7 +176,8 @@ def graded_triplets(
         Name of a column of events. Only documents of the same event and query are
         compared. None compares all documents of a query.
     n_per_anchor : int or None, default=None
-        Most triplets per query (and event), drawn at random without replacement.
+        Maximum number of triplets per query (and event), drawn at random without
+        replacement.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X. None if the table holds row numbers.
     random_state : int, RandomState or None, default=None
@@ -239,29 +240,29 @@ def choice_triplets(
     Parameters
     ----------
     events : list of (query, shown, chosen), DataFrame, mapping of columns, or path
-        In a list, `shown` is a list of documents and `chosen` is one of them or a list
-        of some. A table has one row per document of an event. See `judgement_triplets`.
+        In a list, `shown` is a list of documents and `chosen` is one or several of
+        them. A table has one row per document of an event. See `judgement_triplets`.
     event, query, document, clicked : str
         Names of the columns of a table. `clicked` holds true or false, or 1 or 0.
     ids : array-like of shape (n_rows,), default=None
         The id of each row of X. None if `events` holds row numbers.
     queries : array-like of shape (n_queries,), default=None
-        The ids of queries, or the texts that were typed, if queries are not rows of
-        `ids`: query k is the row ``len(ids) + k`` of X.
+        The ids or typed texts of queries, if queries are not rows of `ids`: query k is
+        the row ``len(ids) + k`` of X.
     position : str, default=None
         Name of the column of ranks at which documents were shown, from 1; in a list,
-        documents have the ranks of their order. People look at the first ones most, so
-        a click weighs as much as its rank.
+        the order gives the ranks. People look most at the first ones, so the weight of
+        a click is its rank.
     max_unknown : float, default=0.1
-        Most lines, as a share of all, whose query or document has no id: rows that are
-        gone. They are left out with a warning that counts them.
+        Maximum share of lines whose query or document has no id, such as deleted rows.
+        They are left out with a warning that counts them.
 
     Returns
     -------
     Judgements
-        Of the kind "clicks", with what was shown: ``HDSL().fit(X, triplets=clicks)``.
-        An event in which all documents or none were chosen makes no triplet. With
-        `position` triplets have weights.
+        Of the kind "clicks", with the documents shown: ``HDSL().fit(X,
+        triplets=clicks)``. An event with all documents chosen, or none, makes no
+        triplet. With `position`, triplets have weights.
 
     Examples
     --------

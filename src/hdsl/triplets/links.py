@@ -34,8 +34,8 @@ def link_triplets(
         +1 or True for similar, -1 or False for dissimilar. Not with an adjacency
         matrix.
     n_per_link : int or None, default=10
-        Triplets drawn per link, without replacement, or all if there are fewer. None
-        makes every triplet once.
+        Number of triplets drawn per link, without replacement, or all if there are
+        fewer. None makes every triplet once.
     directed : bool, default=False
         Whether only the first row of a link is an anchor. If False, both are: (a, b)
         equals (b, a).
@@ -46,14 +46,12 @@ def link_triplets(
     ndarray of shape (n_triplets, 3)
         In the order of the links, sorted by their rows.
 
-    Notes
-    -----
-    The paper: "given a pair x1, x2, y, we randomly sample x3 as a similar (if y = -1)
-    or dissimilar (if y = 1) node". It does not say to which of the two x3 is similar,
-    nor by what measure. Here it is either, by the given links, because the paper ranks
-    a pair among the neighbours of x1 or of x2. A link whose rows have no link of the
-    other sign makes no triplet. A triplet can be drawn twice, once for each of its two
-    links; `deduplicate` merges them.
+    Notes ----- The paper: "given a pair x1, x2, y, we randomly sample x3 as a similar
+    (if y = -1) or dissimilar (if y = 1) node". It does not say to which of the two x3
+    is similar, nor by what measure. Here it may be either, by the given links, because
+    the paper ranks a pair among the neighbours of x1 or of x2. A link makes no triplet
+    if its rows have no link of the other sign. A triplet can be drawn twice, once for
+    each of its two links; `deduplicate` merges them.
 
     Examples
     --------
@@ -130,7 +128,7 @@ def _directed_links(ends: np.ndarray, signs: np.ndarray, directed: bool) -> _Lin
 
 
 def _without_contradictions(signed_ends: np.ndarray) -> np.ndarray:
-    """Return links, sorted and all different, without those of both signs; warn of these."""
+    """Return links, sorted and unique, without those of both signs, which raise a warning."""
     is_next = (signed_ends[1:, :2] == signed_ends[:-1, :2]).all(axis=1)
     if not is_next.any():
         return signed_ends
@@ -219,7 +217,7 @@ def _links_of_matrix(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _checked_signs(signs: Any, n_links: int) -> np.ndarray:
-    """Return the signs of links as 0 and 1; raise ValueError if one is no sign."""
+    """Return the signs of links as 0 and 1; raise ValueError if one is not a sign."""
     values = np.asarray(signs)
     if values.shape != (n_links,):
         raise ValueError(

@@ -46,11 +46,11 @@ def neighbor_triplets(
         Number per row. If a class is too small, all its rows are taken, with a warning.
     similarity : object, default=None
         Any object with a method ``transform(X)``, such as a fitted HDSL. Neighbours are
-        then those by the inner products of the transformed rows.
+        found by the inner products of the transformed rows.
     n_jobs : int, default=None
         Number of threads.
     device, memory_limit
-        Where neighbours are searched for, as in ``hdsl.search.top_k``.
+        Device of the search, as in ``hdsl.search.top_k``.
 
     Returns
     -------
@@ -151,17 +151,17 @@ def shared_label_triplets(
 ) -> Judgements:
     """Return comparisons of rows with several labels: those that share more are more alike.
 
-    Targets of a row are the rows whose labels are most alike, by cosine, impostors
-    those whose labels are least alike, of equals the nearest by inner product. A target
-    is compared with each impostor, and with each target that shares less. How much two
-    rows share is the F1 score of their labels; a comparison weighs as much as the two
-    differ in it.
+    Targets of a row are the rows with the most similar labels, by cosine, and impostors
+    those with the least similar ones; ties go to the nearest by inner product. A target
+    is compared with each impostor, and with each target that shares less. Two rows
+    share as much as the F1 score of their labels; the weight of a comparison is the
+    difference of two such scores.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_rows, n_features)
     y : array or sparse matrix of shape (n_rows, n_labels), or list of lists
-        1 where a row has a label, or the labels of each row.
+        1 if a row has a label, else 0; or the labels of each row.
     n_targets, n_impostors : int, default=10
         Number per row. Rows without a label have none.
     n_jobs, device, memory_limit
@@ -293,7 +293,7 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
 
 
 def check_not_empty(triplets: np.ndarray) -> np.ndarray:
-    """Return triplets as int64; raise NoTripletError where there are none."""
+    """Return triplets as int64; raise NoTripletError if there are none."""
     if len(triplets) == 0:
         raise NoTripletError(
             "No triplet can be built: every class of y has one row only, so no row "

@@ -41,7 +41,7 @@ def relevance_triplets(
 ) -> Judgements:
     """Return triplets from a table (query, document, grade), such as the qrels of TREC.
 
-    Such a table lists relevant documents and few others, so that the others of a query
+    Such a table lists relevant documents and few others, so the negatives of a query
     are drawn: some of them hard, the rest at random.
 
     Parameters
@@ -59,24 +59,24 @@ def relevance_triplets(
         The id of each query and of each document. None if the table holds row numbers,
         from 0 each.
     n_others : int, default=20
-        Other documents per relevant one.
+        Number of negatives per relevant document.
     hard_share : float, default=0.4
-        Share of the others that are hard: documents of a lower grade, then documents
-        without a grade among the 60 nearest by cosine. The rest are drawn from all
-        documents without a grade.
+        Share of hard negatives: documents of a lower grade, then documents without a
+        grade among the 60 nearest by cosine. The rest are drawn from all documents
+        without a grade.
     max_unknown : float, default=0.1
-        Most lines, as a share of all, whose document has no id: these are left out with
-        a warning.
+        Maximum share of lines whose document has no id: they are left out with a
+        warning.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
-        Threads of the search for the nearest documents.
+        Number of threads of the search for the nearest documents.
 
     Returns
     -------
     Judgements
-        To fit whole, ``HDSL().fit(judgements)``: its `X` has the documents, then the
+        Pass it to ``HDSL().fit(judgements)``: its `X` has the documents, then the
         queries. The weight of a triplet follows the difference of grades, and all
-        queries weigh the same.
+        queries have the same weight.
 
     Examples
     --------

@@ -22,7 +22,7 @@ KINDS = (COMPARISONS, JUDGED, CLICKS)
 
 
 class ShownRows(NamedTuple):
-    """What was shown for queries, one line per row of an event, as it was shown.
+    """Documents shown for queries: one line per row of an event, in the order shown.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class ShownRows(NamedTuple):
     queries, rows : ndarray of shape (n_lines,)
         Rows of X.
     positions : ndarray of shape (n_lines,)
-        From 1, as the log has them; else the order of the lines.
+        Ranks from 1, as in the log, or the order of the lines.
     are_clicked : ndarray of bool of shape (n_lines,)
     """
 
@@ -48,10 +48,10 @@ class ShownRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judgements:
-    """What people said of rows, as comparisons and as they said it; ``fit`` takes it whole.
+    """Judgements of people, as comparisons and in their own form, for ``fit``.
 
-    ``HDSL().fit(judgements)`` where it has rows, else ``HDSL().fit(X,
-    triplets=judgements)``. It unpacks into ``triplets, weights``.
+    Pass them to ``HDSL().fit(judgements)`` if they have rows, else to ``HDSL().fit(X,
+    triplets=judgements)``. They unpack into ``triplets, weights``.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class Judgements:
         What ``goal="auto"`` follows: comparisons that should hold, or a search by
         judged or by clicked queries.
     groups : ndarray of shape (n_triplets,), default=None
-        Comparisons of one group are held out together. None: those of one anchor.
+        Comparisons of one group are held out together. None groups them by anchor.
     n_documents : int, default=None
-        The first rows that a search may show. None: all.
+        Number of rows, the first ones, that a search may return. None is all.
     grades : Relevance, default=None
-        Query row, document row and grade of what was judged, in rows of X.
+        Query row, document row and grade of each judgement, as row numbers of X.
     shown : ShownRows, default=None
-        What was shown and clicked, in rows of X.
+        Documents shown and clicked, as row numbers of X.
     query_names : sequence of str, default=None
         Texts or ids of the rows of X after the documents.
     """
@@ -104,7 +104,7 @@ class Judgements:
         return f"<Judgements: {kind}{n_judgements:,} of {width} rows each, {weights}{rows}>"
 
     def renumbered(self, position: np.ndarray) -> "Judgements":
-        """Return what was said of rows that stand elsewhere, without rows and documents."""
+        """Return the judgements with new row numbers, without rows and documents."""
         grades = self.grades
         if grades is not None:
             grades = grades._replace(
@@ -126,7 +126,7 @@ class Judgements:
         )
 
     def of_rows(self, is_kept: np.ndarray) -> "Judgements":
-        """Return what was said of some rows, chosen by a mask, which are numbered anew."""
+        """Return the judgements of some rows, chosen by a mask and renumbered."""
         is_inside = is_kept[self.triplets].all(axis=1)
         grades = self.grades
         if grades is not None:
@@ -155,7 +155,7 @@ class Judgements:
         return replace(kept, n_documents=n_documents, query_names=names)
 
     def take(self, chosen: np.ndarray) -> "Judgements":
-        """Return some of the comparisons, chosen by a mask, and what their anchors were shown."""
+        """Return the comparisons of a mask, and the rows shown for their anchors."""
         triplets = self.triplets[chosen]
         shown = self.shown
         if shown is not None:
@@ -241,8 +241,8 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
         None means 1 each: the sum is a count.
     net : bool, default=False
         Whether opposites, (a, b, c) and (a, c, b) or (a, b, c, d) and (c, d, a, b),
-        cancel each other: the heavier is kept with the difference of the weights, and
-        none of equal weights.
+        cancel each other: the heavier one is kept with the difference of the weights,
+        and neither if the weights are equal.
 
     Returns
     -------
