@@ -153,7 +153,7 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         return similarity.pair_score(X, Y, cosine=cosine)
 
     def _similarity_and(self, X: Any) -> tuple[Similarity, Any]:
-        """Return the learned similarity and a checked X; a model that is not fitted raises first."""
+        """Return the learned similarity and a checked X; raise first if not fitted."""
         similarity = self.similarity_
         return similarity, self._check(X)
 
