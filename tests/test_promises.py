@@ -179,6 +179,19 @@ def test_the_table_has_every_folder_and_module_once():
     assert sorted(listed) == sorted(folders + modules)
 
 
+def test_each_hop_of_the_roads_is_a_function_of_its_file():
+    hops = re.findall(
+        r"^\| `(\S+)` \| `(\S+)` \|", section("### The roads"), re.MULTILINE
+    )
+    assert len(hops) > 30
+    for path, name in hops:
+        scope = ast.parse((SOURCE / path).read_text(encoding="utf-8"))
+        for part in name.split("."):
+            inside = {getattr(node, "name", None): node for node in scope.body}
+            assert part in inside, f"{path} has no {name}"
+            scope = inside[part]
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
