@@ -94,10 +94,12 @@ def rounded(model, X, triplets, weights, along=False):
     """Return the smallest and the largest objective of a model that rounding allows.
 
     `along` allows for margins that were updated step by step: their error is that of
-    the largest.
+    the largest on the path, where an atom may have had all the weight.
     """
     problem, margins, rounding = with_rounding(model, X, triplets, weights)
-    rounding = 10 * rounding.max() if along else rounding
+    if along:
+        alone = [np.abs(problem.margins([a], [1.0])).max() for a in model.atoms_]
+        rounding = 10 * max([rounding.max(), *(1e-14 * size for size in alone)])
     return problem.value(margins + rounding), problem.value(margins - rounding)
 
 

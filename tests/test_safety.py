@@ -355,6 +355,7 @@ SIGNALS = """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     import pathlib
     import numpy as np
+    from sklearn.base import clone
     sys.path.insert(0, sys.argv[1])
     import test_safety as here
 

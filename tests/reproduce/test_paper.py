@@ -195,7 +195,8 @@ def test_the_papers_method_is_one_constructor():
     assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3
     assert_allclose(paper.weights_.sum(), 1.0)
     assert paper.prior_ == 0
-    assert (paper.oracle, paper.min_rows, paper.max_anchors) == ("heuristic", 1, None)
+    assert (paper.solver.oracle, paper.min_rows) == ("heuristic", 1)
+    assert paper.mining.max_anchors is None
     assert set(paper.trace_["kind"].tolist()) > {"away"}
     assert_allclose(
         paper.similarity(X[:5], X), (X[:5] @ paper.matrix() @ X.T).toarray()
