@@ -674,7 +674,7 @@ def test_an_encoder_returns_rows(spoil):
 
 def test_all_rows_of_an_encoder_have_one_length():
     encoder = Lengths(lambda rows, texts: rows[:, : 2 + (len(texts) == 1)])
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="the same length"):
         learn(TEXTS, LABELS, encoder=encoder)
 
 

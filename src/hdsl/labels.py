@@ -105,7 +105,7 @@ class LabelSets:
         if counts.max() < 2 or self.codes.max() == 0:
             raise NoTripletError(
                 "No triplet can be built: rows must share labels, and not all the "
-                f"same ones. Got {len(self)} rows with {len(counts)} labels, of which "
+                f"same ones. Got {len(self)} rows with {len(counts)} labels; "
                 f"{np.count_nonzero(counts > 1)} are of several rows."
             )
         return self
@@ -205,7 +205,7 @@ def split_labels(labels: Any, separator: str | None) -> Any:
         return labels
     if not separator:
         raise ValueError(
-            "The separator of labels is empty: pass what stands between two labels."
+            "The separator of labels is empty: pass the text between two labels."
         )
     return _from_lists([_split(str(text), separator) for text in labels])
 
@@ -247,8 +247,8 @@ def _from_indicator(y: Any, form: str) -> LabelSets:
     if not _are_bits(values):
         raise ValueError(
             f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 "
-            "where a row has a label and 0 elsewhere, but it has other values. Pass "
-            "one label per row, or a list of labels per row."
+            "if a row has a label and 0 otherwise, but it has other values. Pass one "
+            "label per row, or a list of labels per row."
         )
     way_out = "drop the columns of labels that no row has"
     memory.check_fits("The list of labels", 8 * y.shape[1], "auto", (way_out,))

@@ -187,7 +187,7 @@ def _forbidden_from(arrays: Arrays, n_features: int) -> np.ndarray | None:
         return None
     is_table = pairs.dtype.kind == "i" and pairs.ndim == 2 and pairs.shape[1] == 2
     if not is_table or not ((pairs >= 0) & (pairs < n_features)).all():
-        raise ValueError("forbidden_pairs are no pairs of features")
+        raise ValueError("forbidden_pairs are not pairs of features")
     return pairs
 
 

@@ -111,9 +111,9 @@ class Rows:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError(
-            "Rows of words and vectors are no array: pass them to hdsl, or use their "
-            "blocks, rows.sparse and rows.dense, or rows.to_sparse() with all columns. "
-            "They are no frame either: set_output(transform='default')."
+            "Rows of words and vectors are not an array: pass them to hdsl, or use "
+            "their blocks, rows.sparse and rows.dense, or rows.to_sparse() with all "
+            "columns. They are not a frame either: set_output(transform='default')."
         )
 
     def __iter__(self) -> Iterator[Rows]:

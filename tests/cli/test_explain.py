@@ -23,7 +23,7 @@ def test_explain(folder):
 def test_an_id_that_is_missing_is_said_to_be_read_as_a_text(folder):
     model = folder / "model.hdsl"
     said = good("explain", model, "--x", "d3", "--y", "goal").stderr
-    assert "'goal' is the id of no document" in said
+    assert "'goal' is not the id of a document" in said
     assert (
         "no document" not in good("explain", model, "--x", "d3", "--y", "a goal").stderr
     )

@@ -114,7 +114,7 @@ def test_what_into_does_not_do(linked, tmp_path):
     assert "one table" in bad(*into, new, folder / "left.csv", *output)
     assert "--jobs" in bad(*into, new, "--jobs", 0, *output)
     other = write_csv(tmp_path / "other.csv", [(1, 2)], ("a", "b"))
-    assert "no file of entities" in bad(*into, new, "--entities", other, *output)
+    assert "not a file of entities" in bad(*into, new, "--entities", other, *output)
     assert not (tmp_path / "l.csv").exists() or other.read_text().startswith("a,b")
 
 

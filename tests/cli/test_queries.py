@@ -217,7 +217,7 @@ def test_queries_may_stand_in_the_judgements_as_texts(home):
 def test_a_grade_of_qrels_with_an_underline_is_none(home):
     (home / "qrels.txt").write_text("q0 0 d0 1_0\n")
     command = ["--judgements", "qrels.txt", "--queries", "queries.csv"]
-    assert "line 1 is no line of TREC's qrels" in bad(
+    assert "line 1 is not a line of TREC's qrels" in bad(
         "fit", "texts.csv", *FIT, *command
     )
 

@@ -283,7 +283,7 @@ def test_a_log_is_learned_from_whichever_engine_showed_it():
     errors = compare_clicks(model, both, clicks)
     assert errors.after.share < errors.before.share
     assert {"comparisons", "known_rows"} <= {*model.choice_}
-    with pytest.raises(ValueError, match="do not say what was shown"):
+    with pytest.raises(ValueError, match="lack the rows that were shown"):
         compare_clicks(model, both, Judgements(clicks.triplets))
 
 

@@ -153,7 +153,7 @@ def test_places_that_cannot_be_written(tmp_path):
         (
             tmp_path / "file" / "model",
             NotADirectoryError,
-            "what should be its folder is a file",
+            "its folder is a file",
         ),
     ]:
         with pytest.raises(error, match=fragment) as caught:

@@ -267,7 +267,7 @@ def test_a_failed_write_loses_nothing_and_warns_once(
         raise error
 
     monkeypatch.setattr(container, "write", fail)
-    with pytest.warns(UserWarning, match="goes on without a checkpoint") as caught:
+    with pytest.warns(UserWarning, match="continues without a checkpoint") as caught:
         model = small().fit(X, Y, checkpoint=path)
     assert len([w for w in caught if "checkpoint" in str(w.message)]) == 1
     monkeypatch.undo()

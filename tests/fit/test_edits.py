@@ -123,7 +123,7 @@ def test_a_forced_pair_counts_as_one_feature():
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["word1 ~ word99"], "'word99' is no feature of the model"),
+        (["word1 ~ word99"], "'word99' is not a feature of the model"),
         ([("wrd1", "word2")], "Did you mean 'word1'"),
         ([(0, 99)], "numbered from 0 to 11"),
         ([(3, 3)], "two different features"),

@@ -418,7 +418,7 @@ def test_an_embedding_is_refused():
     queries = model.rewrite((ROWS, Z))
     index = model.index_rows((ROWS, Z))
     for pair in ((queries, index), (queries[0], index), (queries, index[0])):
-        with pytest.raises(ValueError, match="takes no embedding"):
+        with pytest.raises(ValueError, match="does not take an embedding"):
             certified_top_k(Engine(X), *pair, k=1)
 
 

@@ -140,7 +140,7 @@ def test_choices_of_a_table_with_ids(tmp_path):
         ),
         (
             [(0, [1, 2], 1), (0, [1, 2], [3])],
-            r"events\[1\]: 3 was chosen but is not among",
+            r"events\[1\]: 3 was chosen but is not one of",
         ),
         (
             {"event": [1, 1], "query": [0, 0], "document": [1, 2], "clicked": [0, 2]},

@@ -106,7 +106,7 @@ def test_a_fit_takes_judgements_whole():
     assert_array_equal(whole, by_hand.similarity(judged.X))
     with pytest.raises(ValueError, match="have no rows"):
         model.fit(Judgements(judged.triplets))
-    with pytest.raises(ValueError, match="pass no y"):
+    with pytest.raises(ValueError, match="do not pass y"):
         model.fit(judged, np.zeros(38))
 
 

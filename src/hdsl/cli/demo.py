@@ -203,8 +203,8 @@ def embedding_hint() -> str | None:
             continue
         name = library.replace("_", "-")
         return (
-            f"{name} is installed: `hdsl demo --encoder {encoder}` shows what an "
-            "embedding beside the words adds, and `hdsl fit FILE --text COLUMN "
+            f"{name} is installed: `hdsl demo --encoder {encoder}` shows the effect "
+            "of an embedding beside the words, and `hdsl fit FILE --text COLUMN "
             f"--label COLUMN --encoder {encoder}` learns with it from your texts."
         )
     return None

@@ -75,7 +75,7 @@ def _check_options(arguments: Namespace) -> None:
         options = []
     if arguments.data is None and options:
         raise ValueError(
-            f"{options[0]} says what is in DATA, which is not given: name its file."
+            f"{options[0]} describes DATA, but there is no DATA: name its file."
         )
     if arguments.n_neighbors < 1:
         raise ValueError(f"-k must be 1 or more. Got {arguments.n_neighbors}.")

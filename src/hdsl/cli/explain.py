@@ -59,4 +59,6 @@ def _name_unknown_id(collection: Any, side: str) -> None:
     """Say that what may be meant as an id is read as a text."""
     has_ids = collection.documents.ids is not None
     if has_ids and collection.words is not None and not any(map(str.isspace, side)):
-        say(f"{one_line(side, 60)!r} is the id of no document: it is read as a text.")
+        say(
+            f"{one_line(side, 60)!r} is not the id of a document: it is read as a text."
+        )

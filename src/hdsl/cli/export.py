@@ -35,8 +35,8 @@ def add(commands: Any) -> None:
     options.add_text("--query", about_query, metavar="TEXT")
     about_best = (
         "The score of the first document in this engine for such a query: with it, "
-        "--query of postgresql, sqlite and elasticsearch adds what is remembered of "
-        "judged queries, in this scale."
+        "--query of postgresql, sqlite and elasticsearch adds the memory of judged "
+        "queries, in this scale."
     )
     options.add_number("--best-score", about_best)
     options.add_flag("--no-memory", shared_options.NO_MEMORY)
@@ -87,7 +87,7 @@ def export(arguments: Namespace) -> None:
         return
     if engine in FULL_TEXT:
         raise ValueError(
-            f"{engine} holds the documents already: give a text with --query."
+            f"{engine} has the documents already: give a text with --query."
         )
     output = arguments.output or arguments.model.with_suffix(SUFFIXES[engine])
     files.check_output_of_model(output, arguments.model)
@@ -116,7 +116,7 @@ def _name_what_is_left_out(collection: Any, engine: str) -> None:
         )
     left_out = []
     if collection.scored.n_scores:
-        left_out.append("what was learned of the class scores")
+        left_out.append("the learned part of the class scores")
     if _compares_embeddings(collection):
         left_out.append("the embedding")
     if left_out:
@@ -158,8 +158,8 @@ def _query(
         scaled = {}
         if boosts and best_score is None:
             say(
-                "what is remembered of judged queries is left out: --best-score says "
-                "in which scale to add it."
+                "the memory of judged queries is left out: --best-score gives the "
+                "scale to add it in."
             )
         elif boosts:
             scaled = _by_id(collection, collection.boosts(text, best_score=best_score))

@@ -271,15 +271,15 @@ def _add_output(options: OptionGroup) -> None:
         "--no-documents", "Leave texts, labels and rows out of the model file."
     )
     about_checkpoint = (
-        "File to save the run to on the way: after a crash the same command goes on "
-        "from it. It is deleted when the model is written."
+        "File to save the run to: after a crash the same command continues from it. "
+        "It is deleted when the model is written."
     )
     options.add_path("--checkpoint", about_checkpoint)
     shared_options.add_seed(options)
     about_device = "Where the solver runs: cpu, cuda or cuda:1."
     options.add_text("--device", about_device, "cpu")
     options.add_integer("--jobs", "Threads; -1 is all cores.", -1)
-    about_memory = "Most GiB for the fit, or auto, or none."
+    about_memory = "Maximum GiB for the fit, or auto, or none."
     options.add_text("--memory-limit", about_memory, "auto")
     shared_options.add_quiet(options)
     shared_options.add_json(options)
@@ -306,9 +306,9 @@ def _add_data(options: OptionGroup) -> None:
 def _add_words(options: OptionGroup) -> None:
     """Add the options of which words texts are split into."""
     about_tokens = (
-        "What texts are cut into. auto: words, or n-grams of characters where texts have "
-        "few words; letters and pairs of them where a script has no spaces. "
-        "identifiers: camelCase and snake_case are two words each."
+        "Units of texts. auto: words, or n-grams of characters if texts have few "
+        "words; letters and pairs of letters if a script has no spaces. identifiers: "
+        "camelCase and snake_case are two words each."
     )
     options.add_choice("--tokens", about_tokens, TOKENS)
     options.add_integer("--ngrams", "2 adds pairs of consecutive words.", 1)
@@ -319,9 +319,9 @@ def _add_words(options: OptionGroup) -> None:
     )
     options.add_choice("--stop-words", about_stop_words, STOP_WORDS)
     about_weights = (
-        "Weights of words. bm25: as full-text engines weigh them; with queries that are "
-        "no rows, texts keep their lengths. auto: tfidf, or bm25 if the judged queries "
-        "to learn from find more by it."
+        "Weights of words. bm25: like full-text engines; with queries that are not "
+        "rows, texts keep their lengths. auto: tfidf, or bm25 if training queries "
+        "find more with it."
     )
     options.add_choice("--weights", about_weights, WEIGHTS)
     about_encoder = (
@@ -334,7 +334,7 @@ def _add_words(options: OptionGroup) -> None:
     )
     options.add_text("--embedding-weight", about_weight, "auto")
     about_scale = (
-        "Bound of what is learned inside the embedding, 0 for nothing; auto: chosen on "
+        "Bound of the part learned inside the embedding, 0 for none; auto: chosen on "
         "held-out rows."
     )
     options.add_text("--embedding-scale", about_scale, "auto")
@@ -353,8 +353,8 @@ def _add_learning(options: OptionGroup) -> None:
     about_scores = "Learn by the rows alone, without scores of a linear classifier."
     options.add_flag("--no-class-scores", about_scores)
     about_steps = (
-        "Most iterations. A corrective step adds several pairs of features and sets "
-        "all weights anew; other steps add one."
+        "Maximum number of iterations. A corrective step adds several pairs of "
+        "features and changes all weights; other steps add one."
     )
     options.add_integer("--max-iter", about_steps)
     options.add_integer("--n-targets", "Nearest rows of the same label, per row.", 10)
@@ -512,5 +512,5 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
 MORE_MEMORY = (
     "learn from fewer triplets (--n-targets, --n-impostors)",
     "set --batch-size",
-    "pass --memory-limit none to go on anyway",
+    "pass --memory-limit none to continue anyway",
 )

@@ -13,9 +13,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, forget)
     shared_options.add_model(parser)
     options = OptionGroup(parser, "a judgement")
-    about_query = (
-        "The known query, by its name: its text, or its id, as `hdsl search` says it."
-    )
+    about_query = "The known query: its text or its id, as `hdsl search` shows it."
     options.add_text("--query", about_query)
     about_document = "The document, by id or number. Default: all of the query."
     options.add_text("--document", about_document)
@@ -74,8 +72,8 @@ def _pairs(arguments: Namespace) -> list[str]:
         pairs += read_pairs(arguments.pairs)
     if bool(pairs) == (arguments.query is not None):
         raise ValueError(
-            "Give what to forget: a known query with --query, or pairs of words with "
-            "--pair or --pairs, and one of them only."
+            "Name one thing to forget: a known query with --query, or pairs of words "
+            "with --pair or --pairs."
         )
     if pairs and arguments.document is not None:
         raise ValueError("--document is of a known query: give it with --query.")

@@ -127,7 +127,7 @@ def _check_supervision(source: Namespace, judgements: dict[str, Path]) -> None:
         raise ValueError(f"Give one file of judgements, not {options}.")
     if source.queries is not None and not set(judgements) & set(OF_QUERIES):
         raise ValueError(
-            "--queries are named by --judgements or --clicks: give one of them too."
+            "--queries needs judgements about them: pass --judgements or --clicks too."
         )
     if not 0 <= source.max_unknown < 1:
         raise ValueError(
@@ -463,8 +463,8 @@ def _read_links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     if has_signs:
         return links, 2 * table.flags("same") - 1
     say(
-        f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} "
-        "random rows each."
+        f"{path} has no column 'same': its pairs are taken as similar, and dissimilar "
+        f"to {N_RANDOM} random rows each."
     )
     return _with_random_pairs(links, data.n_rows)
 
@@ -646,7 +646,7 @@ def _read_qrels(path: Path) -> dict[str, list[Any]]:
             continue
         if len(fields) != len(QRELS) or not _is_number(fields[-1]):
             raise ValueError(
-                f"{path}, line {number} is no line of TREC's qrels, which have 4 "
+                f"{path}, line {number} is not a line of TREC's qrels, which have 4 "
                 f"fields, {', '.join(QRELS)}. Tables end in .csv, .tsv, .jsonl or "
                 ".parquet."
             )

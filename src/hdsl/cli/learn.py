@@ -153,7 +153,7 @@ def learn(
     seconds = time.perf_counter() - start
     changes = None
     if forbid or force:
-        announce("learning again with what is forbidden and forced", quiet=quiet)
+        announce("learning again with forbidden and forced pairs", quiet=quiet)
         edited = _edited(collection, training, forbid, force)
         changes = measure.changes_of(collection, edited)
         collection = edited
@@ -533,7 +533,7 @@ def split_judgements(
 def _none_left(n_judgements: int, purpose: str) -> ValueError:
     return ValueError(
         f"Of {n_judgements} judgements none is left to {purpose}, as each row is "
-        "learned from or held out: change --test, or set it to 0."
+        "either in training or held out: change --test, or set it to 0."
     )
 
 

@@ -84,7 +84,7 @@ def id_columns_of(tables: Iterable[Columns], *, is_needed: bool) -> list[str]:
     if all(name is not None for name in names):
         return [name for name in names if name is not None]
     if is_needed and any(name is not None for name in names):
-        way_out = "name both with --id, or give both one or none"
+        way_out = "name both with --id, or make the tables alike"
         raise ValueError(f"One table has a column id, the other has none: {way_out}.")
     return []
 
@@ -238,7 +238,8 @@ def read_labelled(path: Path | None, ids: set[str]) -> list[Answer]:
     columns = read_written(path)
     if not {"match", "left", "right"} <= columns.keys():
         raise ValueError(
-            f"{path} exists and is no file of labels: name another with --label-file."
+            f"{path} exists and is not a file of labels: name another with "
+            "--label-file."
         )
     return _answers(path, columns, ids)
 
@@ -309,7 +310,8 @@ def _check_header(path: Path, sides: list[str], ids: set[str]) -> None:
     if all(side.strip() in ids or side.strip().isdecimal() for side in sides):
         pair = " and ".join(map(one_line, sides))
         raise ValueError(
-            f"{path} has no header, but a pair, {pair}: put left,right above it."
+            f"{path} starts with a pair instead of a header, {pair}: put left,right "
+            "above it."
         )
 
 
@@ -409,7 +411,8 @@ def _earlier(path: Path) -> Columns | None:
     columns = read_written(path)
     if not {*HEADER[:3]} <= columns.keys():
         raise ValueError(
-            f"{path} exists and is no file of entities: name another with --entities."
+            f"{path} exists and is not a file of entities: name another with "
+            "--entities."
         )
     return columns
 

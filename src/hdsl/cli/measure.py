@@ -211,8 +211,8 @@ def measure_held_out(collection: Collection, n_neighbors: int) -> Evaluation:
     measured = held_out(collection, n_neighbors=n_neighbors)
     if measured is None:
         raise ValueError(
-            "The model has no rows or judgements that were held out: name a file of "
-            "rows that it was not learned from."
+            "The model has no rows or judgements held out: name a file with rows "
+            "that it has not seen."
         )
     if measured.searches is not None:
         n_queries = measured.searches.n_queries
@@ -395,9 +395,8 @@ def _is_held_out(data: Data, X: sp.csr_array, collection: Collection) -> bool | 
     known = collection.documents.X
     if known is None:
         say(
-            "warning: the model file has no documents, so it is not known whether "
-            "these rows were learned from. If they were, the errors are too low: name "
-            "other rows."
+            "warning: the model file has no documents, so these rows may be training "
+            "rows. If they are, the errors are too low: name other rows."
         )
         return None
     fault = "are in the model already and find themselves"
@@ -471,11 +470,11 @@ def show_measured(title: str, measured: Measured) -> None:
         _show_searches(measured.searches)
     if measured.is_of_clicks:
         show(
-            "Users click only what an engine shows, which favours its order. So clicked "
-            "rows are compared with those shown beside them, and each click counts by "
-            "how likely its position is seen: "
-            f"{counted(measured.n, 'click')} held out. Errors are rows above a clicked "
-            "one:"
+            "Users click only what an engine shows, which favours its order. So "
+            "clicked rows are compared with the other rows shown, and each click is "
+            "weighted by how likely its position is seen: "
+            f"{counted(measured.n, 'click')} held out. Errors are rows above a "
+            "clicked one:"
         )
     if measured.searches is None or measured.is_of_clicks:
         rows = [

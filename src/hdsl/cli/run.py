@@ -29,8 +29,8 @@ WAYS_OUT = {
     "encoding": "save the file as UTF-8, or name its encoding with --encoding",
     "ids": "name the column of ids with --id",
     "missing": "fill them, or leave such rows out (--skip-missing does it for the data)",
-    "sep": "if it has several, name what separates them with --sep, or save it with commas",
-    "unknown": "check the ids, or raise --max-unknown if these rows are gone",
+    "sep": "if it has several, name the separator with --sep, or save it with commas",
+    "unknown": "check the ids, or raise --max-unknown if these rows no longer exist",
     "zero_based": "pass --zero-based if they count from 0",
 }
 

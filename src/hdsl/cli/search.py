@@ -380,6 +380,6 @@ def show_expansion(expansion: dict[str, Any]) -> None:
         unknown = ", ".join(one_line(word, 40) for word in expansion["unknown words"])
         show(f"Not known to the model, and searched by as they are: {unknown}")
     if expansion["class scores left out"]:
-        show("What was learned of class scores is no term, and is left out.")
+        show("Class scores are not terms, and are left out.")
     if expansion["embedding left out"]:
-        show("The embedding is no term, and is left out.")
+        show("The embedding is not a term, and is left out.")

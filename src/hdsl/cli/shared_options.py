@@ -138,14 +138,14 @@ OF_QUERIES = ("judgements", "clicks")
 
 #: What commands say of searches without what is remembered.
 NO_MEMORY = (
-    "Leave out what is remembered of judged queries, which brings up documents that "
-    "were judged relevant for queries like this."
+    "Leave out the memory of judged queries, which moves up documents that were "
+    "judged relevant for similar queries."
 )
 
 #: What commands say of the encoder of a model that is fitted already.
 ENCODER_NOW = (
-    "Folder or name of the encoder that the model was learned with. Default: none, and "
-    "texts are compared by words alone."
+    "Folder or name of the encoder that the model was fitted with. Default: none, "
+    "and texts are compared by words alone."
 )
 
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or
@@ -241,7 +241,7 @@ def add_input(parser: Parser) -> OptionGroup:
     judgements = OptionGroup(parser, "judgements instead of labels, as tables")
     for name, columns in JUDGEMENTS.items():
         judgements.add_path(f"--{name}", f"Columns {columns}.", metavar="FILE")
-    _add_queries(OptionGroup(parser, "queries that are no rows of the data"))
+    _add_queries(OptionGroup(parser, "queries that are not rows of the data"))
     return data
 
 
@@ -256,8 +256,8 @@ def _add_queries(options: OptionGroup) -> None:
     about_ids = "Column of their ids. Default: that of --id."
     options.add_text("--query-id", about_ids, metavar="COLUMN")
     about_unknown = (
-        "Largest share of the lines of judgements or clicks that may name rows that "
-        "the data no longer have: these are left out and counted."
+        "Maximum share of the lines of judgements or clicks that may name missing "
+        "rows: these are left out and counted."
     )
     options.add_number("--max-unknown", about_unknown, 0.1)
 

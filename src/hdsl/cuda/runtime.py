@@ -177,8 +177,8 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
                 ) from error
             raise BrokenDeviceError(
                 f"The GPU {self.name} failed: {error}. Nothing that was fitted before "
-                "is lost. device='cpu' works, and goes on from a checkpoint= of the "
-                "run; the GPU may need a new process."
+                "is lost. device='cpu' works, and continues from a checkpoint= of "
+                "the run; the GPU may need a new process."
             ) from error
 
     return call

@@ -122,9 +122,9 @@ class ClusterFit(Fit):
         check_word("hdsl.dask.HDSL", "device", self.model.device, ("cpu",))
         if callable(Mining.of(self.model.mining).how):
             raise ValueError(
-                "A function for `mining` is given all rows of X as one matrix, which no "
-                "machine of a cluster has. Pass triplets= instead, in blocks where they "
-                "are many."
+                "A function for `mining` needs all rows of X as one matrix, which no "
+                "machine of a cluster has. Pass triplets= instead, in blocks if "
+                "there are many."
             )
         return super().check_parameters()
 

@@ -409,7 +409,8 @@ def compare_clicks(
     shown = clicks.shown if isinstance(clicks, Judgements) else clicks
     if shown is None:
         raise ValueError(
-            "These judgements do not say what was shown: make them with choice_triplets."
+            "These judgements lack the rows that were shown: make them with "
+            "choice_triplets."
         )
     X = checked_rows(model, X)
     pairs = ClickedPairs(X, shown, position_power(shown))

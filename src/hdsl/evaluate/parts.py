@@ -90,13 +90,13 @@ def goal_of(goal: str, data: Supervision) -> str:
         return COMPARISONS
     if goal == NEIGHBORS and not has_labels:
         raise ValueError(
-            "goal='neighbors' is measured by labels, but fit was given comparisons: "
-            "take goal='comparisons' or 'search', or 'auto'."
+            "goal='neighbors' is measured by labels, but fit got comparisons: use "
+            "goal='comparisons' or 'search', or 'auto'."
         )
     if goal == COMPARISONS and has_labels:
         raise ValueError(
-            "goal='comparisons' is measured by comparisons, but fit was given labels: "
-            "take goal='neighbors' or 'search', or 'auto'."
+            "goal='comparisons' is measured by comparisons, but fit got labels: use "
+            "goal='neighbors' or 'search', or 'auto'."
         )
     return goal
 

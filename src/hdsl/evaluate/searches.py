@@ -337,8 +337,8 @@ class SearchComparison:
             )
         if self.never_judged is not None and self.never_judged.verdict == "worse":
             sentences.append(
-                "Documents that nobody has judged are found worse: `--no-memory` leaves "
-                "out what is remembered."
+                "Documents without judgements rank lower: `--no-memory` leaves out "
+                "the memory."
             )
         return " ".join(sentences)
 

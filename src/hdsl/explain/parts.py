@@ -200,7 +200,7 @@ class Explanation(Readable):
                 Line(str(reason._replace(query=shown(reason.query))), reason.value)
                 for reason in self.remembered
             ]
-            title = "a search also adds what is remembered of queries like x"
+            title = "a search also adds the memory of queries like x"
             blocks.append(BarList(title, lines))
         return blocks
 

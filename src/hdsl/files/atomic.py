@@ -19,7 +19,7 @@ except ImportError:  # not on Windows
 
 WRITE_ERRORS = {
     errno.ENOENT: "the folder does not exist, create it first",
-    errno.ENOTDIR: "what should be its folder is a file",
+    errno.ENOTDIR: "its folder is a file",
     errno.EISDIR: "this is a folder, add a file name",
     errno.EACCES: "no permission to write here, choose another folder",
     errno.EPERM: "no permission to write here, choose another folder",

@@ -223,8 +223,8 @@ class Checkpoint:
             if isinstance(error, OSError):
                 reason = error.strerror
             warn(
-                f"{reason} ({self.name!r}). The fit goes on without a checkpoint, and "
-                "tries again from time to time."
+                f"{reason} ({self.name!r}). The fit continues without a checkpoint, "
+                "and tries again from time to time."
             )
         self._has_failed = True
 

@@ -166,4 +166,4 @@ def _number(feature: Any, position: dict[str, int], n_features: int) -> int:
         return position[name]
     near = get_close_matches(name, position, N_NAMED)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise ValueError(f"{name!r} is no feature of the model.{hint}")
+    raise ValueError(f"{name!r} is not a feature of the model.{hint}")

@@ -101,8 +101,8 @@ def make_layout(
     if layout.n_features < 2 and not isinstance(data.X, Rows):
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs "
-            f"two. The {n_rows} rows to learn from have {layout.n_features}: give "
-            "more rows."
+            f"two. The {n_rows} training rows have {layout.n_features}: give more "
+            "rows."
         )
     return layout
 
@@ -140,7 +140,7 @@ def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
         f"{model.owner}",
         estimate_fit(model, X, compared).total + embedding_bytes(X),
         model.memory_limit,
-        ("fit fewer triplets", "pass memory_limit=None to go on anyway"),
+        ("fit fewer triplets", "pass memory_limit=None to continue anyway"),
     )
 
 

@@ -203,7 +203,7 @@ def check_same_path(model: Any, parameters: Any) -> None:
         if value != "auto" and value != used:
             raise ValueError(
                 f"The path so far has {name} {used:g}, but the {name!r} parameter is "
-                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit "
+                f"{value!r}. Set {name}={used!r} to continue it, or start again: fit "
                 "with warm_start=False."
             )
 

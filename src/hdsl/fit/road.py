@@ -95,14 +95,14 @@ class FitInput:
             return
         if self.X.X is None:
             raise ValueError(
-                "These judgements have no rows: pass them beside their rows, fit(X, "
+                "These judgements have no rows: pass the rows too, fit(X, "
                 "triplets=judgements)."
             )
         others = (self.y, self.triplets, self.quadruplets)
         if any(value is not None for value in others):
             raise ValueError(
-                "Judgements with rows are all that fit learns from: pass no y, "
-                "triplets or quadruplets beside them."
+                "Judgements with rows stand alone: do not pass y, triplets or "
+                "quadruplets with them."
             )
         width = self.X.triplets.shape[1]
         object.__setattr__(self, TRIPLETS_BY_WIDTH[width], self.X)
@@ -151,9 +151,9 @@ class FitInput:
         """Return validation data, checked, as `model` compares rows; None without them."""
         if self.X_val is None and self.triplets_val is not None:
             raise ValueError(
-                "Validation data are X_val with y_val, or X_val with triplets_val. Got "
-                "triplets_val. Its numbers are of rows of X_val: pass X_val=X where they "
-                "are of rows of X."
+                "Validation data are X_val with y_val, or X_val with triplets_val. "
+                "Got triplets_val. Its numbers refer to rows of X_val: pass X_val=X "
+                "if they refer to rows of X."
             )
         validation = check_validation(
             data, model, self.X_val, self.y_val, self.triplets_val

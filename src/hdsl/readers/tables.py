@@ -269,7 +269,7 @@ class CheckedTable(NamedTuple):
         if n_unknown > max_unknown * len(ids):
             raise WayOutError(
                 f"{facts}. These are {share}, more than a share of {max_unknown:g}",
-                "check the ids, or raise max_unknown if these rows are gone",
+                "check the ids, or raise max_unknown if these rows no longer exist",
                 "unknown",
             )
         warn(f"{facts}: {share} are left out.")

@@ -95,8 +95,8 @@ def _check(collection: Any) -> None:
         )
     if isinstance(collection.documents.X, Rows):
         raise ValueError(
-            "The model compares an embedding, and a page has no encoder for what is "
-            "typed: fit without --encoder, or leave out --search."
+            "The model compares an embedding, and a page has no encoder for typed "
+            "texts: fit without --encoder, or leave out --search."
         )
 
 

@@ -172,9 +172,9 @@ def _check_no_embedding(X: Any) -> None:
     """Raise ValueError where rows have an embedding."""
     if has_embedding(X):
         raise ValueError(
-            "certified_top_k takes no embedding: its values may be negative, so the "
-            "positive part of a query bounds no score. Search with hdsl.search.top_k, "
-            "which takes hdsl.Rows and is exact."
+            "certified_top_k does not take an embedding: its values may be negative, "
+            "so the positive part of a query is not a bound of the score. Search "
+            "with hdsl.search.top_k, which takes hdsl.Rows and is exact."
         )
 
 
@@ -378,9 +378,9 @@ class _Run:
         if bounds[largest] > limit:
             raise ValueError(
                 f"search left out row {rows[largest]}: the positive part of the query "
-                f"gives it {bounds[largest]:.6g}, and what is left out can have at most "
-                f"{limit:.6g}. An exact answer needs an engine that returns all of the "
-                "best."
+                f"gives it {bounds[largest]:.6g}, and missing rows can have at most "
+                f"{limit:.6g}. An exact answer needs an engine that returns all of "
+                "the best."
             )
 
 
@@ -495,8 +495,8 @@ class HeldDocuments:
             row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
             raise ValueError(
                 f"{name}[{row}, {X.indices[entry]}] is {X.data[entry]:.3g}: documents "
-                "must be nowhere negative, or the positive part of a query is no upper "
-                "bound. Use an engine that takes negative weights."
+                "must not have negative values, or the positive part of a query is "
+                "not an upper bound. Use an engine that takes negative weights."
             )
         return X
 

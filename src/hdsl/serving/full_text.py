@@ -171,7 +171,7 @@ def _terms_to_search(
         queried = [term for term in queried if term.weight > 0]
     if not queried:
         raise ValueError(
-            f"There is no term to search for: the {len(terms)} given have none."
+            f"There is no term to search for: none of the {len(terms)} can be used."
         )
     return queried
 

@@ -77,7 +77,7 @@ def check_directions(vectors: np.ndarray, width: int) -> None:
         )
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     if not (abs(lengths - 1.0) <= 1e-5).all():
-        raise ValueError("directions has a row that is no unit vector.")
+        raise ValueError("directions has a row that is not a unit vector.")
 
 
 def top_eigenvectors(G: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -582,7 +582,7 @@ class _Run:
         active = point.active
         if (active.zero is None) == (self.options.init == "zero"):
             raise ValueError(
-                f"'zero' is {active.zero}, which no run with this init has."
+                f"'zero' is {active.zero}, which is impossible with this init."
             )
         limit = np.iinfo(np.int64).max
         n_directions = 0

@@ -385,4 +385,4 @@ def set_generator_state(rng: np.random.Generator, state: np.ndarray) -> None:
     try:
         rng.bit_generator.state = json.loads(state.tobytes())
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise ValueError("it holds no state of a random generator.") from None
+        raise ValueError("it has no state of a random generator.") from None

@@ -365,7 +365,7 @@ class ComparedRows(Supervision):
     def check_validation(self, X: sp.csr_array, y_val: Any) -> Supervision:
         """Raise ValueError: labels cannot validate judgements."""
         raise ValueError(
-            "y_val needs labels of X to vote with, but fit was given judgements. Pass "
+            "y_val needs labels of X to vote with, but fit got judgements. Pass "
             "triplets_val=, judgements of the rows of X_val."
         )
 

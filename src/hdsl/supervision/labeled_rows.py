@@ -170,8 +170,8 @@ class LabeledRows(Supervision):
         if np.bincount(codes[rows]).max() == 1:
             raise NoTripletError(
                 "No triplet can be built: the rows of each class are equal, at unit "
-                "length with norm='l2', so no row has another one of its class to "
-                "compare with. Pass triplets= to give judgements directly."
+                "length with norm='l2', so no row has a different row of its class "
+                "to compare with. Pass triplets= to give judgements directly."
             )
 
     # --- holding out ------------------------------------------------------------------

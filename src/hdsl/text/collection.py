@@ -658,8 +658,8 @@ def _check_encode_options(options: dict[str, Any]) -> None:
     unknown = set(options) - IGNORED_OPTIONS
     if unknown:
         raise TypeError(
-            f"encode of a Collection takes no {sorted(unknown)[0]!r}: its vectors are "
-            "those that the model ranks by."
+            f"encode of a Collection has no option {sorted(unknown)[0]!r}: its "
+            "vectors are those that the model ranks by."
         )
 
 

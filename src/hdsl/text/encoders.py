@@ -170,8 +170,8 @@ class TextEncoder:
         if float(probe @ self.fingerprint) < LEAST_COSINE:
             raise EncoderError(
                 f"The model was learned with another encoder ({self._described()}): "
-                "this one says something else of the same sentence. Name the same, or "
-                "fit again."
+                "this one returns another vector for the same sentence. Name the "
+                "same encoder, or fit again."
             )
         self._encoder = loaded
 
@@ -184,8 +184,9 @@ class TextEncoder:
         rows = encode(self._encoder, texts, verbose=verbose)
         if rows.shape[1] != self.width:
             raise EncoderError(
-                f"The encoder returns rows of {rows.shape[1]} numbers for these texts, "
-                f"and of {self.width} for another one: all must have one length."
+                f"The encoder returns rows of {rows.shape[1]} numbers for these "
+                f"texts, and of {self.width} for another: all must have the same "
+                "length."
             )
         return rows
 

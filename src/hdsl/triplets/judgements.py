@@ -307,8 +307,8 @@ def choice_triplets(
     triplets = np.column_stack([compared[:, 0], chosen, others])[differs]
     if len(triplets) == 0:
         raise ValueError(
-            "No triplet can be built: no event has both a document that was chosen "
-            "and one that was not."
+            "No triplet can be built: no event has both a chosen document and "
+            "another one."
         )
     order = np.argsort(events_of_lines, kind="stable")
     weights = None
@@ -366,8 +366,8 @@ def _long_format(events: Any, names: tuple[str, ...]) -> dict[str, Any]:
         unknown = [item for item in chosen if item not in shown]
         if unknown:
             raise ValueError(
-                f"events[{k}]: {unknown[0]!r} was chosen but is not among those shown, "
-                f"{shown!r}."
+                f"events[{k}]: {unknown[0]!r} was chosen but is not one of the "
+                f"documents shown, {shown!r}."
             )
         numbers += [k] * len(shown)
         anchors += [query] * len(shown)
