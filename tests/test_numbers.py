@@ -98,7 +98,11 @@ def rounded(model, X, triplets, weights, along=False):
     """
     problem, margins, rounding = with_rounding(model, X, triplets, weights)
     if along:
-        alone = [np.abs(problem.margins([a], [1.0])).max() for a in model.atoms_]
+        steps = np.column_stack([model.trace_[name] for name in ("i", "j", "sign")])
+        on_path = np.vstack(
+            [model.atoms_, steps[(steps[:, 0] >= 0) & (steps[:, 1] > 0)]]
+        )
+        alone = [np.abs(problem.margins([a], [1.0])).max() for a in on_path]
         rounding = 10 * max([rounding.max(), *(1e-14 * size for size in alone)])
     return problem.value(margins + rounding), problem.value(margins - rounding)
 
