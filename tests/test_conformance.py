@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from hdsl.cpu.comparisons import Pairs
 from hdsl.cpu.kernels.losses import CHUNK
-from hdsl.layout.sides import sides_of
+from hdsl.layout import sides_of
 from hdsl.rows import Rows
 from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom, Correction, Move, direction_atoms

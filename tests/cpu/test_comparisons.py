@@ -97,10 +97,10 @@ def test_columns_far_apart_cost_nothing(index, n_columns):
 def test_more_than_32_bits_can_number_is_refused(monkeypatch):
     X, T = random_arrays(0)
     n_pairs = make_twin(X, T).layout.comparisons.pairs.n_pairs
-    monkeypatch.setattr(hdsl.layout.feature_numbers, "INDEX_LIMIT", 2 * n_pairs - 1)
+    monkeypatch.setattr(hdsl.layout, "INDEX_LIMIT", 2 * n_pairs - 1)
     with pytest.raises(ValueError, match=r"pairs of rows .* fewer comparisons"):
         make_twin(X, T)
-    monkeypatch.setattr(hdsl.layout.feature_numbers, "INDEX_LIMIT", 7)
+    monkeypatch.setattr(hdsl.layout, "INDEX_LIMIT", 7)
     with pytest.raises(ValueError, match=r"8 features .* at most 7 .* fewer columns"):
         make_twin(X, T)
 

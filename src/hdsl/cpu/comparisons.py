@@ -7,8 +7,7 @@ import weakref
 import numpy as np
 
 from ..cached import cached
-from ..layout.feature_numbers import check_count
-from ..layout.sides import sides_of
+from ..layout import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import Links, PairsByRow, SparseArrays
 from .kernels.dense_rows import add_pair_products

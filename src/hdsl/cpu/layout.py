@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import largest_value
-from ..layout.feature_numbers import column_keys, compared_rows, number_features
+from ..layout import column_keys, compared_rows, number_features
 from ..rows import Rows
 from ..solver.protocols import Layout, Loss
 from ..solver.statistics import Statistics, Sums, from_sample, weighted_sums

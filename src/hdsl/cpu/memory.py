@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..layout.estimates import per_comparison
+from ..layout import per_comparison
 from ..memory import format_bytes
 
 #: Share of the values of X that are in features of atoms: a guess, it depends on what

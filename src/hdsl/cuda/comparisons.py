@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cached import cached
-from ..layout.feature_numbers import check_count, compared_rows
+from ..layout import check_count, compared_rows
 from ..rows import Rows, sparse_block
 from .rows import WIDTH, CardRows, Segments
 from .runtime import CHUNK, Array, BrokenDeviceError, Device

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from ..layout.estimates import per_comparison
+from ..layout import per_comparison
 from ..rows import Rows
 from ..solver.steps import CORRECTION_LIMIT
 from . import atoms, curvature, embedding

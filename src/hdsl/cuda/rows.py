@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..cached import cached
 from ..input.matrices import largest_value
-from ..layout.feature_numbers import column_keys, number_features
+from ..layout import column_keys, number_features
 from ..wide_matrices import is_wide
 from .runtime import THREADS, Array, Device
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..input.matrices import check_live_features
-from ..layout.feature_numbers import FeatureNumbers, compared_rows, number_features
+from ..layout import FeatureNumbers, compared_rows, number_features
 from ..rows import Rows, sparse_block, stack_all
 from ..solver.protocols import Layout, Loss
 from ..solver.statistics import Statistics, Sums, from_sample

@@ -24,7 +24,7 @@ from ..input.matrices import (
     check_live_features,
     largest_value,
 )
-from ..layout.feature_numbers import column_keys
+from ..layout import column_keys
 from ..rows import Rows, sparse_block, split_columns, stack_all
 from .cluster import gather, send
 
