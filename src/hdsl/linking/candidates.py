@@ -204,11 +204,6 @@ class Standing(NamedTuple):
         for column, values in zip(self, standing, strict=True):
             column[rows] = values
 
-    def score_by_rank(self) -> np.ndarray:
-        """Return scores divided by ranks: the order of pairs where nothing is learned."""
-        score = np.clip(self.score, 0.0, 1.0)
-        return score / np.sqrt(self.rank_left * self.rank_right)
-
 
 class NearestRecords:
     """The nearest records of each one, of the other table, or of the only one.

@@ -28,10 +28,8 @@ from .tables import Tables
 #: Share of the values of a column of numbers that are numbers; of dates likewise.
 MIN_SHARE = 0.9
 
-#: More digits than this are a code and no amount; they would overflow, too.
-MAX_DIGITS = 15
-
-#: A number, perhaps with thousands, a currency before it or a unit behind it.
+#: A number, perhaps with thousands, a currency before it or a unit behind it. More than
+#: 15 digits are a code and no amount; they would overflow, too.
 AMOUNT = re.compile(
     r"[^\w\s-]?\s*(-?\d{1,15}|-?\d{1,3}(?:,\d{3}){1,4})(\.\d{1,15})?\s*[^\W\d_]{0,3}\W?"
 )

@@ -17,7 +17,6 @@ CHUNK = 4096
 SMOOTHED_HINGE = losses.SmoothedHinge.code
 SQUARED_HINGE = losses.SquaredHinge.code
 LOGISTIC = losses.Logistic.code
-EXPONENTIAL = losses.Exponential.code
 
 TAIL = losses.EXPONENTIAL_TAIL
 
