@@ -111,6 +111,7 @@ def test_what_into_does_not_do(linked, tmp_path):
     output = ["-o", tmp_path / "l.csv"]
     new = folder / "new.csv"
     assert "--matches" in bad(*into, new, "--matches", folder / "pairs.csv", *output)
+    assert "--complete has no use" in bad(*into, new, "--complete", *output)
     assert "one table" in bad(*into, new, folder / "left.csv", *output)
     assert "--jobs" in bad(*into, new, "--jobs", 0, *output)
     other = write_csv(tmp_path / "other.csv", [(1, 2)], ("a", "b"))

@@ -137,6 +137,40 @@ def test_an_audit_bounds_the_share_of_wrong_links(people, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(every), every.probability)
     with pytest.raises(ValueError, match="draw"):
         linker.audited([(table["id"][0], table["id"][1])], threshold=1.0)
+    with pytest.raises(ValueError, match="in matches and in non_matches"):
+        linker.audited(answers[True], answers[True])
+
+
+def test_a_second_audit_corrects_what_the_first_one_left(people, tmp_path):
+    """An audit as expected after a bad one changes little, and does not take it back."""
+    _, table, _ = people
+    linker = Linker(id_column="id", random_state=0).fit(table)
+    drawn = linker.audit(40)
+    pairs = [*zip(drawn.left.tolist(), drawn.right.tolist(), strict=True)]
+    row_of = {identifier: row for row, identifier in enumerate(table["id"])}
+    rows = {
+        side: [row_of[pair[number]] for pair in pairs]
+        for number, side in enumerate(("left", "right"))
+    }
+    frame = {
+        f"{name}_{side}": [values[row] for row in rows[side]]
+        for name, values in table.items()
+        for side in rows
+    }
+    before = linker.score_pairs(frame).mean()
+    audit = linker.audited(pairs[20:], pairs[:20] * 2)  # twice is once
+    assert (audit.n_audited, audit.n_wrong) == (40, 20)
+    after_first = linker.score_pairs(frame).mean()
+    assert after_first < before - 0.2
+    links = linker.predict()
+    pairs = [*zip(links.left.tolist(), links.right.tolist(), strict=True)]
+    n_right = round(links.probability.sum())
+    linker.audited(pairs[:n_right], pairs[n_right:])
+    after_second = linker.score_pairs(frame)
+    assert after_second.mean() == pytest.approx(after_first, abs=0.05)
+    linker.save(tmp_path / "twice.hdsl")
+    loaded = hdsl.load(tmp_path / "twice.hdsl")
+    np.testing.assert_array_equal(loaded.score_pairs(frame), after_second)
 
 
 # --- the model ------------------------------------------------------------------------

@@ -130,11 +130,11 @@ def test_an_audit_corrects_what_was_thought_of_links():
     probability = np.sort(rng.uniform(0.5, 1.0, 500))[::-1]
     log_odds = logit(np.clip(probability, 1e-9, 1 - 1e-9))
     expected = (1 - probability).mean()
-    worse = correction_by_audit(probability, Audit.of_answers(500, 90, 60), 0.5)
+    worse = correction_by_audit(log_odds, Audit.of_answers(500, 90, 60), 0.5)
     assert worse.shift < 0.0
     share = (60 + 10 * expected) / 100
     assert expit(-worse(log_odds)).mean() == pytest.approx(share, abs=1e-6)
-    better = correction_by_audit(probability, Audit.of_answers(500, 90, 0), 0.5)
+    better = correction_by_audit(log_odds, Audit.of_answers(500, 90, 0), 0.5)
     assert better.stretch > 1.0
     assert expit(-better(log_odds)).mean() == pytest.approx(expected / 10, abs=1e-6)
     # No pair becomes a link that was none.

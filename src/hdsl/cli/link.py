@@ -31,6 +31,7 @@ ROW = "hdsl_row"
 #: Options that are about learning, which --into does not do.
 LEARNING = (
     "matches",
+    "complete",
     "id_columns",
     "columns",
     "block_on",

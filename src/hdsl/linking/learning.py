@@ -133,8 +133,8 @@ class Learned:
     classifier : PairClassifier or None
     share : float
         How much the classifiers count; the mixture has the rest.
-    correction : Correction
-        By an audit.
+    corrections : tuple of Correction
+        One by each audit, in their order.
     telling : list of str
         The columns that tell most matches from other pairs.
     held_out : str
@@ -148,7 +148,7 @@ class Learned:
         self.model: HDSL | None = None
         self.classifier: PairClassifier | None = None
         self.share = 0.0
-        self.correction = Correction()
+        self.corrections: tuple[Correction, ...] = ()
         self.telling: list[str] = []
         self.held_out = ""
 
@@ -165,9 +165,9 @@ class Learned:
         return learned
 
     def corrected(self, correction: Correction) -> Learned:
-        """Return the same with log odds that an audit has corrected."""
+        """Return the same with log odds that one more audit has corrected."""
         learned = copy(self)
-        learned.correction = correction
+        learned.corrections = (*self.corrections, correction)
         return learned
 
     def probability(
@@ -187,7 +187,13 @@ class Learned:
             if self.classifier is not None:
                 X = self.rows(searched, pairs[rows], log_odds[rows], n_jobs)
                 log_odds[rows] = self.log_odds_of_rows(X)
-        return self.correction(log_odds)
+        return self.correct(log_odds)
+
+    def correct(self, log_odds: np.ndarray) -> np.ndarray:
+        """Return log odds as audits correct them."""
+        for correction in self.corrections:
+            log_odds = correction(log_odds)
+        return log_odds
 
     def rows(
         self,

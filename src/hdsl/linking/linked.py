@@ -44,6 +44,9 @@ LEAST_LINK = 1e-3
 WORTH_ASKING = 0.01
 WORTH_COLUMNS = 0.1
 
+#: Log odds of known matches, which no audit makes doubtful.
+KNOWN_LOG_ODDS = 1000.0
+
 #: Questions that are asked for.
 N_QUESTIONS = 20
 
@@ -260,7 +263,15 @@ class LinkedRecords:
         n_jobs : int or None
         """
         width = self.searched.tables.n_records
-        answered = np.sort(np.concatenate([matches, non_matches]), axis=1)
+        matches = unique_pairs(matches)
+        non_matches = unique_pairs(non_matches)
+        answered = np.concatenate([matches, non_matches])
+        n_both = len(answered) - len(unique_pairs(answered))
+        if n_both:
+            raise ValueError(
+                f"audited expected one answer per link, but {n_both:,} of the links are "
+                "in matches and in non_matches: leave them out of one."
+            )
         is_link = np.isin(answered @ (width, 1), links.pairs @ (width, 1))
         if len(answered) == 0 or not is_link.all():
             raise ValueError(
@@ -270,7 +281,10 @@ class LinkedRecords:
             )
         audit = Audit.of_answers(len(links.pairs), len(answered), len(non_matches))
         threshold = float(links.probability.min())
-        correction = correction_by_audit(links.probability, audit, threshold)
+        # Of links that are all but certain, probabilities would be rounded to 1.
+        log_odds = self.learned.log_odds(self.searched, links.pairs, n_jobs)
+        log_odds[self._consequences.answers(links.pairs) == 1.0] = KNOWN_LOG_ODDS
+        correction = correction_by_audit(log_odds, audit, threshold)
         grown = LinkedRecords(
             self.searched,
             self.learned.corrected(correction),

@@ -43,7 +43,7 @@ def to_arrays(linked: LinkedRecords, settings: dict[str, Any]) -> Arrays:
     state = settings | {
         "seed": learned.seed,
         "share": learned.share,
-        "correction": learned.correction,
+        "corrections": learned.corrections,
         "telling": learned.telling,
         "held_out": learned.held_out,
         "agreement": learned.agreement.to_json(),
@@ -115,7 +115,7 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     """Return the values that are no arrays, of their types; raise ValueError if they are not."""
     text = get_array(arrays, "state", "u", (None,)).tobytes()
     state = json.loads(text.decode("utf-8", "surrogatepass"))
-    if "rules" not in state:
+    if not {"rules", "corrections"} <= state.keys():
         raise ValueError("the linker is of an earlier version: fit it again")
     get_value(state, "held_out", str)
     get_value(state, "seed", int)
@@ -141,11 +141,14 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _is_correction(values: Any) -> bool:
-    """Return whether a value is a correction by an audit."""
-    shift, stretch, pivot = values
-    are_numbers = all(map(_is_number, (shift, stretch, pivot)))
-    return are_numbers and shift <= 0.0 and 1.0 <= stretch <= MAX_STRETCH
+def _are_corrections(corrections: Any) -> bool:
+    """Return whether a value is a list of corrections by audits."""
+    return isinstance(corrections, list) and all(
+        all(map(_is_number, (shift, stretch, pivot)))
+        and shift <= 0.0
+        and 1.0 <= stretch <= MAX_STRETCH
+        for shift, stretch, pivot in corrections
+    )
 
 
 def _is_audit(values: Any) -> bool:
@@ -200,7 +203,7 @@ STATE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "id_column": _is_id_column,
     "seed": lambda seed: 0 <= seed < 2**31,
     "share": lambda share: _is_number(share) and 0.0 <= share <= 1.0,
-    "correction": _is_correction,
+    "corrections": _are_corrections,
     "audit": _is_audit,
     "telling": _are_texts,
     "tables": _are_tables,
@@ -218,7 +221,9 @@ def _learned_of_file(arrays: Arrays, state: dict[str, Any]) -> Learned:
     mixture = Mixture.from_arrays(part_of(arrays, "mixture"), n_columns)
     learned = Learned(state["seed"], agreement, mixture)
     learned.share = state["share"]
-    learned.correction = Correction(*map(float, state["correction"]))
+    learned.corrections = tuple(
+        Correction(*map(float, values)) for values in state["corrections"]
+    )
     learned.telling = state["telling"]
     learned.held_out = state["held_out"]
     if state["model"] is not None:

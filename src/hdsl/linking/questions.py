@@ -292,7 +292,7 @@ class Audit(NamedTuple):
 
 
 def correction_by_audit(
-    probability: np.ndarray, audit: Audit, threshold: float
+    log_odds: np.ndarray, audit: Audit, threshold: float
 ) -> Correction:
     """Return how an audit corrects the log odds of pairs.
 
@@ -301,15 +301,14 @@ def correction_by_audit(
 
     Parameters
     ----------
-    probability : ndarray of shape (n_links,)
-        Of all links that were drawn from, not yet corrected.
+    log_odds : ndarray of shape (n_links,)
+        Those of all links that were drawn from, not yet corrected by this audit.
     audit : Audit
     threshold : float
         The links begin there.
     """
     pivot = float(logit(np.clip(threshold, NEAREST, 1.0 - NEAREST)))
-    log_odds = logit(np.clip(probability, NEAREST, 1.0 - NEAREST))
-    expected = float(np.mean(1.0 - probability))
+    expected = float(np.mean(expit(-log_odds)))
     total = audit.n_audited + PRIOR_ANSWERS
     share = (audit.n_wrong + PRIOR_ANSWERS * expected) / total
 

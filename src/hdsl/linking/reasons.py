@@ -185,7 +185,7 @@ def explain_probability(
         ]
     )
     return contributions(
-        lambda X: as_probability(learned.correction(learned.log_odds_of_rows(X))),
+        lambda X: as_probability(learned.correct(learned.log_odds_of_rows(X))),
         row,
         learned.classifier.training.X,
         groups,
@@ -198,7 +198,7 @@ def _by_column(
 ) -> Contributions:
     """Return what each column adds to the log odds of a random pair."""
     evidence = learned.mixture.evidence(compared)[0]
-    corrected = learned.correction(log_odds)
+    corrected = learned.correct(log_odds)
     parts: dict[str, dict[str, Any]] = {
         name: {
             "name": name,

@@ -1,1 +1,0 @@
-"""What all machines do alike when they lay out rows and comparisons."""
