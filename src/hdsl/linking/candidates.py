@@ -377,8 +377,8 @@ NO_ENTRIES = Entries(
 class SearchedRecords:
     """Records of tables, and the nearest ones of each by two or three similarities.
 
-    Records are searched by the cosine, and as learned where that is another similarity.
-    Those nearest by spelling are among the nearest by the cosine.
+    Records are searched by the cosine, and by the learned similarity if there is one.
+    The nearest by spelling are taken from the nearest by cosine.
 
     Parameters
     ----------
@@ -514,8 +514,8 @@ class SearchedRecords:
     ) -> NearestRecords:
         """Return the nearest records of some, exactly; others have no list.
 
-        Records are near those of the other table, or other ones of the only table.
-        Records with nothing in common are not near.
+        Near records are in the other table, or in the only one. Records with nothing in
+        common are not near.
 
         Parameters
         ----------

@@ -25,19 +25,19 @@ TINY = 1e-9
 
 
 class Entities(NamedTuple):
-    """Which entity each record belongs to.
+    """The entity of each record.
 
     Attributes
     ----------
     table : ndarray of str of shape (n_records,)
-        "left" or "right"; "left" where there is one table.
+        "left" or "right"; "left" if there is one table.
     record : ndarray of shape (n_records,)
         Its id, or row number.
     entity : ndarray of int of shape (n_records,)
         The number of the entity, that of its oldest record.
     probability : ndarray of shape (n_records,)
         Mean probability of the record's pairs with the other records of its entity; 1
-        of a record that is alone.
+        for a single record.
     """
 
     table: np.ndarray
@@ -57,14 +57,14 @@ class Entities(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What became of entities.
+    """Merged and split entities.
 
     Attributes
     ----------
     merged : dict of int to list of int
-        Entities that were several before, and these.
+        Entities, each with the earlier ones that it was made of.
     split : dict of int to list of int
-        Entities of before that are several now, and these.
+        Earlier entities, each with the ones that it became.
     """
 
     merged: dict[int, list[int]]
@@ -74,7 +74,7 @@ class Changes(NamedTuple):
 def entity_changes(earlier: Any, later: Any) -> Changes:
     """Return which entities were merged or split from one grouping to a later one.
 
-    Records that only one of both has do not count.
+    Records in only one grouping do not count.
 
     Parameters
     ----------
@@ -160,14 +160,14 @@ def components(pairs: np.ndarray, n_records: int) -> np.ndarray:
 
 
 def pairs_within(groups: np.ndarray, is_left: np.ndarray) -> np.ndarray:
-    """Return the pairs of records of a group that can be compared, of groups that are not large.
+    """Return the comparable pairs within each group that is not large.
 
     Parameters
     ----------
     groups : ndarray of shape (n_records,)
     is_left : ndarray of bool of shape (n_records,)
-        Records of the left table, which are not compared with one another; all are left
-        where there is one table.
+        Records of the left table, which are not compared with each other; all are left
+        if there is one table.
     """
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
@@ -188,10 +188,10 @@ def group_records(
 ) -> np.ndarray:
     """Return the number of the group of each record.
 
-    Pairs merge groups, the most probable pair first. A record that is alone joins a
-    group by one pair. Two groups of several records are merged only if the mean
-    probability of all pairs between them reaches the threshold, so that one wrong link
-    does not chain them together.
+    Pairs merge groups, the most probable pair first. A single record joins a group by
+    one pair. Two groups of several records are merged only if the mean probability of
+    all pairs between them reaches the threshold, so that one wrong link does not chain
+    them together.
 
     Parameters
     ----------

@@ -23,10 +23,10 @@ Ids = tuple[str, str]
 
 
 class LabelReport(NamedTuple):
-    """Known pairs that do not count as they stand, as ids.
+    """Known pairs with a fault, as ids.
 
-    `repeated` pairs count once, `contradictory` ones are both a match and a non-match,
-    `unknown` ones name a record that no table has: these do not count.
+    `repeated` pairs count once; `contradictory` ones are both a match and a non-match,
+    and `unknown` ones name an unknown record: these do not count.
     """
 
     repeated: list[Ids]
@@ -216,11 +216,11 @@ class KnownPairs:
 
 
 class Consequences:
-    """Answers, and what follows from them.
+    """Answers and their consequences.
 
-    Records that matches hold together are one thing, so that all their pairs match. If
-    two things have a pair that does not match, none of their pairs does. Where answers
-    contradict one another, only what was answered counts.
+    Records connected by matches are one thing, so that all their pairs match. If two
+    things have a non-match, none of their pairs match. If answers contradict each
+    other, only the answers themselves count.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is learned: a mixture of all pairs, and classifiers where known pairs pay for them."""
+"""A mixture of all pairs, and classifiers if there are enough known pairs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ PRIOR = 4.0
 
 
 class Settings(NamedTuple):
-    """How it is learned: `similarity` is "learned" or "cosine"."""
+    """Parameters of learning: `similarity` is "learned" or "cosine"."""
 
     similarity: str
     seed: int
@@ -97,11 +97,11 @@ class Settings(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """What an audit of links says of the log odds of pairs.
+    """Correction of the log odds of pairs by an audit of links.
 
-    Where more links are wrong than was thought, all pairs are less probable, by `shift`,
-    at most 0. Where fewer are, log odds beyond `pivot`, where links begin, rise by
-    `stretch`, at least 1: an audit of links says nothing of other pairs.
+    If more links are wrong than expected, all pairs become less probable, by `shift`,
+    at most 0. If fewer are, log odds beyond `pivot`, where links begin, grow by
+    `stretch`, at least 1: an audit of links says nothing about other pairs.
     """
 
     shift: float = 0.0
@@ -116,7 +116,7 @@ class Correction(NamedTuple):
 
 
 class Learned:
-    """What was learned, which says how probable pairs are.
+    """The learned model: it gives the probability of pairs.
 
     Parameters
     ----------
@@ -129,16 +129,16 @@ class Learned:
     Attributes
     ----------
     model : HDSL or None
-        The similarity that was learned; None if it is the cosine.
+        The learned similarity; None if it is the cosine.
     classifier : PairClassifier or None
     share : float
         How much the classifiers count; the mixture has the rest.
     corrections : tuple of Correction
         One by each audit, in their order.
     telling : list of str
-        The columns that tell most matches from other pairs.
+        The columns that separate matches from other pairs best.
     held_out : str
-        What held-out answers say, in a sentence; empty without any.
+        The result on held-out answers, as a sentence; empty without any.
     """
 
     def __init__(self, seed: int, agreement: Agreement, mixture: Mixture) -> None:
@@ -279,7 +279,7 @@ def learn(
     settings: Settings,
     progress: Progress,
 ) -> Learned:
-    """Return what all pairs teach, some of which are known.
+    """Return the model learned from all pairs, some of them known.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def learn(
 
 
 class _Mixing:
-    """The mixture of all pairs, and what it says of known pairs that it has not seen."""
+    """The mixture of all pairs, and its log odds of held-out known pairs."""
 
     def __init__(
         self, searched: SearchedRecords, known: KnownPairs, settings: Settings
@@ -400,7 +400,7 @@ class _Classifying:
         self.learned = mixing.learned
 
     def learn(self) -> np.ndarray:
-        """Learn classifiers, and use them by as much as held-out pairs speak for.
+        """Learn classifiers, with the weight that is best on held-out pairs.
 
         Returns
         -------

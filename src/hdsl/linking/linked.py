@@ -52,7 +52,7 @@ N_QUESTIONS = 20
 
 
 class LinkedRecords:
-    """Records that were searched, and how probable their pairs are.
+    """Searched records with the probabilities of their pairs.
 
     Parameters
     ----------

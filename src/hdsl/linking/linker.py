@@ -45,42 +45,40 @@ class Linker(LinkedToPages, BaseEstimator):
     Parameters
     ----------
     columns : list of str, default=None
-        Columns to compare. Tables whose columns have different names: name those of
+        Columns to compare. If the tables have different column names, name those of
         both. None is all, without `id_column` and columns that only number the rows.
     id_column : str or (str, str), default=None
-        Column with a different value per record, or one of each table. Matches name
-        records by it, and so do answers.
+        Column of unique ids, or one column per table. Matches and answers name records
+        by these ids.
     block_on : str, tuple or list of these, default=None
-        Column that candidates agree in, for large tables: other pairs are not looked at.
-        Of a list, candidates agree in at least one; of a tuple, in all of its columns:
-        ``["email", ("surname", "postcode")]``. Upper and lower case are the same, and a
-        missing value agrees with none. Known pairs need not agree.
+        Column that candidates agree in, for large tables: other pairs are not compared.
+        With a list, candidates agree in at least one entry; with a tuple, in all of its
+        columns: ``["email", ("surname", "postcode")]``. Case is ignored, and a missing
+        value never agrees. Known pairs need not agree.
     similarity : {"learned", "cosine"}, default="learned"
-        "cosine" learns only what makes a match, not which words count: it takes less
-        time, and mostly finds less.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int, default=None
-        Threads.
-    verbose : int, default=0
+        "cosine" does not learn the weights of words, only the probability of a match:
+        it is faster, and usually finds less.
+    random_state : int, RandomState or None, default=None n_jobs : int, default=None
+    Number of threads. verbose : int, default=0
         1 shows progress on stderr.
 
     Attributes
     ----------
     model_ : HDSL or None
-        The learned similarity; None if the cosine is used: there were too few matches,
-        columns are short, or it finds held-out matches better.
+        The learned similarity; None if the cosine is used, because there are too few
+        matches, columns are short, or the cosine is better at finding held-out matches.
     is_learned_ : bool
-        Whether classifiers that learned from known pairs are used. They count by as much
-        as they surely tell held-out pairs better than the columns alone.
+        Whether classifiers trained on known pairs are used. They count as far as they
+        clearly improve held-out pairs over the columns alone.
     statement_ : str
-        Which columns tell most, how many links are expected to be wrong, what held-out
-        answers say, and what would help.
+        The most informative columns, the expected number of wrong links, the result on
+        held-out answers, and advice.
     label_report_ : LabelReport
-        Known pairs that are listed more than once, that are both match and non-match,
-        or that name a record that no table has. The last two are left out.
+        Known pairs that are repeated, that are both match and non-match, or that name
+        an unknown record. The last two kinds are left out.
     audit_ : Audit or None
-        What `audited` was told: links, audited ones, wrong ones, and the share of links
-        that is wrong at most.
+        The result of `audited`: numbers of links, of audited and of wrong ones, and the
+        upper bound of the share of wrong links.
 
     Examples
     --------
@@ -126,15 +124,14 @@ class Linker(LinkedToPages, BaseEstimator):
         left, right : DataFrame, list of str or of dicts, or mapping of columns
             None as `right` looks for duplicates in `left`.
         matches : array-like of shape (n_matches, 2), default=()
-            Pairs that are one thing: left and right row numbers, or ids with
-            `id_column`. A pair may be listed twice; one of a record that no table has is
-            left out, and so is one that is a non-match, too. A match of a match is a
-            match.
+            Pairs of the same thing: left and right row numbers, or ids with
+            `id_column`. A pair may be repeated; a pair with an unknown record is left
+            out, and so is one that is also a non-match. A match of a match is a match.
         non_matches : array-like of shape (n, 2), default=()
-            Pairs known to be different. A pair that is listed nowhere is unknown.
+            Pairs known to be different. Unlisted pairs are unknown.
         complete : bool, default=False
-            Whether `matches` has all matches of each record that it names. Then the
-            most similar other records are known to be different.
+            Whether `matches` has all matches of each record in it. The most similar
+            other records are then known to be different.
 
         Returns
         -------
@@ -164,7 +161,7 @@ class Linker(LinkedToPages, BaseEstimator):
         return self
 
     def _set(self, linked: LinkedRecords) -> None:
-        """Take records, and show what was learned of them."""
+        """Take records, and set the fitted attributes."""
         learned = linked.learned
         self._linked = linked
         self.model_ = learned.model
@@ -179,22 +176,22 @@ class Linker(LinkedToPages, BaseEstimator):
         one_to_one: bool = False,
         max_false: float | None = None,
     ) -> Any:
-        """Return all candidates from a probability on, the most likely first.
+        """Return all candidates with at least a probability, the most likely first.
 
-        Each record has its ten nearest of the other table as candidates, the first of
-        equals, and known pairs. Known matches have the probability 1, and known
+        The candidates of a record are its ten nearest in the other table, ties by
+        number, and known pairs. Known matches have the probability 1, and known
         non-matches 0.
 
         Parameters
         ----------
         threshold : float, default=0.5
         one_to_one : bool, default=False
-            Each record is in at most one pair: the pairs with the largest sum of
-            probabilities. In one table, the most likely pair first, then the next that
-            is free.
+            Whether each record is in at most one pair: the pairs with the largest sum
+            of probabilities. In one table, pairs are taken by probability, each from
+            the records that are left.
         max_false : float, default=None
-            The share of links that may be wrong: as many links as keep it, in place of
-            those from `threshold` on.
+            Maximum expected share of wrong links: as many links as stay within it,
+            instead of those above `threshold`.
 
         Returns
         -------
@@ -223,22 +220,23 @@ class Linker(LinkedToPages, BaseEstimator):
         return links
 
     def link(self, new: Any, threshold: float = 0.5, *, side: str = "right") -> Any:
-        """Return the links of new records with those that were fitted.
+        """Return the links of new records with the fitted ones.
 
-        Nothing is learned, no earlier record is searched for again, and the new ones do
-        not stay. Probabilities are those after `add`, by what was learned and by the
-        words that the fitted tables have. The first call prepares the search.
+        The model is not retrained, earlier records are not searched again, and the new
+        ones are not kept. The probabilities equal those after `add`. They use the
+        fitted model and the vocabulary of the fitted tables. The first call prepares
+        the search.
 
         Parameters
         ----------
         new : DataFrame, list of str or of dicts, or mapping of columns
-            Records with the columns of the table whose side they are on. Without a
-            column of ids they are numbered after those of the table.
+            Records with the columns of the table on their side. Without a column of ids
+            they are numbered after the records of the table.
         threshold : float, default=0.5
-            Least probability of a link.
+            Minimum probability of a link.
         side : {"right", "left"}, default="right"
-            The table that the new records belong to. Of one table, new records are
-            linked with one another too.
+            The table that the new records belong to. With one table, new records are
+            linked with each other too.
 
         Returns
         -------
@@ -260,10 +258,10 @@ class Linker(LinkedToPages, BaseEstimator):
         return self._named(together.links(threshold), together)
 
     def add(self, new: Any, *, side: str = "right") -> Linker:
-        """Keep new records: from now on they are linked like those that were fitted.
+        """Keep new records: from now on they are linked like the fitted ones.
 
-        Nothing is learned, and no earlier record is searched for again. Records without
-        an id are numbered after those of their table.
+        The model is not retrained, and earlier records are not searched again. Records
+        without an id are numbered after those of their table.
 
         Parameters
         ----------
@@ -287,15 +285,14 @@ class Linker(LinkedToPages, BaseEstimator):
         return later.LaterRecords(searched, self.model_, table, side, self.n_jobs)
 
     def entities(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Any:
-        """Return which records are one thing, by groups with numbers that stay.
+        """Return groups of records of the same thing, with stable numbers.
 
-        Links merge groups, the most probable first. A record that is alone joins a group
-        by one link; two groups of several records are merged only if the mean
-        probability of all pairs between them reaches the threshold, so that one wrong
-        link does not chain two entities together. An
-        entity has the number of its oldest record: those of the left table, then those
-        of the right one, then those that were added. So added records rename no entity;
-        `entity_changes` says which were merged or split.
+        Links merge groups, the most probable first. A single record joins a group by
+        one link; two groups of several records are merged only if the mean probability
+        of all pairs between them reaches the threshold, so that one wrong link does not
+        chain two entities together. An entity has the number of its oldest record:
+        first the left table, then the right one, then added records. So added records
+        rename no entity; `entity_changes` lists merges and splits.
 
         Parameters
         ----------
@@ -321,24 +318,23 @@ class Linker(LinkedToPages, BaseEstimator):
         return in_form_of(entities, self._library)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
-        """Return the probability that pairs of ids are one thing, shape (n_pairs,)."""
+        """Return the probability that pairs of ids match, shape (n_pairs,)."""
         check_is_fitted(self, "statement_")
         tables = self._linked.searched.tables
         return self._linked.probability(tables.pairs(pairs, "pairs"), self.n_jobs)
 
     def score_pairs(self, frame: Any) -> np.ndarray:
-        """Return the probability of pairs whose records are in the rows of a frame.
+        """Return the probability of pairs with both records in a row of a frame.
 
-        Each row counts by itself: by what was learned, and as if no record were nearer.
-        So partitions of a large frame may be scored one by one, on many machines, and
-        their results put together. Known pairs are not looked up.
+        Each row is scored by itself, as if no record were nearer. So partitions of a
+        large frame can be scored separately, on many machines. Known pairs are not
+        looked up.
 
         Parameters
         ----------
         frame : DataFrame or mapping of columns
-            The columns that were fitted, of both records: ``name_left`` and
-            ``name_right``, ``left_name`` and ``right_name``, or ``name_l`` and
-            ``name_r``.
+            The fitted columns of both records: ``name_left`` and ``name_right``,
+            ``left_name`` and ``right_name``, or ``name_l`` and ``name_r``.
 
         Returns
         -------
@@ -365,7 +361,7 @@ class Linker(LinkedToPages, BaseEstimator):
     def candidates(self, k: int = 10) -> Any:
         """Return the k most likely right records of each left one, best first.
 
-        Of one table, each record has its most likely duplicates, so that a pair may
+        With one table, each record has its most likely duplicates, so that a pair may
         come twice.
         """
         check_is_fitted(self, "statement_")
@@ -375,11 +371,11 @@ class Linker(LinkedToPages, BaseEstimator):
     def to_label(self, n: int = 20) -> Any:
         """Return the pairs most worth asking a person about.
 
-        They are those whose answers are likely to change most, each record at most once:
-        the least certain ones, and those that decide on more pairs than themselves, in
-        turn a link and a pair that is none. Once an answer is known, links by which an
-        entity of several records hangs come first. Where things have several records,
-        they are all likely pairs of a record, so that the answers tell its whole group.
+        These are the pairs whose answers are likely to change most, each record at most
+        once: the least certain ones, and those that decide about other pairs too,
+        alternately a link and a non-link. Once an answer is known, links that hold an
+        entity together come first. If things have several records, all likely pairs of
+        a record are asked about, so that the answers settle its whole group.
         """
         check_is_fitted(self, "statement_")
         check_number("to_label", "n", n, low=1, integer=True)
@@ -393,7 +389,7 @@ class Linker(LinkedToPages, BaseEstimator):
         one_to_one: bool = False,
         max_false: float | None = None,
     ) -> Any:
-        """Return a random sample of the links, to answer and to give to `audited`.
+        """Return a random sample of the links, to answer and pass to `audited`.
 
         Parameters
         ----------
@@ -419,12 +415,12 @@ class Linker(LinkedToPages, BaseEstimator):
         one_to_one: bool = False,
         max_false: float | None = None,
     ) -> Audit:
-        """Return what the answers to an audit say of all links, and correct probabilities.
+        """Return the bound on wrong links from the answers to an audit, and correct probabilities.
 
-        The bound is that of Clopper and Pearson: it holds in 95 of 100 audits, whatever
-        the probabilities are worth. From now on the answers are known pairs. Where more
-        links are wrong than was expected, all pairs become less probable; where fewer
-        are, links become more probable.
+        The bound is that of Clopper and Pearson: it holds in 95 of 100 audits, however
+        good the probabilities are. From now on the answers are known pairs. If more
+        links are wrong than expected, all pairs become less probable; if fewer are,
+        links become more probable.
 
         Parameters
         ----------
@@ -474,7 +470,7 @@ class Linker(LinkedToPages, BaseEstimator):
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> Explanation:
         """Return the words, n-grams and pairs of them that make two records alike.
 
-        They add up to the similarity that was learned, or to the cosine.
+        They add up to the learned similarity, or to the cosine.
         """
         check_is_fitted(self, "statement_")
         pair = self._pair(left, right, "explain")
@@ -482,12 +478,12 @@ class Linker(LinkedToPages, BaseEstimator):
         return reasons.explain_similarity(searched, self._linked.learned, pair, top)
 
     def explain_probability(self, left: Any, right: Any) -> Contributions:
-        """Return what pushed the probability of a pair up or down, in log odds.
+        """Return the contributions to the probability of a pair, in log odds.
 
-        Each column has how much it adds to the log odds of a random pair. Where
-        classifiers count, each group of numbers by which they compare two records has
-        how much it adds to the log odds of known pairs. Of a known pair it is the
-        probability that it would have otherwise.
+        Each column has its contribution to the log odds of a random pair. If
+        classifiers count, each group of their features has its contribution to the log
+        odds of known pairs. For a known pair it explains the probability without the
+        answer.
         """
         check_is_fitted(self, "statement_")
         pair = self._pair(left, right, "explain_probability")
@@ -502,8 +498,7 @@ class Linker(LinkedToPages, BaseEstimator):
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
         """Return the words and pairs of words that make two records most alike.
 
-        Each has how much it adds. What character n-grams add is one number, called
-        "spelling".
+        Each has its contribution. Character n-grams have one number, called "spelling".
         """
         explanation = self.explain(left, right)
         return reasons.reasons(self._linked.searched, explanation, n)
@@ -516,7 +511,7 @@ class Linker(LinkedToPages, BaseEstimator):
         return tables.fields(first, second)
 
     def records(self, links: Any) -> list[dict[str, Any]]:
-        """Return links to read, or to write as a table: with texts, and what is known.
+        """Return links to read, or to write as a table: with texts and known answers.
 
         Each has the keys left, right, probability, left_text, right_text and known,
         "yes" or "".
@@ -543,7 +538,7 @@ class Linker(LinkedToPages, BaseEstimator):
     # --- files ------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
+        """Write the tables and the fitted model to one file; ``hdsl.load`` reads it."""
         saving.save(self, path)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -559,7 +554,7 @@ class Linker(LinkedToPages, BaseEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, header: dict[str, Any]) -> Linker:
-        """Return what `to_arrays` was called on."""
+        """Return the linker from the result of `to_arrays`."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
         linker.block_on = [*linked.searched.rules] or None

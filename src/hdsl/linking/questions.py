@@ -15,11 +15,10 @@ from .learning import MAX_STRETCH, Correction
 
 
 def pairs_held(links: np.ndarray, n_records: int) -> np.ndarray:
-    """Return per link how many pairs of records are one thing by it alone.
+    """Return the number of pairs of records that each link alone holds together.
 
-    Without the link a group would fall into two parts: it holds as many pairs as there
-    are records in one part times those in the other one. A link that other links make
-    up for holds 0.
+    Without the link a group would fall into two parts: it holds as many pairs as the
+    product of their sizes. A link that other links replace holds 0.
 
     Parameters
     ----------
@@ -247,14 +246,14 @@ def doubtful_pairs(
 
 
 class Audit(NamedTuple):
-    """What answers to a random sample of links say, whatever the model.
+    """Result of an audit: answers to a random sample of links.
 
     Attributes
     ----------
     n_links, n_audited, n_wrong : int
-        All links, those that were drawn and answered, and the wrong ones among them.
+        Numbers of all links, of audited links and of wrong ones among these.
     most_wrong : float
-        At most this share of the links is wrong, in 95 of 100 audits.
+        Upper bound of the share of wrong links, which holds in 95 of 100 audits.
     """
 
     n_links: int

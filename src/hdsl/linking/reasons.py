@@ -59,7 +59,7 @@ def groups_of(subjects: Iterable[tuple[str, list[str]]]) -> list[Group]:
 
 
 class Contributions(NamedTuple):
-    """How the probability of a pair comes about.
+    """The contributions to the probability of a pair.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class Contributions(NamedTuple):
     base : float
         Log odds of known pairs, on average.
     parts : list of dict
-        Groups of numbers, the strongest first: name, log_odds, how much the group adds,
-        and values, its numbers by name. The log odds of the pair are `base` and all
-        that is added.
+        Groups of numbers, the strongest first: name, log_odds, the contribution of the
+        group, and values, its numbers by name. The log odds of the pair are `base` plus
+        all contributions.
     """
 
     probability: float
@@ -84,7 +84,7 @@ def contributions(
     groups: Sequence[Group],
     seed: int,
 ) -> Contributions:
-    """Return how much each group of numbers adds to the log odds of a pair.
+    """Return the contribution of each group of numbers to the log odds of a pair.
 
     In turn, the groups of another pair are replaced by those of this one; the change of
     the log odds is what the group adds. Its mean over many orders and other pairs is an

@@ -19,10 +19,9 @@ LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 class Links(NamedTuple):
-    """Pairs of records, and how likely each pair is one thing.
+    """Pairs of records with their probability of a match.
 
-    `left` and `right` are ids where the tables have a column of ids, and row numbers
-    otherwise.
+    `left` and `right` are ids if the tables have a column of ids, else row numbers.
     """
 
     left: np.ndarray
