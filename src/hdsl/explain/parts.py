@@ -67,7 +67,7 @@ class Explanation(Readable):
     """The exact additive parts of S(x, y), or of S(x, y) - S(x, z), largest first.
 
     As text and as HTML it has a line per feature and per feature pair that the rows
-    have, with what is learned of it beside what is not.
+    have, with its learned part beside the fixed one.
 
     Attributes
     ----------
@@ -79,9 +79,9 @@ class Explanation(Readable):
         as a whole, fixed or learned, both are -1.
         Parts of value 0 are left out.
     of : str
-        What is explained, such as "S(x, y)".
+        The explained quantity, such as "S(x, y)".
     top : int or None
-        How many parts are shown; None is all.
+        Number of parts to show; None is all.
     words : dict of int to dict of str to list of str, default={}
         For a feature that is the score of a class, the words that add most to the
         score, by row: "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
@@ -256,11 +256,11 @@ def explain(
     by : {"pair", "atom"}, default="pair"
         "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature.
         "atom": scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i
-        per feature, and what other fixed parts add.
+        per feature, and the other fixed parts.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1 and so on.
     top : int or None, default=10
-        How many parts the text and the HTML show; the object has all.
+        Number of parts that the text and the HTML show; the object has all.
 
     Returns
     -------
@@ -497,7 +497,7 @@ def _rewritten(similarity: Similarity, row: sp.csr_array) -> sp.csr_array:
 
 
 class Direction(NamedTuple):
-    """A learned direction v of an embedding, and what it adds to S(x, y).
+    """A learned direction v of an embedding, and its contribution to S(x, y).
 
     Attributes
     ----------
@@ -506,7 +506,7 @@ class Direction(NamedTuple):
     value : float
         (v·z)(v·z'); over all directions these sum to zᵀWz'.
     x, y : float
-        v·z of both rows: of one sign it makes them more alike.
+        v·z of both rows: equal signs make them more alike.
     low, high : list
         Rows at both ends, the outermost first: their texts, or their numbers.
     """
@@ -536,13 +536,13 @@ def strongest_directions(
     similarity : Similarity
     x, y : Rows or matrix of one row
     X : Rows or matrix of shape (n_rows, n_features)
-        Rows to show at the ends, such as those that were learned from.
+        Rows to show at the ends, such as the training rows.
     texts : sequence of length n_rows, default=None
-        What to show of them; None is their numbers.
+        Texts to show for these rows; None shows row numbers.
     top : int, default=3
-        How many directions.
+        Number of directions.
     n_ends : int, default=3
-        How many rows per end.
+        Number of rows per end.
 
     Returns
     -------

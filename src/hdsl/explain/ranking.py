@@ -55,7 +55,7 @@ class Importance(Readable):
     n_rare : int, default=0
         Number of feature pairs at the end, as one of the features is in too few rows.
     top : int or None
-        How many of each are shown; None is all.
+        Number of each to show; None is all.
     usual_score : float or None
         With data, the root mean square of S over pairs of rows.
     """
@@ -158,11 +158,11 @@ def importance(
     (x_i y_j + x_j y_i) of S(x, y) over two rows x and y drawn from X independently,
     with the sign of M_ij. For a feature the part is M_ii x_i y_i. This is exact for
     values of any sign and follows from means over the rows of X. Squares are used
-    because few rows decide who is near: a part that is large for some pairs of rows
-    changes their order, and one that is small for all, as those of common words are,
-    does not. A mean of absolute values ranks the common words first. What two or three
-    rows show may be chance: the effect is multiplied by n / (n + 5) for n rows that
-    have the feature, of a pair the rarer one.
+    because a few rows decide which rows are near: a part that is large for some pairs
+    of rows changes their order, and one that is small for all, as those of common words
+    are, does not. A mean of absolute values ranks the common words first. An effect in
+    two or three rows may be chance: it is multiplied by n / (n + 5), with n the number
+    of rows that have the feature, or the rarer one of a pair.
 
     Parameters
     ----------
@@ -171,9 +171,9 @@ def importance(
         Rows to rank by, compared as the similarity compares them: at unit length if it
         has ``norm="l2"``. None ranks by weight.
     min_rows : int, default=5
-        With X, features that fewer rows have, and pairs with such a feature, come last.
-        A pair of features that no row has together does not: it compares rows that have
-        one with rows that have the other.
+        With X, features in fewer rows, and pairs with such a feature, come last. A pair
+        that never occurs together does not: it compares rows with one feature to rows
+        with the other.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1 and so on.
     top : int or None, default=10

@@ -58,8 +58,10 @@ class Linker(LinkedToPages, BaseEstimator):
     similarity : {"learned", "cosine"}, default="learned"
         "cosine" does not learn the weights of words, only the probability of a match:
         it is faster, and usually finds less.
-    random_state : int, RandomState or None, default=None n_jobs : int, default=None
-    Number of threads. verbose : int, default=0
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Number of threads.
+    verbose : int, default=0
         1 shows progress on stderr.
 
     Attributes

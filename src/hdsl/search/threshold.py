@@ -40,9 +40,9 @@ def above(
     exclude_self: bool = False,
     memory_limit: float | str | None = "auto",
 ) -> sp.csr_array:
-    """Return all inner products from a threshold on, exactly, as a sparse matrix.
+    """Return all inner products of at least a threshold, exactly, as a sparse matrix.
 
-    Most pairs are left out without being computed, so it is fast where few reach the
+    Most pairs are skipped without being computed, so it is fast if few reach the
     threshold. For a learned similarity, ``above(model.rewrite(Q), model.index_rows(X),
     threshold)``; for the learned cosine, rows of ``model.transform(X, cosine=True)`` on
     both sides.
@@ -57,8 +57,8 @@ def above(
     exclude_self : bool, default=False
         Query r is row r of `rows`, and is not compared with itself.
     memory_limit : float, "auto" or None, default="auto"
-        GiB that the answer may take; "auto" is what is free. Its size is foretold from
-        the first blocks of queries on.
+        GiB that the answer may use; "auto" is the free memory. Its size is predicted
+        from the first blocks of queries on.
 
     Returns
     -------

@@ -34,15 +34,15 @@ class BM25Transformer(
         idf_t = log(1 + (N - N_t + 1/2) / (N_t + 1/2)),
 
     n_t counts the term in the document, and N_t of N documents have it. So a similarity
-    that was learned on these rows with ``norm=None`` turns a query into boosts,
-    ``model.rewrite(Q)``, for an index that stays as it is.
+    learned on these rows with ``norm=None`` turns a query into boosts,
+    ``model.rewrite(Q)``, and the index stays as it is.
 
     Parameters
     ----------
     k1 : float, default=1.2
-        How slowly repeated terms saturate. 0 ignores the counts.
+        Saturation of repeated terms: larger is slower. 0 ignores the counts.
     b : float, default=0.75
-        How much long documents are penalised, from 0 to 1.
+        Penalty for long documents, from 0 to 1.
     lengths : {"exact", "lucene"}, default="exact"
         "lucene" rounds lengths down to a byte, as Lucene, Elasticsearch, OpenSearch and
         tantivy store them: exact below 40, then 4 significant bits.
@@ -54,13 +54,11 @@ class BM25Transformer(
         Mean number of terms of the fitted documents, not rounded.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Where X has string column names.
+        If X has string column names.
 
-    Notes
-    -----
-    Lucene leaves out the factor k1 + 1 since version 8. It changes no rank. Engines
-    update N and the average length as documents come and go: fit on the documents that
-    the engine holds.
+    Notes ----- Lucene leaves out the factor k1 + 1 since version 8. This does not
+    change ranks. Engines update N and the average length when documents are added or
+    deleted: fit on the documents in the engine.
 
     Examples
     --------

@@ -85,8 +85,8 @@ def certified_top_k(
     """Return the exact k best documents from an engine that may refuse negative weights.
 
     The engine ranks by the positive part of a query, which bounds every score from
-    above, since documents are nowhere negative. What it returns is scored again with
-    the whole query, and the engine is asked for more until no other document can be
+    above, since documents have no negative values. Its results are scored again with
+    the full query, and the engine is asked for more until no other document can be
     among the best k.
 
     Parameters
@@ -108,14 +108,14 @@ def certified_top_k(
         float32. An engine that stores rounded values needs it.
     lengths : array-like of shape (n_documents,) or mapping of ids, default=None
         Divide each score by the number of its document: ``model.lengths(Y)`` for the
-        learned cosine, where the engine holds ``model.index_rows(Y)`` and queries are
+        learned cosine, if the engine holds ``model.index_rows(Y)`` and queries are
         ``model.rewrite(X, cosine=True)``.
     max_candidates : int, default=None
-        Most documents that the engine returns at once. None is no limit.
+        Maximum number of documents that the engine returns at once. None is no limit.
     verify : bool, default=True
-        Where `rows` is a matrix, check each answer of `search` against all of it, and
-        raise ValueError if a document is missing that must be there. Where `rows` is a
-        callable, an engine that leaves documents out cannot be detected.
+        If `rows` is a matrix, check each answer of `search` against all of it, and
+        raise ValueError if a document is missing. If `rows` is a callable, missing
+        documents cannot be detected.
 
     Returns
     -------
@@ -568,7 +568,7 @@ def _check_row_numbers(ids: list[Any], n_rows: int) -> None:
 
 
 def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
-    """Return the share of the exact best k that was found; ties count as equal.
+    """Return the recall of the exact best k; ties count as equal.
 
     Parameters
     ----------
@@ -578,8 +578,8 @@ def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
         The exact answers: ``rows`` or ``indices`` of shape (n_queries, k), and
         ``scores``.
     scores : array-like of shape (n_queries, n_found), default=None
-        The exact scores of what was found. A document that is not in `exact` and scores
-        as much as the last of it counts as found. Without them only ids count.
+        The exact scores of the documents found. A document outside `exact` with the
+        same score as its last one counts as found. Without scores only ids count.
 
     Returns
     -------

@@ -35,13 +35,13 @@ def expand_query(
     ----------
     model : HDSL, or Collection
         A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its
-        own words. Class scores and an embedding are no terms of a text index and are
+        own words. Class scores and an embedding are not terms of a text index and are
         left out.
     text : str, or what the vectorizer takes
     vectorizer : object with ``transform`` and ``get_feature_names_out``, default=None
-        Fitted; it made the rows that an HDSL was learned on.
+        The fitted vectorizer of the training rows of an HDSL.
     n_terms : int or None, default=20
-        Most terms, the largest in absolute value. None is all.
+        Maximum number of terms, the largest in absolute value. None is all.
 
     Returns
     -------
@@ -122,9 +122,9 @@ def full_text_query(
     k : int, default=10
         Number of documents.
     boosts : mapping of ids to float, default=None
-        What is added to the scores of documents by their keys, in the scale of the
-        engine's scores, such as what a `hdsl.evaluate.QueryMemory` remembers. For
-        Elasticsearch the ids are those of the index, ``_id``.
+        Added to the scores of documents by their keys, in the scale of the engine's
+        scores, such as the boosts of a `hdsl.evaluate.QueryMemory`. For Elasticsearch
+        the ids are those of the index, ``_id``.
 
     Returns
     -------

@@ -57,7 +57,7 @@ def export_rows(
     names: Any = None,
     fields: Mapping[str, Sequence[Any]] | None = None,
 ) -> Iterator[str]:
-    """Yield the text of a file that an engine loads, in pieces.
+    """Yield the text of a file for an engine, in pieces.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def export_rows(
         Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names
         they have ``indices`` and ``values``.
     fields : mapping of str to sequences of length n_documents, default=None
-        What is stored beside each document: numbers or strings.
+        Stored with each document: numbers or strings.
 
     Yields
     ------
@@ -213,11 +213,11 @@ def export_query(
     k : int, default=10
         Number of documents that a query of `hdsl.Rows` asks for.
     n_candidates : int, default=1000
-        Documents that each of two vectors brings up in Qdrant. The answer is exact
-        where the embedding brings up all documents, and else an approximation.
+        Number of candidates of each of two vectors in Qdrant. The answer is exact if
+        the candidates of the embedding are all documents, else approximate.
     boosts : mapping of int to float, default=None
-        What is added to the scores of documents by their ids, such as what a
-        `hdsl.evaluate.QueryMemory` remembers for the query.
+        Added to the scores of documents by their ids, such as the boosts of a
+        `hdsl.evaluate.QueryMemory` for the query.
 
     Returns
     -------

@@ -55,7 +55,7 @@ class Remembered(NamedTuple):
         Its cosine with the query that searches.
     grade : float
     value : float
-        What it adds to S of the query and the document.
+        Its contribution to S of the query and the document.
     """
 
     query: str
@@ -68,12 +68,12 @@ class Remembered(NamedTuple):
 
 
 class QueryMemory:
-    """What was judged relevant for known queries: it is relevant for queries like these.
+    """Documents judged relevant for known queries, which rank higher for similar queries.
 
     It adds m(q, d) = weight · √(s / (s + density)) · Σ_k w_k r(k, d) / s to S(q, d),
     with w_k = max(⟨q, k⟩, 0)^power for the cosine of a query q and a known query k, s =
     Σ_k w_k, and r(k, ·) the grades of k at unit length: a mean over the known queries
-    near q, which counts less where fewer than usual are near. Documents that were never
+    near q, which counts less if fewer than usual are near. Documents that were never
     judged relevant get nothing.
 
     Parameters
@@ -87,12 +87,11 @@ class QueryMemory:
         0 adds nothing.
     power : float >= 1
     density : float >= 0, default=0.0
-        s as it is between known queries, in the mean. With 0 the mean always counts in
-        full.
+        Mean s between known queries. With 0 the mean always counts in full.
     names : sequence of str, default=None
         Texts or ids of the queries, all different; None is their numbers.
     choice : Columns, default=None
-        What was tried for weight and power.
+        The candidates for weight and power.
 
     Attributes
     ----------
@@ -239,7 +238,7 @@ class QueryMemory:
         *,
         n_jobs: int | None = None,
     ) -> Neighbors:
-        """Find for each query the k documents of largest S with what is remembered.
+        """Find for each query the k documents with the largest S plus memory.
 
         Parameters
         ----------
@@ -326,18 +325,18 @@ class QueryMemory:
         *,
         n_documents: int | None = None,
     ) -> QueryMemory:
-        """Remember more judgements, with the same weight and power; return the memory.
+        """Add judgements, with the same weight and power; return the memory.
 
         Parameters
         ----------
         queries : csr_array, ndarray or Rows of shape (n_new, n_features)
         relevance : Relevance
-            Grades for them, numbered from 0. Of a query that is known by its name the
-            new grade of a document counts, and grade 0 is forgotten.
+            Grades for them, numbered from 0. For a query with a known name the new
+            grade of a document replaces the old one, and grade 0 deletes it.
         names : sequence of str of length n_new, default=None
-            None: an equal row is a known query, and others have the next numbers.
+            With None, equal rows are known queries, and others get the next numbers.
         n_documents : int, default=None
-            How many documents there are now, where new ones follow the known ones.
+            Number of documents now, if new ones follow the known ones.
         """
         rows = _like(unit_rows(_as_rows(queries)), self.queries)
         if names is None:
@@ -389,7 +388,7 @@ class QueryMemory:
     def forget(self, query: str, document: int | None = None) -> QueryMemory:
         """Forget one judgement, or all of a known query; return the memory.
 
-        What was learned from it otherwise stays in the model.
+        Its effect on the model itself stays.
 
         Parameters
         ----------

@@ -46,12 +46,12 @@ class Collection:
     model : HDSL or Pipeline
         Fitted; a pipeline has `ClassScores` first.
     words : Words, default=None
-        What made rows of texts; None for rows of numbers.
+        Turns texts into rows; None for rows of numbers.
     documents : Documents, default=None
     queries : Queries, default=None
-        Queries that are not documents, if the model was learned from such queries.
+        Queries that are not documents, if the model was fitted to such queries.
     encoder : TextEncoder, default=None
-        What made the embedding of texts; None without one.
+        Embeds the texts; None without one.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Collection:
     queries : Queries or None
     encoder : TextEncoder or None
     uses_memory : bool
-        Whether searches add what is remembered of judged queries; True at first.
+        Whether searches add the memory of judged queries; initially True.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Collection:
     def forget(self, query: str, document: Any = None) -> None:
         """Forget that a document, or any, was judged relevant for a known query.
 
-        What was learned from it otherwise stays in the model.
+        Its effect on the model itself stays.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Collection:
         memory.forget(query, number)
 
     def without(self, pairs: Any) -> Collection:
-        """Return the collection without what was learned of some pairs of words.
+        """Return the collection without the learned weights of some pairs of words.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class Collection:
         )
 
     def with_pairs(self, pairs: Any, weight: float | None = None) -> Collection:
-        """Return the collection with pairs of words that count in any case.
+        """Return the collection with pairs of words that always count.
 
         Parameters
         ----------
@@ -340,8 +340,8 @@ class Collection:
     ) -> Hits:
         """Return the documents that are most similar to a text, and why.
 
-        All documents are compared. The first search makes an index of them, which later
-        ones read.
+        All documents are compared. The first search builds an index, which later ones
+        use.
 
         Parameters
         ----------
@@ -349,13 +349,13 @@ class Collection:
         k : int, default=5
             Number of documents.
         why : int, default=4
-            Number of reasons for each; none are looked for with 0.
+            Number of reasons for each; 0 skips them.
         row : int or str, default=None
             The id or number of a document to search with, instead of a text; or the id
             of a query of the fit.
         plain : bool, default=False
-            Whether to order by the plain cosine instead, which finds one particular
-            document better. Reasons are then those of the plain cosine.
+            Whether to order by the plain cosine instead, which is better at finding one
+            particular document. Reasons are then those of the plain cosine.
 
         Returns
         -------
@@ -422,7 +422,7 @@ class Collection:
     def boosts(
         self, text: str, *, best_score: float | None = None, top: int | None = 100
     ) -> dict[int, float]:
-        """Return what is remembered of documents for a text, by their rows, the largest first.
+        """Return the boosts of documents by the memory, for a text, by row, the largest first.
 
         Parameters
         ----------
@@ -431,7 +431,8 @@ class Collection:
             The score of the first document in an engine: boosts are in its scale. None
             is the scale of the similarity.
         top : int or None, default=100
-            Most documents, since engines limit the size of a query. None is all.
+            Maximum number of documents, since engines limit the size of a query. None
+            is all.
 
         Returns
         -------
@@ -514,8 +515,8 @@ class Collection:
             Return a sparse tensor of torch, which takes the least memory: there is a
             column per word, per feature pair and per column of the embedding.
         **options
-            Those of `SentenceTransformer.encode` that are about its work, such as
-            `batch_size` and `show_progress_bar`: they are ignored.
+            Technical options of `SentenceTransformer.encode`, such as `batch_size` and
+            `show_progress_bar`: they are ignored.
 
         Returns
         -------

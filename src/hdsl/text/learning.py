@@ -50,27 +50,27 @@ def learn(
 ) -> Collection:
     """Learn a similarity of texts, and return them as a collection that takes texts.
 
-    No text is held out: ``hdsl fit`` does that, and measures.
+    No text is held out for evaluation: ``hdsl fit`` does that.
 
     Parameters
     ----------
     texts : sequence of str of length n_texts
     y : array-like of shape (n_texts,), default=None
-        Labels, or several per text, as in ``HDSL.fit``. Class scores stand beside the
-        words then.
+        Labels, or several per text, as in ``HDSL.fit``. Class scores are then added to
+        the words.
     triplets, quadruplets, sample_weight : array-like, default=None
-        As in ``HDSL.fit``, with numbers of texts. Beside labels they are what HDSL
-        learns from, and the labels what class scores do.
+        As in ``HDSL.fit``, with numbers of texts. With labels too, HDSL learns from
+        these, and class scores from the labels.
     ids : array-like of shape (n_texts,), default=None
         Names of the texts.
     words : Words, default=None
-        How texts become rows; it is fitted. None is ``Words()``.
+        Turns texts into rows; it is fitted. None is ``Words()``.
     encoder : object or str, default=None
-        What makes an embedding of the texts, which is compared beside the words: an
-        object with ``encode``, or its name or folder, as in `SentenceEncoder`.
+        Embeds the texts, beside the words: an object with ``encode``, or its name or
+        folder, as in `SentenceEncoder`.
     model : HDSL or Pipeline, default=None
-        What learns; it is fitted. A pipeline has `ClassScores` first. None is a
-        pipeline of both with `y`, and ``HDSL(random_state=0)`` with judgements.
+        The model to fit. A pipeline has `ClassScores` first. None is a pipeline of both
+        with `y`, and ``HDSL(random_state=0)`` with judgements.
 
     Returns
     -------
