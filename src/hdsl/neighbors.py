@@ -249,10 +249,12 @@ class SimilarityKNeighborsClassifier(TakesSparse, ClassifierMixin, BaseEstimator
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
-    Notes ----- Rows of equal similarity come in the order of their numbers. If classes
-    have equal votes, the class of the nearest neighbor wins; `predict_proba` gives
-    these classes equal shares. With several labels per row, labels with more than half
-    of the votes are predicted.
+    Notes
+    -----
+    Rows of equal similarity come in the order of their numbers. If classes have equal
+    votes, the class of the nearest neighbor wins; `predict_proba` gives these classes
+    equal shares. With several labels per row, labels with more than half of the votes
+    are predicted.
 
     Examples
     --------

@@ -125,9 +125,10 @@ class ClassScores(Scores, TakesSparse, TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
-    Notes ----- A class may have fewer rows than there are folds. If all its rows are in
-    one fold, the classifier for that fold does not know the class, and its score there
-    is 0.
+    Notes
+    -----
+    A class may have fewer rows than there are folds. If all its rows are in one fold,
+    the classifier for that fold does not know the class, and its score there is 0.
 
     Examples
     --------

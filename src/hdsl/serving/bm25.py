@@ -56,9 +56,11 @@ class BM25Transformer(
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
-    Notes ----- Lucene leaves out the factor k1 + 1 since version 8. This does not
-    change ranks. Engines update N and the average length when documents are added or
-    deleted: fit on the documents in the engine.
+    Notes
+    -----
+    Lucene leaves out the factor k1 + 1 since version 8. This does not change ranks.
+    Engines update N and the average length when documents are added or deleted: fit on
+    the documents in the engine.
 
     Examples
     --------

@@ -46,12 +46,14 @@ def link_triplets(
     ndarray of shape (n_triplets, 3)
         In the order of the links, sorted by their rows.
 
-    Notes ----- The paper: "given a pair x1, x2, y, we randomly sample x3 as a similar
-    (if y = -1) or dissimilar (if y = 1) node". It does not say to which of the two x3
-    is similar, nor by what measure. Here it may be either, by the given links, because
-    the paper ranks a pair among the neighbours of x1 or of x2. A link makes no triplet
-    if its rows have no link of the other sign. A triplet can be drawn twice, once for
-    each of its two links; `deduplicate` merges them.
+    Notes
+    -----
+    The paper: "given a pair x1, x2, y, we randomly sample x3 as a similar (if y = -1)
+    or dissimilar (if y = 1) node". It does not say to which of the two x3 is similar,
+    nor by what measure. Here it may be either, by the given links, because the paper
+    ranks a pair among the neighbours of x1 or of x2. A link makes no triplet if its
+    rows have no link of the other sign. A triplet can be drawn twice, once for each of
+    its two links; `deduplicate` merges them.
 
     Examples
     --------
