@@ -410,10 +410,9 @@ class SimilarityModel(TakesSparse, TransformerMixin, BaseEstimator):
         parameters, versions and the trace. It holds no code: parameters that are
         functions or objects are left out.
 
-        The same data and parameters make the same bytes. So `device`, `n_jobs`,
-        `verbose`, `memory_limit` and `checkpoint` are left out too, and the seconds of
-        the trace, which are NaN in a loaded model. The checkpoint of the run is
-        deleted.
+        The same data and parameters make the same bytes. So `device`, `n_jobs` and
+        `verbose` are left out too, and the seconds of the trace, which are NaN in a
+        loaded model. The checkpoint of the run is deleted.
 
         Parameters
         ----------

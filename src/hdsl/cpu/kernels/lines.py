@@ -57,16 +57,6 @@ def reaches(line: Any, base: float, factor: float, address: int) -> bool:
     return bool((base + factor * np.abs(line) >= _at(address)).any())
 
 
-def reaching(limit: float, limits: int, numbers: int) -> int:
-    """Return which float32 numbers of a line reach a limit, or their own one, as bits.
-
-    `limits` and `numbers` are addresses. The first number is the lowest bit.
-    """
-    line = _at(numbers).view(np.float32)
-    is_reached = (line >= limit) | (line >= _at(limits).view(np.float32))
-    return int(is_reached @ (1 << np.arange(2 * WIDTH)))
-
-
 def put(line: Any, address: int) -> None:
     """Write a line to an address."""
     _at(address)[:] = line
@@ -159,22 +149,6 @@ def _reaches(typing: Any, line: Any, base: Any, factor: Any, address: Any) -> An
     return types.boolean(*kinds), generate
 
 
-def _reaching(typing: Any, limit: Any, limits: Any, numbers: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _VECTOR_32.as_pointer()
-        limit = _repeated(builder, args[0], _VECTOR_32)
-        limits = builder.load(builder.inttoptr(args[1], pointer), align=4)
-        line = builder.load(builder.inttoptr(args[2], pointer), align=4)
-        is_reached = builder.or_(
-            builder.fcmp_ordered(">=", line, limit),
-            builder.fcmp_ordered(">=", line, limits),
-        )
-        bits = builder.bitcast(is_reached, ir.IntType(2 * WIDTH))
-        return builder.zext(bits, ir.IntType(64))
-
-    return types.int64(types.float32, types.int64, types.int64), generate
-
-
 def _put(typing: Any, line: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = builder.load(builder.bitcast(args[0], _POINTER))
@@ -206,7 +180,6 @@ if not config.DISABLE_JIT:  # type: ignore[attr-defined]
     add = as_compiled(_add)
     lift = as_compiled(_lift)
     reaches = as_compiled(_reaches)
-    reaching = as_compiled(_reaching)
     put = as_compiled(_put)
     fetch = as_compiled(_fetch)
 
