@@ -154,6 +154,14 @@ def test_parameters_of_the_default_solver_and_mining_are_set_by_name():
     assert HDSL().solver is None  # the default is nobody's to change
 
 
+def test_parameters_of_a_model_of_the_path_are_its_own():
+    model = small().fit(X, Y)
+    earlier = model.at(1).set_params(solver__max_iter=3, mining__n_targets=1)
+    assert earlier.solver.max_iter == 3
+    assert model.solver.max_iter == 25
+    assert model.mining.n_targets == 2
+
+
 @pytest.mark.parametrize("model", [HDSL(), HDSL(solver=Solver(), mining=Mining())])
 def test_grid_search_goes_by_the_share_of_rows_whose_neighbors_vote_right(model):
     grid = {"solver__max_iter": [1, 3], "mining__n_targets": [1, 2]}
@@ -176,6 +184,8 @@ def test_score_of_comparisons_is_the_share_that_holds():
     assert model.score(judged) == expected
     with pytest.raises(ValueError, match="got y and triplets"):
         model.score(X, Y, triplets=T)
+    with pytest.raises(ValueError, match="triplets or quadruplets, but got both"):
+        model.score(X, triplets=T, quadruplets=as_quadruplets(T))
     with pytest.raises(ValueError, match="needs labels y, triplets or quadruplets"):
         model.score(X)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -279,7 +280,8 @@ class HDSL(TakesCallbacks, SimilarityModel):
         super().set_params(**outer)
         for name, kind in NESTED.items():
             if any(key.startswith(name + "__") for key in params):
-                setattr(self, name, kind.of(getattr(self, name)))
+                # A copy: models that `at` returns have the same Solver.
+                setattr(self, name, copy(kind.of(getattr(self, name))))
         inner = {name: value for name, value in params.items() if "__" in name}
         super().set_params(**inner)
         return self

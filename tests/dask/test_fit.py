@@ -463,6 +463,10 @@ def test_what_a_cluster_cannot_do_is_refused(threads):
     for params in ({"device": "cuda"}, {"mining": lambda X, y, rng: None}):
         with pytest.raises(ValueError, match=next(iter(params))):
             hdsl.dask.HDSL(**nested_parameters(**settings_of(**params))).fit(cut(X), y)
+    triplets = np.array([[0, 1, 2], [3, 4, 5]])
+    for compared in (triplets, [triplets]):
+        with pytest.raises(ValueError, match="leave groups out"):
+            hdsl.dask.HDSL().fit(cut(X), triplets=compared, groups=[0, 1])
 
 
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):

@@ -97,6 +97,14 @@ def test_rows_of_a_group_are_held_out_together():
     assert apart.choice_["score"][0] > hidden.choice_["score"][0] + 0.1
 
 
+@pytest.mark.parametrize("prior", ["auto", 2.0])
+def test_one_validation_row_says_nothing_of_chance_and_chooses_nothing(prior):
+    model = HDSL(prior=prior, random_state=0, solver=Solver(max_iter="auto"))
+    model.fit(X, TOPICS, X_val=X[:1], y_val=TOPICS[:1])
+    assert model.choice_ is None
+    assert np.isfinite(model.similarity(X)).all()
+
+
 # --- goals ----------------------------------------------------------------------------
 
 

@@ -105,6 +105,26 @@ def test_without_a_judgement_it_is_the_model_that_never_had_it():
     assert_allclose(model.similarity(X), never.similarity(X), atol=0.5)
 
 
+def test_a_run_is_not_resumed_where_other_pairs_are_forbidden(model, tmp_path):
+    path = tmp_path / "run.ckpt"
+    learned = {tuple(pair) for pair in model.atoms_[:, :2].tolist()}
+    unlearned = next(
+        (i, j) for i in range(D) for j in range(i + 1, D) if (i, j) not in learned
+    )
+    first = model.without(model.atoms_[:1, :2]).set_params(solver__tol=0.0)
+    other = first.without([unlearned])
+    assert_array_equal(other.weights_, first.weights_)
+
+    def interrupt(state):
+        if state.n_iter == 5:
+            raise KeyboardInterrupt
+
+    first.partial_fit(X, triplets=T, checkpoint=path, callback=interrupt)
+    assert path.exists()
+    with pytest.raises(ValueError, match="path so far"):
+        other.partial_fit(X, triplets=T, checkpoint=path)
+
+
 def test_a_forced_pair_counts_as_one_feature():
     model = HDSL(prior=2.0, random_state=0, solver=Solver(max_iter=2)).fit(ROWS, LABELS)
     forced = model.without([(4, 5)]).with_pairs([(4, 5), (6, 7)])

@@ -144,7 +144,13 @@ class ClusterFit(Fit):
     def identity(self) -> dict[str, Any]:
         """Return all that the end of the run depends on, data by their digests."""
         digests = replace(self.data, X=digests_of(self.rows, self.blocks))
-        return identity_of_run(self.parameters, digests, self.validation, self.earlier)
+        return identity_of_run(
+            self.parameters,
+            digests,
+            self.validation,
+            self.earlier,
+            self.forbidden_pairs,
+        )
 
     @property
     def has_embedding(self) -> bool:
@@ -254,12 +260,12 @@ def load_supervision(
     X: Any = rows
     judged = ComparedRows(X, NO_TRIPLETS)
     kind = kind_in_blocks(fit_input)
+    if fit_input.groups is not None and fit_input.y is None:
+        raise ValueError(
+            "On a cluster groups are of rows with labels, but fit was given "
+            "comparisons: leave groups out."
+        )
     if kind is not None:
-        if fit_input.groups is not None:
-            raise ValueError(
-                "On a cluster groups are of rows with labels, but comparisons came in "
-                "blocks: leave groups out."
-            )
         compared = getattr(fit_input, f"{kind}s")
         return judged, load_compared(rows, compared, fit_input.sample_weight, kind)
     data = on_client(fit_input).check_supervision("HDSL", X)

@@ -366,7 +366,7 @@ def _without_data(model: Any, data: Supervision) -> Choice:
     prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
     n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
     reason = (
-        "too few rows or comparisons to hold some out: "
+        "too few rows or comparisons to choose by: "
         f"prior {prior:g} and {n_iter} iterations are taken"
     )
     inside = 0.0
@@ -662,7 +662,7 @@ def choose_embedding_weight(
     parts = make_parts(model, data, validation, rng)
     if not parts:
         reason = (
-            "too few rows or comparisons to hold some out: the embedding has the "
+            "too few rows or comparisons to choose by: the embedding has the "
             f"weight {FIXED_WEIGHT:g}"
         )
         return EmbeddingChoice(FIXED_WEIGHT, reason)

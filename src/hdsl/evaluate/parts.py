@@ -161,7 +161,7 @@ def make_parts(
         held_out = validation.sample(MOST_HELD_OUT, rng)
         units = held_out.units(np.arange(held_out.X.shape[0]))
         train = data.sample(MOST_TRAIN, rng)
-        return [_part(model, goal, train, held_out, units, 0.0, rng)]
+        return _that_measure([_part(model, goal, train, held_out, units, 0.0, rng)])
     if callable(model.mining):
         # What a function makes of a part of the rows may differ from what it makes of
         # all: its comparisons are split as if a person had judged.
@@ -203,8 +203,15 @@ def make_parts(
             parts.append(part)
             n_held_out += len(np.unique(part.measure.units.numbers))
         if n_held_out >= ENOUGH_HELD_OUT:
-            return parts
-    return parts
+            break
+    return _that_measure(parts)
+
+
+def _that_measure(parts: list[Part]) -> list[Part]:
+    """Return parts that measure two units or more, else none: one says nothing of chance."""
+    units = [part.measure.units for part in parts]
+    numbers = {number for of in units for number in of.numbers[of.weights > 0].tolist()}
+    return parts if len(numbers) > 1 else []
 
 
 def _n_train(data: Any) -> int:

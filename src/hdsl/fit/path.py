@@ -239,8 +239,12 @@ def identity_of_run(
     data: Supervision,
     validation: Supervision | None,
     earlier: Result | None,
+    forbidden: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Return all that the end of a run depends on, data by their digests."""
+    """Return all that the end of a run depends on, data by their digests.
+
+    `forbidden` are the pairs that the path to continue may not learn.
+    """
     identity = {
         **recorded_parameters(model),
         "X": digest(data.X),
@@ -254,7 +258,7 @@ def identity_of_run(
         identity["validation rows"] = digest(validation.X)
         identity["validation labels or triplets"] = validation.fingerprint()
     if earlier is not None:
-        path = digest(earlier.atoms, earlier.weights, earlier.n_iter)
+        path = digest(earlier.atoms, earlier.weights, earlier.n_iter, forbidden)
         identity["path so far"] = path
     return identity
 

@@ -111,6 +111,8 @@ class FitInput:
     def comparisons(self, method: str) -> Any:
         """Return the triplets or quadruplets, None with labels; ValueError without either."""
         self.check_one_kind(method)
+        if self.triplets is not None and self.quadruplets is not None:
+            raise ValueError(f"{method} takes triplets or quadruplets, but got both.")
         if self.triplets is not None:
             return self.triplets
         if self.quadruplets is None and self.y is None:
@@ -285,7 +287,11 @@ class Fit:
     def identity(self) -> dict[str, Any]:
         """Return all that the end of the run depends on, data by their digests."""
         return identity_of_run(
-            self.parameters, self.data, self.validation, self.earlier
+            self.parameters,
+            self.data,
+            self.validation,
+            self.earlier,
+            self.forbidden_pairs,
         )
 
     @property
