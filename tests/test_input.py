@@ -507,8 +507,8 @@ def test_what_is_no_solver_or_mining_is_refused(name, value):
 @pytest.mark.parametrize(
     ("name", "new"),
     [
-        ("max_iter", "solver=Solver(max_iter=...)"),
-        ("n_targets", "mining=Mining(n_targets=...)"),
+        ("max_iter", "solver=Solver(max_iter=...), or in a grid solver__max_iter"),
+        ("n_targets", "mining=Mining(n_targets=...), or in a grid mining__n_targets"),
         ("checkpoint", "checkpoint= to fit"),
     ],
 )

@@ -169,8 +169,11 @@ def _take(parameters: dict[str, Any], kind: Any) -> dict[str, Any]:
 
 #: Former parameters of `HDSL`, and what to pass now.
 FORMER = {
-    **{name: f"solver=Solver({name}=...)" for name in Solver().get_params()},
-    **{name: f"mining=Mining({name}=...)" for name in Mining().get_params()},
+    **{
+        name: f"{group}={kind.__name__}({name}=...), or in a grid {group}__{name}"
+        for group, kind in (("solver", Solver), ("mining", Mining))
+        for name in kind().get_params()
+    },
     **{name: f"{name}= to fit" for name in ("checkpoint", "callback", "memory_limit")},
 }
 

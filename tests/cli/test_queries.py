@@ -184,6 +184,8 @@ def test_new_queries_search_the_documents_in_the_model(home):
         "evaluate", "model.hdsl", *command, "--query-text", "t", "--query-id", "no"
     )
     assert (shown["n"], shown["held out"]) == (2, True)
+    refused = bad("evaluate", "model.hdsl", *command)
+    assert "with --query-text and --query-id" in refused
 
 
 def test_a_model_of_bm25_ranks_by_its_score(home):

@@ -20,6 +20,7 @@ import strategies
 from hdsl import HDSL, Solver
 from hdsl.evaluate import (
     ErrorComparison,
+    McNemar,
     compare_errors,
     compare_triplets,
     knn_error,
@@ -222,6 +223,8 @@ def test_mcnemar_in_words():
     assert all(word in said for word in ("12", "31", "p = 0.0054"))
     assert "not more than chance" in mcnemar(*trials(5, 0, 1)).sentence("old", "new")
     assert "same errors" in str(mcnemar(*trials(3, 0, 0)))
+    assert ", 1 error more in all" in str(McNemar(2, 3, 1.0, gain=-1.0))
+    assert ", 1.5 errors fewer in all" in str(McNemar(3, 2, 1.0, gain=1.5))
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,13 @@ def test_columns_keep_their_order_in_a_file(tmp_path):
 def test_no_pair_has_no_probability(fitted):
     linker, _ = fitted
     assert linker.predict_proba([]).tolist() == []
+
+
+def test_columns_that_only_one_table_has_are_named():
+    left, right, _ = make_tables(30)
+    names = list(left)
+    other = {f"{name} there": values for name, values in right.items()}
+    assert "the same name" not in Linker(random_state=0).fit(left, right).statement_
+    said = Linker(random_state=0).fit(left, other).statement_
+    assert f"left table alone: {', '.join(names)};" in said
+    assert "Give those that mean the same the same name" in said

@@ -138,6 +138,8 @@ def test_what_is_forgotten_adds_nothing():
     assert memory.n_queries == 1
     with pytest.raises(ValueError, match="nothing was forgotten"):
         memory.forget("a", 2)
+    with pytest.raises(ValueError, match="Known queries are 'b'"):
+        memory.forget("a")
     memory.forget("b")
     assert not memory.scores(np.eye(3)).nnz
     assert memory.top_k(np.eye(3), np.eye(4, 3), np.eye(3), 2).rows[0, 0] == 0

@@ -264,7 +264,12 @@ def _read_columns(path: Path, options: Namespace) -> tables.CheckedTable:
             f"{one_line(', '.join(map(repr, names)))}). Rows of numbers are read from "
             ".npz or svmlight files."
         )
-    columns = {"--text": options.text, "--label": options.label, "--id": options.ids}
+    kind = "query-" if "of_queries" in options else ""
+    columns = {
+        f"--{kind}text": options.text,
+        "--label": options.label,
+        f"--{kind}id": options.ids,
+    }
     if _has_groups(options):
         columns["--group"] = options.group
     wanted = {option: name for option, name in columns.items() if name is not None}
@@ -509,6 +514,7 @@ def _options_of_queries(source: Namespace) -> Namespace:
     options["group"] = None
     options["text"] = source.query_text or source.text
     options["ids"] = source.query_id or source.ids
+    options["of_queries"] = True  # messages name the options of queries
     return Namespace(**options)
 
 

@@ -277,9 +277,9 @@ class McNemar:
         if self.only_a == self.only_b == 0:
             return f"{b} makes the same errors as {a}"
         if self.gain is not None:
-            difference = f"{round(abs(self.gain), 1):g} errors more"
-            if self.gain > 0:
-                difference = f"{round(self.gain, 1):g} errors fewer"
+            shown = f"{round(abs(self.gain), 1):g}"
+            errors = "error" if shown == "1" else "errors"
+            difference = f"{shown} {errors} {'fewer' if self.gain > 0 else 'more'}"
             return (
                 f"{b} is worse than {a} on {self.only_b:,} and better on "
                 f"{self.only_a:,}, {difference} in all: {self.chance}"

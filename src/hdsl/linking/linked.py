@@ -207,9 +207,14 @@ class LinkedRecords:
             *first, last = telling
             names = f"{', '.join(first)} and {last}" if first else last
             sentences.append(f"What tells most: {names}.")
+        links = "1 link" if n_links == 1 else f"{n_links:,} links"
+        verb = "is" if f"{wrong:.0f}" == "1" else "are"
+        less = (
+            "1 match is" if f"{missing:.0f}" == "1" else f"{missing:,.0f} matches are"
+        )
         sentences.append(
-            f"Of {n_links:,} links from a probability of 0.5 on, about {wrong:,.0f} are "
-            f"wrong; about {missing:,.0f} matches are less probable."
+            f"Of {links} from a probability of 0.5 on, about {wrong:,.0f} {verb} "
+            f"wrong; about {less} less probable."
         )
         if self.learned.is_learned:
             share = 100 * self.learned.share
@@ -226,6 +231,14 @@ class LinkedRecords:
             sentences.append(
                 "So would another column that differs between records: a date of birth, "
                 "an address, a number."
+            )
+        left, right = self.searched.tables.columns_of_one_table()
+        if left and right and max(len(left), len(right)) > 1:
+            sentences.append(
+                f"Columns of the left table alone: {', '.join(left)}; of the right table "
+                f"alone: {', '.join(right)}. Give those that mean the same the same name: "
+                "they are compared only as parts of one text, and probabilities of short "
+                "records are then far too sure."
             )
         return " ".join(sentences)
 

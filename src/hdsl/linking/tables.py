@@ -187,6 +187,14 @@ class Tables:
         """Return the names of the columns that both tables have."""
         return [name for name in self.left.columns if name in self.right.columns]
 
+    def columns_of_one_table(self) -> tuple[list[str], list[str]]:
+        """Return the names of the columns that the left or the right table alone has."""
+        left, right = self.left.columns, self.right.columns
+        return (
+            [name for name in left if name not in right],
+            [name for name in right if name not in left],
+        )
+
     def column(self, name: str) -> list[str]:
         """Return a shared column, one text per record."""
         return [text for table in self.each for text in table.columns[name]]
@@ -320,7 +328,8 @@ def read_tables(
     unknown = {*(columns or ())} - known
     if unknown:
         raise ValueError(
-            f"No table has a column {first_few(unknown)}: columns= names others."
+            f"No table has a column {first_few(sorted(unknown))}. Columns to compare "
+            f"are among {first_few(sorted(known), 10)}."
         )
     return tables
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..files import container
 from ..files.container import Arrays, get_array, get_value
-from ..input.errors import short
+from ..input.errors import first_few, short
 from ..neighbor_lists import Neighbors
 from ..printable import Columns
 from ..relevance import Relevance
@@ -154,8 +154,8 @@ class QueryMemory:
         if chosen == 0:
             best = float(self.choice["ndcg"].max())
             return (
-                f"{sentence} are known and not used: {measured}, nDCG@10 is "
-                f"{before:.3f} without them and {best:.3f} at best with them."
+                f"{sentence} are not used, since no gain is shown: {measured}, nDCG@10 "
+                f"is {before:.3f} without them and {best:.3f} at best with them."
             )
         gain, low, high = (
             float(self.choice[name][chosen])
@@ -397,7 +397,14 @@ class QueryMemory:
         document : int, default=None
             The row of a document; None is all.
         """
-        is_gone = self.names[self.relevance.queries] == str(query)
+        names = self.names[self.relevance.queries]
+        is_gone = names == str(query)
+        if not is_gone.any():
+            known = first_few(dict.fromkeys(names.tolist()))
+            raise ValueError(
+                f"Nothing is remembered of a query {short(str(query))}, so nothing was "
+                f"forgotten. Known queries are {known or 'none'}."
+            )
         if document is not None:
             is_gone &= self.relevance.documents == document
         if not is_gone.any():

@@ -288,7 +288,7 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
             shown += f" and {len(single) - 5} more"
         warn(
             "There is one row only, or several that are equal, of class "
-            f"{shown}: it has no target, so it is the anchor of no triplet."
+            f"{shown}: such a row has no other row to be near to, so it is only a negative."
         )
 
 
