@@ -105,6 +105,22 @@ def test_one_validation_row_says_nothing_of_chance_and_chooses_nothing(prior):
     assert np.isfinite(model.similarity(X)).all()
 
 
+def test_comparisons_of_weight_0_are_absent_from_a_choice_on_validation_data():
+    """Also where there are more anchors than learn in a choice."""
+    rng = np.random.default_rng(3)
+    rows = np.vstack([X, rng.random((3200, X.shape[1])) < 0.1])
+    absent = rng.integers(len(X), size=(3200, 3))
+    absent[:, 0] = len(X) + np.arange(3200)
+    absent[:, 2] = (absent[:, 1] + 1) % len(X)
+    T = drawn_triplets()
+    both = np.vstack([T, absent])
+    weights = np.repeat([1.0, 0.0], [len(T), len(absent)])
+    validation = {"X_val": X, "triplets_val": drawn_triplets(seed=1)}
+    plain = fitted(rows, triplets=T, **validation)
+    weighted = fitted(rows, triplets=both, sample_weight=weights, **validation)
+    assert_allclose(weighted.choice_["score"], plain.choice_["score"])
+
+
 # --- goals ----------------------------------------------------------------------------
 
 

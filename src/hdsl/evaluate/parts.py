@@ -160,7 +160,8 @@ def make_parts(
     if validation is not None:
         held_out = validation.sample(MOST_HELD_OUT, rng)
         units = held_out.units(np.arange(held_out.X.shape[0]))
-        train = data.sample(MOST_TRAIN, rng)
+        data = data.present()
+        train = data.sample(_n_train(data), rng)
         return _that_measure([_part(model, goal, train, held_out, units, 0.0, rng)])
     if callable(model.mining):
         # What a function makes of a part of the rows may differ from what it makes of
