@@ -11,7 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .files import container
-from .files.container import Arrays, damaged, get_value, nested, part_of
+from .files.container import (
+    Arrays,
+    OtherVersionError,
+    damaged,
+    get_value,
+    nested,
+    part_of,
+)
 from .input.errors import short
 
 #: What a file may hold, and the module of each class, with ``to_arrays`` and
@@ -114,6 +121,10 @@ def load(path: Any) -> Any:
         )
     try:
         return from_arrays(arrays, header)
+    except OtherVersionError as error:
+        raise OtherVersionError(
+            f"Cannot load {os.fsdecode(path)!r}: {error}."
+        ) from None
     except (
         ValueError,
         TypeError,
@@ -164,12 +175,14 @@ def from_arrays(arrays: Arrays, header: dict[str, Any]) -> Any:
     if kind == PIPELINE:
         return _pipeline_from_arrays(arrays, get_value(header, "steps", list))
     if kind in GONE:
-        raise ValueError(
+        raise OtherVersionError(
             f"it holds {kind}, which has left the package: fit again, with {GONE[kind]} "
             "of the repository"
         )
     if kind not in KINDS:
-        raise ValueError(f"it holds {short(kind)}, which this version does not know")
+        raise OtherVersionError(
+            f"it holds {short(kind)}, which this version does not know: update hdsl"
+        )
     module = import_module(f".{KINDS[kind]}", __package__)
     return getattr(module, kind).from_arrays(arrays, header)
 

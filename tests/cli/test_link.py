@@ -165,6 +165,9 @@ def test_an_audit_is_drawn_filled_in_and_bounds_the_wrong_links(files, tmp_path)
     shown = good(*command).stdout
     assert f"of {n_drawn} " in shown
     assert "(95 %)" in shown
+    rows[0]["right"] = next(b for _, b in pairs if b != rows[0]["right"])
+    write_csv(audit, [row.values() for row in rows], header)
+    assert "delete the file of the audit" in bad(*command)
 
 
 def test_a_budget_takes_the_place_of_the_threshold(files, tmp_path):
@@ -175,6 +178,12 @@ def test_a_budget_takes_the_place_of_the_threshold(files, tmp_path):
     links = read_csv(tmp_path / "links.csv")
     expected = sum(1 - float(row["probability"]) for row in links)
     assert expected <= 0.05 * len(links) + 1e-3
+    entities = tmp_path / "entities.csv"
+    command += ["--one-to-one", "--entities", entities]
+    good(*command, "--max-false", "0.01%")
+    links = read_csv(tmp_path / "links.csv")
+    numbers = [row["entity"] for row in read_csv(entities)]
+    assert len(numbers) - len({*numbers}) == len(links)
     assert "--max-false" in bad(*command, "--max-false", "200%")
 
 

@@ -1,9 +1,12 @@
 """A linker in a file has its classifiers, and a damaged file is refused."""
 
+import json
+
 import numpy as np
 import pytest
 
 import hdsl
+from hdsl.files import container
 from hdsl.linking import Linker, learning
 from products import make_tables
 
@@ -59,3 +62,14 @@ def test_damaged_numbers_are_refused(fitted, name, change, message):
     arrays[name] = change(arrays[name])
     with pytest.raises(ValueError, match=message):
         Linker.from_arrays(arrays, header)
+
+
+def test_a_file_of_an_earlier_version_is_not_called_damaged(fitted, tmp_path):
+    linker, _ = fitted
+    arrays, header = linker.to_arrays()
+    state = json.loads(arrays["state"].tobytes())
+    del state["corrections"]
+    arrays["state"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
+    container.write(tmp_path / "old.hdsl", arrays, header | {"kind": "Linker"})
+    with pytest.raises(ValueError, match=r"earlier version: fit it again\.$"):
+        hdsl.load(tmp_path / "old.hdsl")

@@ -9,7 +9,6 @@ import pytest
 import hdsl
 from hdsl.files import container
 from hdsl.linking import Entities, Linker, Links
-from hdsl.linking.results import Measures
 from products import TEXTS, make_tables
 
 
@@ -56,15 +55,6 @@ def test_many_links_print_their_first_rows():
     assert "480 more" in many._repr_html_()
     frame = pytest.importorskip("pandas").DataFrame(many.to_frame())
     assert frame.shape == (500, 3)
-
-
-def test_measures_are_lines_and_a_table():
-    measures = Measures([{"k": 1, "cosine": (0.5, 0.4, 0.6)}])
-    assert measures[0]["k"] == 1
-    assert list(measures.columns()) == ["k", "cosine", "cosine_low", "cosine_high"]
-    assert measures._repr_html_().count("<th>") == 4
-    pytest.importorskip("pandas")
-    assert measures.to_frame().shape == (1, 4)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from .output import announce, counted, is_watched, show, show_json
 from .shared_options import OptionGroup, add_command
 
 if TYPE_CHECKING:
-    from ..linking import Audit, Linker
+    from ..linking import Audit, Linker, Links
     from .link_files import Answer, Columns, Record, UnfinishedAudit
 
 
@@ -146,10 +146,14 @@ def link(arguments: Namespace) -> None:
         check_texts(linker, labelled, arguments.label_file)
     announce("finding links", quiet=quiet)
     audit = _audit(linker, ids, arguments)
-    links = _predict(linker, arguments)
+    found = _predict(linker, arguments)
+    links = linker.records(found)
     _write(linker, links, labelled, arguments)
     _show(linker, links, audit, arguments)
-    _write_entities(linker, arguments)
+    threshold = arguments.threshold
+    if arguments.max_false is not None:
+        threshold = float(found.probability.min(initial=1.0))
+    _write_entities(linker, threshold, arguments)
     if arguments.sql:
         show("", join(arguments, id_columns))
 
@@ -315,12 +319,13 @@ def _rules(names: list[str] | None, tables: list[Columns]) -> list[Any] | None:
     return [name if name in known else tuple(name.split("+")) for name in names]
 
 
-def _predict(linker: Linker, arguments: Namespace) -> list[Record]:
+def _predict(linker: Linker, arguments: Namespace) -> Links:
     """Return the links, the most probable first."""
     with warnings.catch_warnings():
         # How many links there are is always shown.
         warnings.simplefilter("ignore", UserWarning)
-        return linker.records(linker.predict(**_links_asked_for(arguments)))
+        links: Links = linker.predict(**_links_asked_for(arguments))
+    return links
 
 
 # --- files ----------------------------------------------------------------------------
@@ -367,12 +372,15 @@ def _write_page(linker: Linker, links: list[Record], arguments: Namespace) -> No
     write(arguments.page, text)
 
 
-def _write_entities(linker: Linker, arguments: Namespace) -> None:
-    """Write the entities where they are asked for, and say what became of earlier ones."""
+def _write_entities(linker: Linker, threshold: float, arguments: Namespace) -> None:
+    """Write the entities by links from a threshold on, if they are asked for.
+
+    What became of earlier entities is shown.
+    """
     from .link_files import entities_of, lines_of_changes, written_together
 
     if arguments.entities is not None:
-        content, changes = entities_of(linker, arguments)
+        content, changes = entities_of(linker, threshold, arguments)
         with written_together({arguments.entities: content}):
             pass
         if not arguments.as_json:
@@ -454,7 +462,7 @@ def link_into(arguments: Namespace) -> None:
     files = {output: bytes_of(output, (*LINK_COLUMNS, "known"), records)}
     changes = None
     if arguments.entities is not None:
-        content, changes = entities_of(linker, arguments)
+        content, changes = entities_of(linker, arguments.threshold, arguments)
         files[arguments.entities] = content
     # The model comes first: where it cannot be written, the other files stay.
     with written_together(files):

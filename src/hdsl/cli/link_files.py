@@ -384,11 +384,13 @@ def _is_other_text(earlier: str, text: str) -> bool:
 # --- entities -------------------------------------------------------------------------
 
 
-def entities_of(linker: Linker, arguments: Namespace) -> tuple[bytes, Changes]:
+def entities_of(
+    linker: Linker, threshold: float, arguments: Namespace
+) -> tuple[bytes, Changes]:
     """Return what a file of entities holds, and which were merged or split since the last one."""
     from ..linking import entity_changes
 
-    entities = linker.entities(arguments.threshold, one_to_one=arguments.one_to_one)
+    entities = linker.entities(threshold, one_to_one=arguments.one_to_one)
     columns = _columns_of(entities)
     earlier = _earlier(arguments.entities) or columns
     content = bytes_of(arguments.entities, HEADER, records_of(columns))

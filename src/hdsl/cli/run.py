@@ -25,6 +25,7 @@ OPTION_OF = {"how": "mining", "n_jobs": "jobs", "random_state": "seed"}
 
 #: What to do on the command line, by the remedy of a `WayOutError`.
 WAYS_OUT = {
+    "audit": "delete the file of the audit, or name another with --audit-file, to draw anew",
     "columns": "rename yours",
     "encoding": "save the file as UTF-8, or name its encoding with --encoding",
     "ids": "name the column of ids with --id",

@@ -37,6 +37,10 @@ KEY = "hdsl"
 LONGEST = 300
 
 
+class OtherVersionError(ValueError):
+    """A file that is whole, but of another version of the package."""
+
+
 def write(
     path: FilePath, arrays: Arrays, header: dict[str, Any], *, what: str = "the model"
 ) -> None:
@@ -91,12 +95,14 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
             way_out = "fit again"
             if isinstance(version, int) and version > FORMAT:
                 way_out = "update hdsl"
-            raise ValueError(f"it has another format: {way_out}")
+            raise OtherVersionError(f"it has another format: {way_out}")
         if recorded != checksum(arrays, text):
             raise ValueError("its checksum is wrong")
         header = json.loads(text)
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
+    except OtherVersionError as error:
+        raise OtherVersionError(f"Cannot load {name!r}: {error}.") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"Cannot load {name!r}: {damaged(str(error)[:200])}") from None
     return arrays, header

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from ..input.errors import WayOutError
 from .candidates import SearchedRecords, unique_pairs
 from .entities import (
     Entities,
@@ -287,10 +288,11 @@ class LinkedRecords:
             )
         is_link = np.isin(answered @ (width, 1), links.pairs @ (width, 1))
         if len(answered) == 0 or not is_link.all():
-            raise ValueError(
-                f"audited expected answers to links that audit drew, but "
-                f"{(~is_link).sum():,} of {len(answered):,} pairs are no links now: draw "
-                "them anew, with the threshold that the links have."
+            raise WayOutError(
+                f"An audit expects answers to links that were drawn, but "
+                f"{(~is_link).sum():,} of {len(answered):,} pairs are no links now",
+                "draw them anew with audit, and the threshold that the links have",
+                "audit",
             )
         audit = Audit.of_answers(len(links.pairs), len(answered), len(non_matches))
         threshold = float(links.probability.min())

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..files.container import Arrays, dumps, get_array, get_value, nested, part_of
+from ..files.container import (
+    Arrays,
+    OtherVersionError,
+    dumps,
+    get_array,
+    get_value,
+    nested,
+    part_of,
+)
 from ..hdsl import HDSL
 from .candidates import SearchedRecords, check_numbers
 from .classifiers import PairClassifier, TrainingRows, WordModel
@@ -116,7 +124,7 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     text = get_array(arrays, "state", "u", (None,)).tobytes()
     state = json.loads(text.decode("utf-8", "surrogatepass"))
     if not {"rules", "corrections"} <= state.keys():
-        raise ValueError("the linker is of an earlier version: fit it again")
+        raise OtherVersionError("the linker is of an earlier version: fit it again")
     get_value(state, "held_out", str)
     get_value(state, "seed", int)
     for name, is_valid in STATE_CHECKS.items():

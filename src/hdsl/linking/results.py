@@ -39,32 +39,6 @@ class Links(NamedTuple):
         return html_of_columns(self._asdict(), len(self.left))
 
 
-class Measures(list[dict[str, Any]]):
-    """Lines of a table of measures; shares come with their 95 % interval."""
-
-    def to_frame(self) -> Any:
-        """Return the table as a pandas DataFrame, with a column for each limit."""
-        return frame_of(self.columns())
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the columns, with one for each limit of an interval."""
-        columns: dict[str, list[Any]] = {}
-        for line in self:
-            for name, value in line.items():
-                names = [name]
-                values = [value]
-                if isinstance(value, tuple | list):
-                    names = [name, f"{name}_low", f"{name}_high"]
-                    values = list(value)
-                for column, cell in zip(names, values, strict=True):
-                    columns.setdefault(column, []).append(cell)
-        return columns
-
-    def _repr_html_(self) -> str:
-        columns = {name: np.array(values) for name, values in self.columns().items()}
-        return html_of_columns(columns, len(self))
-
-
 def text_of_columns(columns: dict[str, np.ndarray], n_rows: int) -> str:
     """Return the first rows of columns as text."""
     text = repr(_first_rows(columns))

@@ -59,8 +59,8 @@ def learn(
         Labels, or several per text, as in ``HDSL.fit``. Class scores are then added to
         the words.
     triplets, quadruplets, sample_weight : array-like, default=None
-        As in ``HDSL.fit``, with numbers of texts. With labels too, HDSL learns from
-        these, and class scores from the labels.
+        As in ``HDSL.fit``, with numbers of texts. Triplets and quadruplets take the
+        place of labels.
     ids : array-like of shape (n_texts,), default=None
         Names of the texts.
     words : Words, default=None

@@ -18,8 +18,6 @@ JUDGED = "judged"
 
 CLICKS = "clicks"
 
-KINDS = (COMPARISONS, JUDGED, CLICKS)
-
 
 class ShownRows(NamedTuple):
     """Documents shown for queries: one line per row of an event, in the order shown.
