@@ -361,7 +361,7 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     (tmp_path / "pairs.csv").write_text("L0,R24\nL1,R37\n", encoding="utf-8")
     tables = [left, folder / "right.csv", "--matches", tmp_path / "pairs.csv"]
-    assert "no header" in bad(
+    assert "starts with a pair" in bad(
         "link", *tables, "-o", links
     )  # else the first pair is lost
     message = bad(

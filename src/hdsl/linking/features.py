@@ -667,14 +667,6 @@ class RecordFeatures:
             overlaps.append(np.column_stack(columns))
         return np.concatenate(overlaps)
 
-    def cosines(self, pairs: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return how alike pairs are, by block of features, the shared columns last.
-
-        NaN where a record has nothing. The blocks are those of `overlap`.
-        """
-        cosines = [block.cosine(pairs, n_jobs) for block in self._first_blocks()]
-        return np.column_stack(cosines)
-
     def cosine_of_column(
         self, name: str, pairs: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
