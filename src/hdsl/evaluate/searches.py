@@ -311,14 +311,15 @@ class SearchComparison:
         if self.bm25 is None:
             return ""
         gain, low, high = self.after.gain(self.bm25, "ndcg")
+        shown = "1 query shows"
+        if self.n_queries != 1:
+            shown = f"{self.n_queries:,} queries show"
         beside = f"nDCG@{self.before.k} {gain:+.3f} ({low:+.3f} to {high:+.3f})"
         if low > 0.0:
             return f"The learned order finds more than BM25: {beside}."
         if high < 0.0:
             return f"BM25 finds more: {beside}. Try --weights bm25."
-        return (
-            f"BM25 finds as much, as far as {self.n_queries:,} queries show: {beside}."
-        )
+        return f"BM25 finds as much, as far as {shown}: {beside}."
 
     @property
     def memory_sentence(self) -> str:
