@@ -105,6 +105,19 @@ def test_one_validation_row_says_nothing_of_chance_and_chooses_nothing(prior):
     assert np.isfinite(model.similarity(X)).all()
 
 
+def test_many_validation_rows_of_one_class_judge_as_others_do():
+    first = np.repeat(X[TOPICS == 0], 60, axis=0)
+    labels = np.zeros(len(first), dtype=int)
+    model = fitted(X, TOPICS, X_val=first, y_val=labels)
+    assert model.choice_["n_units"][0] == min(len(first), 1500)
+
+
+def test_a_goal_that_validation_data_cannot_measure_is_refused():
+    Z = np.random.default_rng(0).normal(size=(160, 40))
+    with pytest.raises(ValueError, match="take another goal"):
+        HDSL(goal="search").fit(Z, TOPICS, X_val=Z, y_val=TOPICS)
+
+
 def test_comparisons_of_weight_0_are_absent_from_a_choice_on_validation_data():
     """Also where there are more anchors than learn in a choice."""
     rng = np.random.default_rng(3)

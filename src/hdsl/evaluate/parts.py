@@ -258,7 +258,9 @@ def _part(
         options = {"n_jobs": model.n_jobs, "device": model.device}
         measure, others = _measures_of_comparisons(goal, held_out, units, rng, options)
     if measure is None:
-        raise NoTripletError("Nothing can be measured on a part.")
+        raise NoTripletError(
+            f"goal={goal!r} cannot be measured on the held-out data: take another goal."
+        )
     miner = Miner.of(model).with_at_most(MOST_MINED)
     return Part(train.compare(miner, rng), measure, others, share)
 

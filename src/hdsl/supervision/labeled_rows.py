@@ -380,7 +380,8 @@ def _sample_sizes(
     sizes = np.empty(len(class_sizes), dtype=np.int64)
     sizes[classes] = crossed.astype(np.int64)
     sizes = np.where(share < least, sizes * least, np.maximum(sizes, least))
-    if np.count_nonzero(sizes) < 2:  # of one class nothing can be compared
+    # Rows of one class alone may judge; to compare, there must be two.
+    if np.count_nonzero(sizes) < min(2, len(class_sizes)):
         largest = np.argsort(-class_sizes, kind="stable")[:2]
         sizes[largest] = least[largest]
     return sizes
