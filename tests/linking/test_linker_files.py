@@ -73,3 +73,9 @@ def test_a_file_of_an_earlier_version_is_not_called_damaged(fitted, tmp_path):
     container.write(tmp_path / "old.hdsl", arrays, header | {"kind": "Linker"})
     with pytest.raises(ValueError, match=r"earlier version: fit it again\.$"):
         hdsl.load(tmp_path / "old.hdsl")
+
+
+def test_a_file_keeps_how_records_are_compared(tmp_path):
+    table = ["red apple pie", "blue berry jam", "red apple pie"]
+    Linker(similarity="cosine", random_state=0).fit(table).save(tmp_path / "a.hdsl")
+    assert hdsl.load(tmp_path / "a.hdsl").similarity == "cosine"

@@ -549,6 +549,7 @@ class Linker(LinkedToPages, BaseEstimator):
         state = {
             "columns": self.columns,
             "id_column": self.id_column,
+            "similarity": self.similarity,
             "library": self._library,
             "audit": self.audit_,
         }
@@ -559,6 +560,8 @@ class Linker(LinkedToPages, BaseEstimator):
         """Return the linker from the result of `to_arrays`."""
         linked, state = linker_files.from_arrays(arrays)
         linker = cls(state["columns"], id_column=state["id_column"])
+        check_word("Linker", "similarity", state["similarity"], SIMILARITIES)
+        linker.similarity = state["similarity"]
         linker.block_on = [*linked.searched.rules] or None
         linker._library = check_library(state["library"])
         linker._set(linked)

@@ -123,7 +123,7 @@ def _state_of_file(arrays: Arrays) -> dict[str, Any]:
     """Return the values that are no arrays, of their types; raise ValueError if they are not."""
     text = get_array(arrays, "state", "u", (None,)).tobytes()
     state = json.loads(text.decode("utf-8", "surrogatepass"))
-    if not {"rules", "corrections"} <= state.keys():
+    if not {"rules", "corrections", "similarity"} <= state.keys():
         raise OtherVersionError("the linker is of an earlier version: fit it again")
     get_value(state, "held_out", str)
     get_value(state, "seed", int)
