@@ -172,6 +172,17 @@ def test_a_goal_that_the_data_cannot_measure_is_refused(goal, data, message):
         HDSL(goal=goal).fit(X, **data)
 
 
+def test_a_loss_that_is_within_chance_is_said_to_be(capfd):
+    rng = np.random.default_rng(1)
+    X = (rng.random((80, 20)) < 0.3).astype(float)
+    y = rng.integers(0, 2, 80)
+    model = HDSL(random_state=0, n_jobs=1, verbose=1).fit(X, y)
+    chosen = int(np.flatnonzero(model.choice_["chosen"])[-1])
+    assert np.isfinite(model.choice_["prior"][chosen])
+    assert model.choice_["gain"][chosen] < 0.0 <= model.choice_["gain_high"][chosen]
+    assert "the loss is within chance" in capfd.readouterr().err
+
+
 def test_the_score_is_the_share_of_held_out_comparisons():
     T = drawn_triplets()
     model = fitted(X, triplets=T)

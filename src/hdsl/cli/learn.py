@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from .. import text
-from ..evaluate.choose import effects_in, losses
+from ..evaluate.choose import WITHIN_CHANCE, effects_in, losses
 from ..evaluate.measured import MAX_SCORES, Measured
 from ..evaluate.searches import search_quality
 from ..explain.tables import has_class
@@ -684,6 +684,8 @@ def choice_of(model: Any, *, with_effects: bool = True) -> str | None:
         f"{table['score'][chosen]:.3f}, {table['score'][~is_learned][-1]:.3f} before "
         f"learning; gain {_interval(table, 'gain', chosen)}."
     ]
+    if table["gain"][chosen] < 0.0 <= table["gain_high"][chosen]:
+        sentences.append(f"{WITHIN_CHANCE[0].upper()}{WITHIN_CHANCE[1:]}.")
     start = int(np.flatnonzero(~is_learned)[-1])
     if with_effects:
         sentences += [

@@ -549,7 +549,13 @@ class _Walker:
             sentences[0] += (
                 f", {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) learned"
             )
+        if gain.mean < 0.0 <= gain.high:
+            sentences.append(WITHIN_CHANCE)
         return ". ".join(sentences + losses(effects))
+
+
+#: Why a candidate is taken although its gain is printed as a loss.
+WITHIN_CHANCE = "the loss is within chance: so few units do not outweigh that learning usually gains"
 
 
 #: What learning does to the other measures: each before learning, and the gain.
