@@ -249,6 +249,7 @@ class PartFitter:
         self.model = model
         self.data = data
         self.rng = rng
+        self.workers = workers
         self.layout: Any = make_layout(model, data, workers)
         statistics = self.layout.statistics()
         self.scale = model.scale_for(statistics)
@@ -261,6 +262,12 @@ class PartFitter:
             self.given_scale = float(model.embedding_scale) / embedding_weight
         self.learns = self.has_pairs or self.given_scale > 0.0
         self.loss = losses.checked(losses.get(model.loss))
+
+    def with_data(self, data: ComparedRows) -> PartFitter:
+        """Return the fits to other data."""
+        return PartFitter(
+            self.model, data, self.rng, self.workers, self.embedding_weight
+        )
 
     def solve(
         self,
