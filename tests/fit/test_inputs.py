@@ -329,5 +329,8 @@ def test_features_of_few_rows_are_not_paired_but_count_in_the_prior():
 def test_rows_of_positive_weight_without_a_value_make_no_triplet():
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     y = [0, 1, 0, 1]
-    with pytest.warns(UserWarning, match="only a negative"), pytest.raises(NoTripletError):
+    with (
+        pytest.warns(UserWarning, match="only a negative"),
+        pytest.raises(NoTripletError),
+    ):
         HDSL().fit(rows, y, sample_weight=[0, 0, 1, 1], X_val=rows, y_val=y)

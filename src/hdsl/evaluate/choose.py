@@ -555,7 +555,7 @@ class _Walker:
 
 
 #: Why a candidate is taken although its gain is printed as a loss.
-WITHIN_CHANCE = "the loss is within chance: so few units do not outweigh that learning usually gains"
+WITHIN_CHANCE = "the loss is within chance, and learning usually gains"
 
 
 #: What learning does to the other measures: each before learning, and the gain.
